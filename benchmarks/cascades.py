@@ -287,7 +287,7 @@ def _side(gap: Interval) -> str:
 
 
 def shown(figures: dict[str, Any]) -> str:
-    """The tables as they stand in docs/cascades.md, the ways by falling cost."""
+    """The tables as they stand in benchmarks/README.md, the ways by falling cost."""
 
     def interval(found: dict[str, float], digits: int = 2) -> str:
         return f"{found['value']:.{digits}f} [{found['low']:.{digits}f}, {found['high']:.{digits}f}]"

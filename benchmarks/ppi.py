@@ -125,7 +125,7 @@ def measured(right: Any, answers: Any, repeats: int) -> dict[str, Any]:
 
 def repeated(drawn: Callable[[], Any], label: Any, said: Any, repeats: int) -> dict[str, Any]:
     """Coverage and mean width of each way over the repeats."""
-    truth = float(label.mean())
+    expected = float(label.mean())
     rows: dict[str, list[tuple[float, float, float]]] = {"ppi": [], "labels": [], "rogan_gladen": []}
     weights = []
     for _ in range(repeats):
@@ -136,7 +136,7 @@ def repeated(drawn: Callable[[], Any], label: Any, said: Any, repeats: int) -> d
         for name, one in (("ppi", found.rate), ("labels", found.alone)):
             rows[name].append((one.value, one.low, one.high))
         rows["rogan_gladen"].append(rogan_gladen(label[own], said[own], said[problems]))
-    return {**{name: told(each, truth) for name, each in rows.items()}, "weight": float(np.mean(weights))}
+    return {**{name: told(each, expected) for name, each in rows.items()}, "weight": float(np.mean(weights))}
 
 
 def clustered(right: Any, answers: Any, repeats: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -172,13 +172,13 @@ def rogan_gladen(label: Any, said: Any, everyone: Any) -> tuple[float, float, fl
     return value, max(value - reach, 0.0), min(value + reach, 1.0)
 
 
-def told(rows: Sequence[tuple[float, float, float]], truth: float) -> dict[str, float]:
-    """Of intervals: how often they hold the truth, their mean width, and the mean of their middle less the truth."""
+def told(rows: Sequence[tuple[float, float, float]], expected: float) -> dict[str, float]:
+    """Of intervals: how often they hold the expected, their mean width, and the mean of their middle less the truth."""
     values, lows, highs = np.array(rows).T
     return {
-        "coverage": float(((lows <= truth) & (truth <= highs)).mean()),
+        "coverage": float(((lows <= expected) & (expected <= highs)).mean()),
         "width": float((highs - lows).mean()),
-        "bias": float(np.nanmean(values) - truth),
+        "bias": float(np.nanmean(values) - expected),
     }
 
 

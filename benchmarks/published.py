@@ -30,7 +30,6 @@ LAST = 0.0005
 PROMISE = (
     "score and precision were not published (.097 by whole problems): generated tests passed, and ½, here"
 )
-UNREAD = "a solution without a statement that can be checked is not passed"
 CONDITIONS = "set-up not published: here a rate of .8, looked at from the 30th of 2,000 steps on"
 FIGURES = (
     Figure("code", "CodeGen-16B, pass@1", 0.217, 0.002, "pass_at_k", RUN),
@@ -58,9 +57,6 @@ FIGURES = (
     Figure("gsm8k", "175b_finetuning", 0.3472, 0.00005, "trust"),
     Figure("gsm8k", "175b_verification", 0.5625, 0.00005, "trust"),
     Figure("gsm8k", "any of the four right", 0.672, LAST, "pass_at_k"),
-    Figure("gsm8k", "arithmetic check, TPR", 0.99, 0.006, "trust", UNREAD),
-    Figure("gsm8k", "arithmetic check, least FPR of a system", (0.95, 0.98), 0.005, "trust", UNREAD),
-    Figure("gsm8k", "arithmetic check, greatest FPR of a system", (0.95, 0.98), 0.005, "trust", UNREAD),
     Figure("math", "pass@8", 0.960, LAST, "pass_at_k"),
     Figure("math", "best of 1 by the reward model", 0.910, LAST, "best_of_n"),
     Figure("math", "best of 2 by the reward model", 0.928, LAST, "best_of_n"),

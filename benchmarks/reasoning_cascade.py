@@ -35,7 +35,7 @@ from draftverify import Pipeline, Task, fallback
 from draftverify.rules import First, Majority, Rounds
 from draftverify.stats import Estimate, bootstrap
 from draftverify_llm import read_rows
-from draftverify_reasoning import Answered, AnswerMatches, Recorded, normalised
+from draftverify_reasoning import Answered, AnswerMatches, RecordedSolutions, normalised
 
 RATIOS = (0.02, 0.05, 0.1, 0.2, 0.33, 0.5, 0.75, 1.0)
 SMALL = ("gemma-2-9b-it", "Meta-Llama-3.1-8B-Instruct", "Qwen2-7B-Instruct")
@@ -67,8 +67,8 @@ def main() -> None:
     tasks = []
     for id, by_model in rows.items():
         first = next(iter(by_model.values()))
-        truth = {"answer": normalised(first["answer"])}
-        tasks.append(Task(id=id, input={"question": first["question"]}, truth=truth))
+        expected = {"answer": normalised(first["answer"])}
+        tasks.append(Task(id=id, input={"question": first["question"]}, expected=expected))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "answers.jsonl")
         path.write_text("".join(json.dumps(row) + "\n" for each in rows.values() for row in each.values()))
@@ -87,9 +87,9 @@ class Replay:
         self.tasks = tasks
         self.alone: dict[str, Any] = {}
 
-    def recorded(self, *systems: str) -> Recorded:
+    def recorded(self, *systems: str) -> RecordedSolutions:
         fields = {"task_id": "id", "prompt": "question", "text": "output", "system": "model", "answer": ""}
-        return Recorded(self.path, fields, match="prompt", system=list(systems))
+        return RecordedSolutions(self.path, fields, match="prompt", system=list(systems))
 
     def right(self, model: str) -> Any:
         """[problems]: whether a model alone is right."""

@@ -33,7 +33,7 @@ from draftverify import Pipeline, Task, feedback, give_up, retry, verifier
 from draftverify.rules import First
 from draftverify.stats import bootstrap
 from draftverify_llm import LocalModel
-from draftverify_reasoning import Gym, GymScorer, Sample, SelfRefine, solution
+from draftverify_reasoning import Gym, GymScorer, SelfRefine, SolutionSampler, solution
 from draftverify_reasoning.gym import score_answer
 
 DATASETS = {"chain_sum": 120, "products": 90}
@@ -95,12 +95,14 @@ def run(model: LocalModel, tasks: Sequence[Task]) -> tuple[dict[str, np.ndarray]
     scorer = GymScorer()
     alone = SelfRefine(model, "it may make answers worse", rounds=AGAIN, **HOW)
     ways = {
-        "one answer": Pipeline(Sample(model, **HOW), anything, First()),
+        "one answer": Pipeline(SolutionSampler(model, **HOW), anything, First()),
         OWN: Pipeline(alone, anything, First()),
         "outside feedback": Pipeline(
             SelfRefine(model, **HOW), scorer, First(), policy=feedback(AGAIN).then(give_up())
         ),
-        "resampling": Pipeline(Sample(model, **HOW), scorer, First(), policy=retry(AGAIN).then(give_up())),
+        "resampling": Pipeline(
+            SolutionSampler(model, **HOW), scorer, First(), policy=retry(AGAIN).then(give_up())
+        ),
     }
     values: dict[str, list[Any]] = {}
     tokens: dict[str, float] = {}

@@ -4,7 +4,7 @@
         [--out benchmarks/results/reasoning_replay.json]
 
 Read are `rsd_math100/math_cot_100.jsonl` under `--data` (100 MATH problems, 8 samples of one model each, whether each
-is right, the score of a reward model) and, for `extraction` and `arithmetic`, `gsm8k/example_model_solutions.jsonl`.
+is right, the score of a reward model) and, for `extraction`, `gsm8k/example_model_solutions.jsonl`.
 
 `best_of_n` is exact: the mean over all subsets of the eight (benchmarks.best_of_n). `first` (take the
 first sample above a threshold, else the best of the eight) and `majority_of_8` are exact too: the mean over all orders.
@@ -20,16 +20,12 @@ two nearest n that costs the same.
 
 `adaptive`: votes that stop early, beside the vote of all eight in the same order: samples drawn, and how often the
 answer is the same.
-
-`arithmetic`: what the verifier `reasoning.arithmetic` says of GSM8K's recorded solutions that are right and wrong; once
-of all that they state, once of their annotations (<<3+4=7>>) alone. Passing is its positive.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -45,7 +41,7 @@ from draftverify.kit import make_context
 from draftverify.rules import AdaptiveConsistency, AnyOf, Best, First, Majority, Rounds, SureMajority
 from draftverify.stats import Estimate, auroc, bootstrap, pass_at_k
 from draftverify_llm import read_rows
-from draftverify_reasoning import Arithmetic, Problems, Recorded, RecordedScore, extract, same
+from draftverify_reasoning import Problems, RecordedScore, RecordedSolutions, extract, same
 
 FIELDS = {
     "task_id": "idx",
@@ -65,7 +61,7 @@ class Shuffled:
     shape = "alternatives"
     reads: frozenset[str] = frozenset()
 
-    def __init__(self, pool: Recorded, orders: Mapping[str, Sequence[int]]) -> None:
+    def __init__(self, pool: RecordedSolutions, orders: Mapping[str, Sequence[int]]) -> None:
         self.pool = pool
         self.orders = orders
 
@@ -92,7 +88,7 @@ def main() -> None:
 
 def replay(path: Path, orders: int) -> dict[str, Any]:
     """All figures of the scored pools."""
-    pool = Recorded(path, FIELDS, match="prompt")
+    pool = RecordedSolutions(path, FIELDS, match="prompt")
     tasks = Problems(path, {"id": "idx"}, form="plain").load()
     items = [pool.propose(make_context(task), 1000).items for task in tasks]
     scores = np.array([[item["score"] for item in each] for each in items])
@@ -217,7 +213,7 @@ def first(scores: Any, right: Any, curves: Any) -> dict[str, Any]:
     return found
 
 
-def first_piped(scores: Any, tasks: Sequence[Task], pool: Recorded, drawn: Any) -> dict[str, Any]:
+def first_piped(scores: Any, tasks: Sequence[Task], pool: RecordedSolutions, drawn: Any) -> dict[str, Any]:
     """The same by pipelines."""
     found = {}
     for quantile in QUANTILES:
@@ -274,37 +270,19 @@ def answer(record: TaskRecord) -> Any:
 
 
 def gsm8k(path: Path) -> dict[str, Any]:
-    """Extraction against the labels, and what checking the arithmetic tells."""
+    """Extraction against the labels."""
     rows = [row for _, row in read_rows(path)]
     agreed, accuracies = 0, {}
-    words: dict[str, dict[bool, Counter[str]]] = {
-        "all statements": {True: Counter(), False: Counter()},
-        "annotations alone": {True: Counter(), False: Counter()},
-    }
     for system in SYSTEMS:
         judged = []
         for row in rows:
             text, label = row[system]["solution"], row[system]["is_correct"]
-            truth, found = extract(row["ground_truth"], "gsm8k") or "", extract(text, "gsm8k")
-            judged.append(found is not None and same(found, truth))
+            expected, found = extract(row["ground_truth"], "gsm8k") or "", extract(text, "gsm8k")
+            judged.append(found is not None and same(found, expected))
             agreed += judged[-1] == label
-            notes = " ".join(re.findall(r"<<[^<>]*>>", text))
-            block = Proposal.alternatives((text, notes))
-            checks = Arithmetic().verify(make_context("arithmetic"), block).checks
-            for name, check in zip(words, checks, strict=True):
-                words[name][label][check.verdict] += 1
         accuracies[system] = round(sum(judged) / len(judged), 4)
     return {
         "extraction": {"labels": len(rows) * len(SYSTEMS), "agreed": agreed, "accuracy": accuracies},
-        "arithmetic": {
-            name: {
-                "true_pass_rate": round(said[True]["pass"] / said[True].total(), 4),
-                "false_pass_rate": round(said[False]["pass"] / said[False].total(), 4),
-                "of_right": dict(said[True]),
-                "of_wrong": dict(said[False]),
-            }
-            for name, said in words.items()
-        },
     }
 
 

@@ -16,17 +16,16 @@ mends no verifier. Per solved problem everything is divided by r^k. Measured ove
 95 % intervals by bootstrap over tasks; that of a ratio draws both its sides together.
 
 **A real model.** SmolLM2-135M-Instruct adds up three numbers of one digit (reasoning-gym's `chain_sum`), a line
-for each addition, after two worked examples. Two outside verifiers of a step: `running sum` knows the problem and
-passes exactly the right next line; `arithmetic` (`reasoning.arithmetic`) passes a line whose calculation is true, of
-whatever numbers. Both ways have the same model, prompt and verifier, and at most `AT_MOST` blocks; a problem counts as
-solved where the dataset's scorer says so of the accepted solution.
+for each addition, after two worked examples. The outside verifier of a step, `running sum`, knows the problem and
+passes exactly the right next line. Both ways have the same model, prompt and verifier, and at most `AT_MOST` blocks; a
+problem counts as solved where the dataset's scorer says so of the accepted solution.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,8 @@ from benchmarks.reasoning_problems import MODEL, Counted, distinct
 from draftverify import Budget, Check, Context, Pipeline, Proposal, Task, Verification, retry
 from draftverify.rules import First, Limit, LongestPrefix
 from draftverify.stats import bootstrap
-from draftverify_reasoning import Arithmetic, Gym, Sample, Steps, UntilAnswered, answer_of, solution_text
+from draftverify_llm import answer_text
+from draftverify_reasoning import Gym, SolutionSampler, Steps, UntilAnswered, answer_of
 from draftverify_reasoning.gym import score_answer
 
 SCRIPTED = [(k, p, 1.0, 0.0) for k, p in ((4, 0.9), (4, 0.6), (8, 0.9), (8, 0.7))]
@@ -218,31 +218,31 @@ class WholeBy:
 
 
 def real(many: int) -> dict[str, Any]:
-    """Both ways with both verifiers."""
+    """Both ways."""
     tasks = distinct(Gym("chain_sum", size=2 * many, seed=5, config=CONFIG).load())[:many]
-    verifiers: Mapping[str, Callable[[], Any]] = {
-        "running sum": RunningSum,
-        "arithmetic": lambda: Arithmetic(silent="pass"),
-    }
     model = Counted(MODEL, dtype="bfloat16")
     found: dict[str, Any] = {"problems": len(tasks)}
-    for name, make in verifiers.items():
-        ways = {
-            "whole": (Sample(model, TEMPLATE, form="phrase", **HOW), WholeBy(make()), First(), None),
-            "prefix": (Steps(model, template=TEMPLATE, **HOW), make(), LongestPrefix(), UntilAnswered()),
-        }
-        for way, (generator, verifier, rule, done) in ways.items():
-            pipeline = Pipeline(
-                generator,
-                verifier,
-                rule,
-                policy=retry(None),
-                block=8 if way == "prefix" else 1,
-                done=done,
-                budget=Budget(rounds=AT_MOST),
-            )
-            found[f"{name}, {way}"] = summary(model, pipeline, tasks)
-            print(name, way, found[f"{name}, {way}"], flush=True)
+    ways: Mapping[str, tuple[Any, Any, Any, Any]] = {
+        "whole": (
+            SolutionSampler(model, TEMPLATE, form="phrase", **HOW),
+            WholeBy(RunningSum()),
+            First(),
+            None,
+        ),
+        "prefix": (Steps(model, template=TEMPLATE, **HOW), RunningSum(), LongestPrefix(), UntilAnswered()),
+    }
+    for way, (generator, verifier, rule, done) in ways.items():
+        pipeline = Pipeline(
+            generator,
+            verifier,
+            rule,
+            policy=retry(None),
+            block=8 if way == "prefix" else 1,
+            done=done,
+            budget=Budget(rounds=AT_MOST),
+        )
+        found[f"running sum, {way}"] = summary(model, pipeline, tasks)
+        print(way, found[f"running sum, {way}"], flush=True)
     return found
 
 
@@ -267,7 +267,7 @@ def right(task: Task, outcome: Any) -> bool:
     """Whether the accepted solution, steps or whole, has the right answer."""
     if outcome.status != "accepted":
         return False
-    answer = answer_of(solution_text(outcome.value), "phrase")
+    answer = answer_of(answer_text(outcome.value), "phrase")
     return answer is not None and score_answer(task, answer) >= 1
 
 

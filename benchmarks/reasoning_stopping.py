@@ -155,7 +155,7 @@ def line_of(task: Task, answers: Sequence[Any]) -> dict[str, Any]:
         found = solution(each.text, "phrase", logprob=each.logprob)
         found["correct"] = found["answer"] is not None and score_answer(task, found["answer"]) >= 1
         solutions.append(found)
-    return {"task_id": task.id, **task.input, "answer": task.truth["answer"], "samples": solutions}
+    return {"task_id": task.id, **task.input, "answer": task.expected["answer"], "samples": solutions}
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 The same command goes on where it was stopped, in the training and in the scoring.
 
 SOLUTIONS.jsonl is example_model_solutions.jsonl of github.com/openai/grade-school-math: 1,319 problems, each with one
-solution of four systems and whether it is right. A verifier is trained by `draftverify train verifier` on the problems
-of even index and scores the four solutions of those of odd index.
+solution of four systems and whether it is right. A verifier is trained by `draftverify fit part verifier` on the
+problems of even index and scores the four solutions of those of odd index.
 
 - Selection: the share of problems of which the chosen solution is right: by the verifier, by majority of the answers
   (of equals the first in the file's order), at random, always one system's, and the oracle's. Choosing at random and
@@ -97,7 +97,7 @@ def train(rows: list[dict[str, Any]], work: Path, settings: list[str]) -> tuple[
         (work / "solutions.jsonl").write_text("".join(json.dumps(labelled(row)) + "\n" for row in rows))
         config = {"data": "./solutions.jsonl", **SETTINGS}
         (work / "verifier.yaml").write_text("".join(f"{name}: {value}\n" for name, value in config.items()))
-        command = ["train", "verifier", str(work / "verifier.yaml"), "--out", str(work / "verifier")]
+        command = ["fit", "part", "verifier", str(work / "verifier.yaml"), "--out", str(work / "verifier")]
         for each in settings:
             command += ["--set", each]
         subprocess.run([sys.executable, "-m", "draftverify", *command], check=True)

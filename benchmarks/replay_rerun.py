@@ -74,7 +74,7 @@ RETRIEVAL = {
         "use": "jsonl",
         "path": "questions.jsonl",
         "fields": {"question": "question"},
-        "truth": {"answers": "answers"},
+        "expected": {"answers": "answers"},
     },
     "metrics": {"right": {"use": "retrieval.holds_answer"}},
     "models": {"texts": {"use": "retrieval.corpus", "path": "texts"}},

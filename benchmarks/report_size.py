@@ -4,7 +4,7 @@
 
 Two pipelines of cheap parts run over the tasks: blocks of words of which some are refused, every fiftieth task fails,
 so that the list has what it is made for. Given are the bytes of the file and of its parts (the page, figures, list,
-rounds), how many tasks' rounds are in it, the seconds of `draftverify report` and of processor time in it, and of each
+rounds), how many tasks' rounds are in it, the seconds of `draftverify view -o` and of processor time in it, and of each
 opening in a fresh browser context the milliseconds to the first paint, until the list can be used (the page is ready),
 until the charts are drawn, and until a task that was clicked shows its rounds: of the file, and of `draftverify view`,
 whose server is a new one each time, so that nothing was made before it was asked for.
@@ -163,7 +163,7 @@ def measure(tasks: int, opens: int) -> dict[str, Any]:
         config.write_text(CONFIG.format(count=tasks))
         run_seconds = draftverify("run", str(config), "--out", str(out))
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        report_seconds = draftverify("report", str(out))
+        report_seconds = draftverify("view", str(out), "-o", str(out / "report.html"))
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         file = out / "report.html"

@@ -33,10 +33,10 @@ from draftverify_retrieval import (
     Bm25,
     Corpus,
     QuestionAnswering,
-    Reader,
     ReaderTraining,
     Squad,
     TextReader,
+    TrainedReader,
     paragraphs,
 )
 
@@ -67,7 +67,7 @@ def measure(data: Path, trained: Path | None, folder: Path) -> list[dict[str, An
     bm25.open()
     contexts = [make_context(task) for task in tasks]
     readers: dict[str, Any] = {
-        "reader": Reader(trained),
+        "reader": TrainedReader(trained),
         "question_answering": QuestionAnswering(span_model(folder / "spans")),
         "text_reader": TextReader(LocalModel("smollm2-135m-instruct", dtype="float32")),
     }
@@ -98,10 +98,10 @@ def train(data: Path, tasks: list[Task], folder: Path) -> Path:
     lines = [
         {
             "question": task.input["question"],
-            "passage": texts[task.truth["document"]],
+            "passage": texts[task.expected["document"]],
             "answers": [
-                {"text": texts[task.truth["document"]][start:end], "start": start}
-                for start, end in task.truth["spans"]
+                {"text": texts[task.expected["document"]][start:end], "start": start}
+                for start, end in task.expected["spans"]
             ],
         }
         for task in tasks

@@ -5,8 +5,8 @@
 
 `--data` is a file in SQuAD's layout, `--distractors` Spec-Bench's, whose news and encyclopedia texts are added to the
 second corpus. Asked are the questions of the odd paragraphs (a reader that was trained on this file saw the even ones);
-passages are sentences, found by BM25. `--reader` is a directory of `draftverify train reader`; without one the lexical
-reader is measured.
+passages are sentences, found by BM25. `--reader` is a directory of `draftverify fit part reader`; without one the
+lexical reader is measured.
 
 Ways to read (`answers`): the first passage alone; the first 5 or 20, always, in one batch; and one passage after the
 other until one of them is useful with probability .9, 5 at most. Each takes the best answer that it read. Given are
@@ -54,9 +54,9 @@ from draftverify_retrieval import (
     ExactMatch,
     HoldsAnswer,
     LexicalReader,
-    Reader,
     Squad,
     TextReader,
+    TrainedReader,
 )
 from draftverify_retrieval.tasks import paragraphs
 
@@ -84,7 +84,7 @@ def useful(task: Task, outcome: Outcome) -> bool:
     """Whether a right answer stands in the passage."""
     return (
         HoldsAnswer()(task, replace(outcome, value=outcome.value["text"])) == 1
-        if task.truth["answers"]
+        if task.expected["answers"]
         else False
     )
 
@@ -99,7 +99,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         corpora = write_corpora(options, Path(folder))
         found = {name: Bm25(Corpus(path, split="sentence")) for name, path in corpora.items()}
-        reader = Reader(options.reader) if options.reader else LexicalReader(found["sentences"].corpus)
+        reader = TrainedReader(options.reader) if options.reader else LexicalReader(found["sentences"].corpus)
         tasks = Squad(options.data, half="odd").load()[: options.limit or None]
         if options.text_model:
             tasks = random.Random(14).sample(tasks, min(150, len(tasks)))
@@ -122,8 +122,8 @@ def main() -> None:
 
 def on(task: Task, corpus: str, *, answerable: bool = True) -> Task:
     """The question, asked of this corpus."""
-    truth = task.truth if answerable else {"answers": []}
-    return replace(task, id=f"{task.id}/{corpus}", input={**task.input, "corpus": corpus}, truth=truth)
+    expected = task.expected if answerable else {"answers": []}
+    return replace(task, id=f"{task.id}/{corpus}", input={**task.input, "corpus": corpus}, expected=expected)
 
 
 def write_corpora(options: argparse.Namespace, folder: Path) -> dict[str, Path]:
@@ -211,13 +211,13 @@ def promises(drafted: Asked, reader: Any, tasks: list[Task], folder: Path) -> di
             pairs += zip(own, records, strict=True)
         accepted = [(task, record) for task, record in pairs if record.outcome.status == "accepted"]
         hits = [float(useful(task, record.outcome)) for task, record in accepted]
-        answerable = [(task, record) for task, record in pairs if task.truth["answers"]]
+        answerable = [(task, record) for task, record in pairs if task.expected["answers"]]
         made[str(precision)] = {
             "fitted": fitted,
             "precision": estimate(accepted, hits),
             "answered": {
                 "answerable": share(answerable),
-                "unanswerable": share([pair for pair in pairs if not pair[0].truth["answers"]]),
+                "unanswerable": share([pair for pair in pairs if not pair[0].expected["answers"]]),
             },
             "asked": len(pairs),
         }

@@ -2,10 +2,10 @@
 
     python -m benchmarks.retrieval_reader DATA.json --out benchmarks/results/retrieval_reader.json
 
-The reader is trained on the even paragraphs of a file in SQuAD's layout (`draftverify train reader`, default settings,
-nothing held out) and measured on the questions of the odd ones. Each question is asked twice: of the corpus of all
-paragraphs, and of the corpus without its own, which is its unanswerable twin. BM25 drafts five paragraphs each time. A
-score says how answerable the question is:
+The reader is trained on the even paragraphs of a file in SQuAD's layout (`draftverify fit part reader`, default
+settings, nothing held out) and measured on the questions of the odd ones. Each question is asked twice: of the corpus
+of all paragraphs, and of the corpus without its own, which is its unanswerable twin. BM25 drafts five paragraphs each
+time. A score says how answerable the question is:
 
 - bm25: the best paragraph's score over the query's ceiling, Σ idf(t) over its terms, which no passage can reach;
 - lexical: the lexical reader's best score over the block, terms weighed by the corpus;
@@ -35,10 +35,10 @@ from benchmarks.provenance import write
 from draftverify import Proposal
 from draftverify.kit import make_context
 from draftverify.stats import Estimate, bootstrap
-from draftverify_retrieval import Bm25, Corpus, LexicalReader, Reader, ReaderTraining, Squad
+from draftverify_retrieval import Bm25, Corpus, LexicalReader, ReaderTraining, Squad, TrainedReader
 from draftverify_retrieval.answers import exact_match, f1
 from draftverify_retrieval.tasks import paragraphs
-from draftverify_retrieval.words import Words
+from draftverify_retrieval.words import TermExtractor
 
 BLOCK = 5
 KEPT = 0.95
@@ -82,7 +82,7 @@ def measure(data: Path, trained: Path | None, folder: Path) -> dict[str, Any]:
     bm25.open()
     rows, scores = bm25.search([task.input["question"] for task in tasks], BLOCK + 1)
     places = {corpus.passage(row)["id"]: row for row in range(len(corpus))}
-    own = np.array([places[task.truth["document"]] for task in tasks])
+    own = np.array([places[task.expected["document"]] for task in tasks])
     ceilings = ceilings_of([task.input["question"] for task in tasks], corpus.texts())
     # Each twin's block: the first five that are there.
     blocks = {
@@ -102,7 +102,7 @@ def measure(data: Path, trained: Path | None, folder: Path) -> dict[str, Any]:
     tops_of["bm25"] = np.array([row[0] if row else -1 for row in blocks["answerable"]])
     contexts = [make_context(task) for task in tasks]
     read: dict[tuple[int, int], Any] = {}
-    for name, reader in (("lexical", LexicalReader(corpus)), ("reader", Reader(trained))):
+    for name, reader in (("lexical", LexicalReader(corpus)), ("reader", TrainedReader(trained))):
         reader.open()
         checks: dict[tuple[int, int], Any] = {}
         wanted = [sorted({*a, *b, int(gold)}) for a, b, gold in zip(*blocks.values(), own, strict=True)]
@@ -130,7 +130,7 @@ def measure(data: Path, trained: Path | None, folder: Path) -> dict[str, Any]:
         )
         read = checks
         reader.close()
-    answers = [task.truth["answers"] for task in tasks]
+    answers = [task.expected["answers"] for task in tasks]
     golden = [read[i, int(gold)].correction["answer"] for i, gold in enumerate(own)]
     tops = [
         max((read[i, row] for row in rows), key=lambda check: check.score).correction["answer"]
@@ -187,7 +187,7 @@ def curve(best: dict[str, np.ndarray], right: np.ndarray, own: np.ndarray) -> di
 
 
 def ceilings_of(questions: list[str], texts: Any) -> np.ndarray:
-    words = Words("english", "english")
+    words = TermExtractor("english", "english")
     counts = Counter(term for text in texts for term in set(words.terms(text)))
     rare = lambda term: np.log1p((len(texts) - counts[term] + 0.5) / (counts[term] + 0.5))
     # A term that is asked twice counts twice, as in the score.

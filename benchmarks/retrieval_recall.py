@@ -94,7 +94,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "bm25 without stop words' list": Bm25(corpus, stopwords=None),
             "bm25 without stemming": Bm25(corpus, stemmer=None),
             "bm25 without either": Bm25(corpus, stemmer=None, stopwords=None),
-            "rank-bm25": Bm25(corpus, "rank-bm25"),
             "all-MiniLM-L6-v2": dense,
             "hybrid": Hybrid([bm25, dense]),
         }

@@ -12,8 +12,6 @@ the topic with probability .9; `jumps`: never. Cases:
     dense        exact search of vectors (d = 128); drafts from the cache of what was found; walk
     dense_384    the same for d = 384
     dense_hnsw   exact search of vectors; drafts by HNSW; jumps
-    ivf, hnsw    an approximate index is the trusted one; drafts from the cache; walk
-    sparse       BM25 (retrieval.bm25); drafts from the cache; walk
     no_locality  exact search of vectors; drafts from the cache; jumps: drafting would lose
     generation   as no_locality, and each query takes 20 ms to make, also that of a wrong draft: drafting would lose
 
@@ -49,15 +47,13 @@ from draftverify.stats.block import Measured
 from draftverify_retrieval import (
     ApproximateSearch,
     ApproximateVectors,
-    Bm25,
     CachedSearch,
     ExactSearch,
-    Passage,
     Vectors,
 )
 
 ROWS, TOPICS = 200_000, 2_000
-PAPER = {"dense": "1.75 to 2.39", "ivf": "1.04 to 1.39", "hnsw": "1.04 to 1.39", "sparse": "1.31 to 1.77"}
+PAPER = {"dense": "1.75 to 2.39"}
 LOSING = ("no_locality", "generation")
 STAY = {"walk": 0.9, "jumps": 0.0}
 
@@ -106,60 +102,6 @@ class Dense:
         return query + np.float32(0.2) * self.vectors[found[-1]["rows"][0]] if found else query
 
 
-class Sparse:
-    """Texts whose words are Zipf's, of which two fifths are their topic's, searched by BM25."""
-
-    TERMS, WORDS, LENGTH = 50_000, 60, 50
-
-    def __init__(self) -> None:
-        draws = np.random.default_rng(0)
-        self.cumulated = np.cumsum(1.0 / np.arange(1, self.TERMS + 1))
-        self.words = draws.integers(200, self.TERMS, (TOPICS, self.WORDS))
-        texts = self._zipf(draws, ROWS * self.LENGTH).reshape(ROWS, self.LENGTH)
-        own = draws.random(texts.shape) < 0.4
-        topic = np.repeat(np.arange(ROWS) % TOPICS, own.sum(axis=1))
-        texts[own] = self.words[topic, draws.integers(0, self.WORDS, len(topic))]
-        self._texts = [_text(row) for row in texts.tolist()]
-        self.index = Bm25(self, stemmer=None, stopwords=None)
-        self.index.open()
-        self._course: Course | None = None
-
-    def _zipf(self, draws: Any, n: int) -> Any:
-        return np.searchsorted(self.cumulated, draws.random(n) * self.cumulated[-1])
-
-    def __len__(self) -> int:
-        return ROWS
-
-    def passage(self, row: int) -> Passage:
-        """As `Passages.passage`."""
-        return Passage(id=str(row), text=self._texts[row])
-
-    def texts(self) -> Sequence[str]:
-        """As `Passages.texts`."""
-        return self._texts
-
-    def next_query(self, task: Task, found: Sequence[Any]) -> Any:
-        """The query of the next step: five words of the topic, three of any, the first two of the text found last."""
-        if len(found) == task.input["steps"]:
-            return None
-        course = self._course
-        if course is None or course.task != task.id:
-            course = self._course = Course(task)
-            of_topic = course.draws.integers(0, self.WORDS, (course.steps, 5))
-            course.noise = list(
-                zip(of_topic, self._zipf(course.draws, 3 * course.steps).reshape(-1, 3), strict=True)
-            )
-        of_topic, others = course.noise[len(found)]
-        query = _text([*self.words[course.topic(found)][of_topic].tolist(), *others.tolist()])
-        if not found or not found[-1]["rows"]:
-            return query
-        return " ".join([query, *self._texts[found[-1]["rows"][0]].split(" ", 2)[:2]])
-
-
-def _text(words: Sequence[int]) -> str:
-    return " ".join([f"w{word}" for word in words])
-
-
 def _unit(vectors: Any) -> Any:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
@@ -168,23 +110,18 @@ class Case:
     """What is compared: a trusted index, a way to draft, and the tasks."""
 
     def __init__(self, name: str, steps: int) -> None:
-        world = (
-            Sparse()
-            if name == "sparse"
-            else Dense(384 if name == "dense_384" else 128, 0.02 * (name == "generation"))
-        )
+        world = Dense(384 if name == "dense_384" else 128, 0.02 * (name == "generation"))
         self.path = "jumps" if name in ("dense_hnsw", *LOSING) else "walk"
         self.steps = steps
         self.next_query = world.next_query
-        exact: Any = world.index if isinstance(world, Sparse) else Vectors(world.vectors)
-        self.trusted = ApproximateVectors(world.vectors, name) if name in ("ivf", "hnsw") else exact
-        prefetch = 0 if name == "dense_hnsw" else 5 if name == "sparse" else 20
+        self.trusted = Vectors(world.vectors)
+        prefetch = 0 if name == "dense_hnsw" else 20
         self.verifier = ExactSearch(self.trusted, next_query=self.next_query, prefetch=prefetch)
         if name == "dense_hnsw":
-            quick = ApproximateVectors(world.vectors, "hnsw")
+            quick = ApproximateVectors(world.vectors)
             self.generator: Any = ApproximateSearch(quick, next_query=self.next_query)
         else:
-            self.generator = CachedSearch(exact, next_query=self.next_query)
+            self.generator = CachedSearch(self.trusted, next_query=self.next_query)
 
     def tasks(self, first: int, count: int) -> list[Task]:
         """Tasks that no other call with other numbers gives."""
@@ -275,18 +212,16 @@ def drafting(records: Sequence[TaskRecord]) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    cases = ["dense", "dense_384", "dense_hnsw", "ivf", "hnsw", "sparse", *LOSING]
-    parser.add_argument("case", choices=cases)
+    parser.add_argument("case", choices=["dense", "dense_384", "dense_hnsw", *LOSING])
     parser.add_argument("--tasks", type=int, default=100)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--calibration", type=int, default=12)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/retrieval_speculative.json"))
     options = parser.parse_args(arguments)
 
-    if options.case != "sparse":
-        import faiss
+    import faiss
 
-        faiss.omp_set_num_threads(1)
+    faiss.omp_set_num_threads(1)
     case = Case(options.case, options.steps)
     figures: dict[str, Any] = {
         "provenance": provenance("benchmarks.retrieval_speculative"),

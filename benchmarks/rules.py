@@ -381,7 +381,7 @@ def interval(values: list[float]) -> tuple[float, float]:
 
 
 def shown(found: dict[str, Any]) -> str:
-    """The table in docs/rules.md."""
+    """The table in benchmarks/README.md."""
     columns = {(row["array"], row["vocabulary"]): None for row in found["rules"]}
     rows: dict[str, dict[tuple[str, int], str]] = {}
     for row in found["rules"]:

@@ -161,7 +161,7 @@ def main() -> None:
     again = sorted(name for name, row in before.items() if after.get(name) != row)
     for arguments in (
         ("compare", str(path)),
-        ("report", str(path)),
+        ("view", str(path), "-o", str(path / "report.html")),
         ("export", str(path), "--to", "csv", "-o", f"{path}/tasks.csv"),
         ("export", str(path), "--to", "parquet", "-o", f"{path}/tasks.parquet"),
     ):

@@ -31,7 +31,7 @@ from draftverify.kit import make_context
 from draftverify.rules import Speculative
 from draftverify_llm import LocalModel
 from draftverify_tokens import NoDraft, Stop, Target, slots
-from draftverify_tokens.reader import Reader
+from draftverify_tokens.reader import BlockReader
 
 SHARED = slots.SHARED
 
@@ -43,7 +43,7 @@ class Rows:
     """
 
     def __init__(self, module: Any, lengths: Sequence[int], block: int, vocabulary: int) -> None:
-        self.reader = Reader(module, owned=True)
+        self.reader = BlockReader(module, owned=True)
         self.contexts = [
             make_context({"prompt_ids": ids(length, seed, vocabulary)}) for seed, length in enumerate(lengths)
         ]

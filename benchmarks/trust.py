@@ -82,10 +82,10 @@ def answered(data: Path) -> tuple[list[str], Any, Any]:
     answers, right = np.full((2, len(rows), len(models)), -1)
     for place, by_model in enumerate(rows.values()):
         numbers: dict[str, int] = {}
-        for model, (own, truth) in by_model.items():
+        for model, (own, expected) in by_model.items():
             if own is not None:
                 answers[place, models[model]] = numbers.setdefault(own, len(numbers))
-            right[place, models[model]] = own == truth
+            right[place, models[model]] = own == expected
     return list(models), answers, right == 1
 
 

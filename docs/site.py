@@ -19,6 +19,7 @@ OUTSIDE = {
     "sql.md": "examples/plugin/README.md",
     "history.md": "benchmarks/README.md",
     "changes.md": "CHANGELOG.md",
+    "contributing.md": "CONTRIBUTING.md",
 }
 """Pages that stand outside docs/."""
 

@@ -67,7 +67,7 @@ Optional, found by name:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from draftverify.randomness import Draws
 from draftverify.values import Context, Decision, Outcome, Proposal, Round, Task, Verification
@@ -78,13 +78,16 @@ Done: TypeAlias = Callable[[Context, tuple[Any, ...]], int | None]
 `context` is the state after the round (ballots held, `context.last` set, `context.accepted` ending in `new`), except
 that `context.rounds` ends before it, since its record is not made yet; `new` are the values that the decision added."""
 
+Threshold: TypeAlias = Annotated[float, "threshold"]
+"""A score that a rule compares with: in a config a number, or a part of the role threshold, `{use: calibrated, …}`."""
+
 Collects: TypeAlias = Literal["always", "given"]
 """When a round that brings a rule nothing is no trouble, and the next is drafted where no clause of the policy answers
 it: always, or under a stopping rule that the pipeline is given. The rule goes on until its stopping rule, the budget or
 an exhausted generator ends it; a hundred such rounds in a row are trouble again."""
 
 Metric: TypeAlias = Callable[[Task, Outcome], float | bool | None]
-"""A metric, `metric(task, outcome)`: how right the outcome is by `task.truth`, 0 to 1, or None where it has no say.
+"""A metric, `metric(task, outcome)`: how right the outcome is by `task.expected`, 0 to 1, or None where it has no say.
 
 One that has an attribute `unit`, a text such as "s" or "×", is a measure: its value is any finite number and says
 nothing of right or wrong. Its tasks' values make one figure by the arithmetic mean, or as an attribute

@@ -46,19 +46,19 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         id: unique within a run; every random draw of the task depends on it.
         input: what the parts read, e.g. {"prompt": "…"}.
         group: the kind of work, for tables ("summarise", "rewrite", …).
-        truth: what metrics compare the outcome with, e.g. {"answer": "42"}; no part and no person is shown it.
+        expected: what metrics compare the outcome with, e.g. {"answer": "42"}; no part and no person is shown it.
 
     Raises:
-        ConfigError: `input` or `truth` is no mapping, or holds itself.
+        ConfigError: `input` or `expected` is no mapping, or holds itself.
     """
 
     id: str
     input: Mapping[str, Any] = EMPTY
     group: str = ""
-    truth: Mapping[str, Any] = EMPTY
+    expected: Mapping[str, Any] = EMPTY
 
     def __post_init__(self) -> None:
-        for name, hint in (("input", "prompt"), ("truth", "answer")):
+        for name, hint in (("input", "prompt"), ("expected", "answer")):
             value = getattr(self, name)
             if not isinstance(value, Mapping):
                 raise ConfigError(
@@ -67,9 +67,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, eq=False):
                 )
             force_setattr(self, name, freeze(value, f"the {name} of task {self.id!r:.80}"))
 
-    def without_truth(self) -> Task:
+    def without_expected(self) -> Task:
         """The task as parts and persons are shown it."""
-        return msgspec.structs.replace(self, truth=EMPTY) if self.truth else self
+        return msgspec.structs.replace(self, expected=EMPTY) if self.expected else self
 
 
 class Place(msgspec.Struct, frozen=True, eq=False):

@@ -36,7 +36,7 @@ def main(limit: int | None = None) -> Evaluation:
     """Run the tasks, the first `limit` of them, and print what was accepted and what is right."""
     lines = [json.loads(line) for line in (HERE / "extract.jsonl").read_text().splitlines()][:limit]
     tasks = [
-        Task(id=x["id"], input={"text": x["text"]}, group=x["kind"], truth={"answer": x["answer"]})
+        Task(id=x["id"], input={"text": x["text"]}, group=x["kind"], expected={"answer": x["answer"]})
         for x in lines
     ]
     found = evaluate({"extract": pipeline}, tasks, metrics={"right": Exact()})

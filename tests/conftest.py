@@ -1,7 +1,8 @@
 """Settings for all tests, and two rules of the whole suite.
 
 A skipped test that allowed_skips.txt does not list fails the run. A test marked `exhaustive` is left out, unless the
-command line names that mark (`-m exhaustive`) or the test itself (`file.py::test`).
+command line names that mark (`-m exhaustive`) or the test itself (`file.py::test`). Where it names the mark, a property
+is tried with 200 examples and not with 50.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from draftverify import secret
 from tests.browser import chromium as chromium  # a fixture of every test below
 
 # Machines are shared and imports are lazy: a slow example is no failure.
-settings.register_profile("draftverify", deadline=None)
+settings.register_profile("draftverify", deadline=None, max_examples=50)
+settings.register_profile("exhaustive", deadline=None, max_examples=200)
 settings.load_profile("draftverify")
 
 # A shell's background job, as a CI's may be, ignores Ctrl-C; what the tests are about is a process that does not.
@@ -41,6 +43,8 @@ _skipped = pytest.StashKey[list[str]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_skipped] = []
+    if "exhaustive" in config.option.markexpr:
+        settings.load_profile("exhaustive")
     config.pluginmanager.register(_Skips(config), "skips")
 
 

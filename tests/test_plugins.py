@@ -202,7 +202,9 @@ def test_unknown_names_suggest(monkeypatch: pytest.MonkeyPatch) -> None:
         plugins.load("rule", "frist")
     with pytest.raises(PluginError, match="'first' is a rule, not a verifier"):
         plugins.load("verifier", "first")
-    with pytest.raises(PluginError, match=r"there is no block size 'xyzzy'; there are fixed, measured"):
+    with pytest.raises(
+        PluginError, match=r"there is no block size 'xyzzy'; there are fitted, fixed, measured"
+    ):
         plugins.load("block", "xyzzy")
 
 

@@ -37,7 +37,7 @@ from benchmarks.provenance import write
 from draftverify import Check, Proposal, Task
 from draftverify.kit import make_context
 from draftverify_code import HumanEval, Mbpp, Tests
-from draftverify_code.generators.edits import Source, applied, fingerprint
+from draftverify_code.generators.edits import ProgramSource, fingerprint
 from draftverify_code.generators.mutations import mutations
 from draftverify_code.sandbox import Sandbox
 from draftverify_llm import read_rows
@@ -161,13 +161,14 @@ def mutants(found: Sequence[Problem], count: int, seed: int) -> list[tuple[Probl
         own = [one for one in found if one.dataset == name]
         dice.shuffle(own)
         for problem in own:
-            edits = mutations(Source(problem.solution))
+            source = ProgramSource(problem.solution)
+            edits = mutations(source)
             dice.shuffle(edits)
             different = {fingerprint(problem.solution): problem.solution}
             for edit in edits:
                 if len(different) > min(BLOCK, rest):
                     break
-                text = applied(problem.solution, edit)
+                text = source.replaced(edit.start, edit.end, edit.text)
                 key = fingerprint(text)
                 if key is not None:
                     different.setdefault(key, text)

@@ -24,11 +24,10 @@ from draftverify_code.stages.ir import Ir
 from draftverify_code.stages.lint import Lint
 from draftverify_code.stages.syntax import Syntax
 from draftverify_code.stages.tests import Tests
-from draftverify_code.stages.types import Checker, Types
+from draftverify_code.stages.types import Types
 
 SIZES = (1, 10, 100, 1000)
 SINGLES = 5
-CHECKERS: tuple[Checker, ...] = ("mypy", "zuban", "ty", "pyright", "pyrefly")
 DEAR = 30.0  # seconds; after a block that took longer, larger ones are left out
 
 
@@ -150,7 +149,7 @@ def subjects(recordings: Sequence[Recording]) -> tuple[list[Subject], dict[str, 
     every = [
         Subject("syntax", Syntax(), some, python),
         Subject("lint", Lint(), some, python),
-        *(Subject(f"types: {name}", Types(name), some, python) for name in CHECKERS),
+        Subject("types: mypy", Types(), some, python),
         Subject("compile: C", Compile(), Task(id="c", input={"language": "c"}), c_programs(100)),
         Subject("ir", Ir(), Task(id="ir", input={"language": "llvm"}), ir_programs(max(SIZES))),
         Subject("tests", Tests(), varied.task, commented),

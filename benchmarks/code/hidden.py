@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.code.estimators import Targets, pass_at, said_of
 from benchmarks.code.recorded import Recording
-from draftverify_code.sandbox import Finding, Limits, Sandbox, Suite
+from draftverify_code.sandbox import Limits, Sandbox, Suite, SuiteFinding
 
 LIMITS = Limits(wall=3.0, cpu=3.0)
 """As PyPI's harness: 3 s."""
@@ -32,7 +32,7 @@ EXPECTED = {
 SECONDS = 150.0
 
 
-def judged(work: Sequence[tuple[Suite, Sequence[str]]], sandbox: Sandbox) -> list[list[Finding]]:
+def judged(work: Sequence[tuple[Suite, Sequence[str]]], sandbox: Sandbox) -> list[list[SuiteFinding]]:
     """What each suite finds of its programs.
 
     Two suites are in flight, so that no processor waits for the last program of one.
@@ -41,7 +41,7 @@ def judged(work: Sequence[tuple[Suite, Sequence[str]]], sandbox: Sandbox) -> lis
         return list(pool.map(lambda one: sandbox.judge(one[0], one[1], LIMITS), work))
 
 
-def letters(findings: Sequence[Finding]) -> str:
+def letters(findings: Sequence[SuiteFinding]) -> str:
     """Their verdicts, a letter each."""
     return "".join(LETTERS[said_of(finding.check)] for finding in findings)
 

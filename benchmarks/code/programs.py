@@ -80,15 +80,15 @@ def figures(programs: Sequence[Programs]) -> dict[str, Estimate]:
             pass_at_k(len(one.alone), sum(right[one.task]), 1) if chosen is None else chosen
         )  # by lot where no program passes any test, as in the published program
     scores = [one.scores for one in programs]
-    truth = [[float(each) for each in right[one.task]] for one in programs]
-    best = best_of_n(scores, truth)
+    expected = [[float(each) for each in right[one.task]] for one in programs]
+    best = best_of_n(scores, expected)
     reading = "as the CodeT paper reads it"
     return {
         **{f"CodeGen-16B, pass@{k}": pass_at(right, k) for k in (1, 10, 100)},
         **{f"CodeGen-16B, pass@{k} {reading}": pass_at(paper, k) for k in (10, 100)},
         "CodeT's dual agreement, pass@1": over_tasks(agreed),
         **{f"best of {n} by generated tests": best.at(n) for n in (1, 4, 100)},
-        **certificates(scores, truth),
+        **certificates(scores, expected),
     }
 
 
@@ -104,16 +104,16 @@ def certificates(scores: Sequence[Sequence[float]], right: Sequence[Sequence[flo
     thresholds. A split on which nothing can be certified breaks none.
     """
     rng = np.random.default_rng(2026)
-    rows, truth = np.array(scores), np.array(right)
+    rows, expected = np.array(scores), np.array(right)
     broken = {"as if items were independent": 0, BY_WHOLE: 0}
     for _ in range(SPLITS):
         order = rng.permutation(len(rows))
         own, other = order[: len(rows) // 2], order[len(rows) // 2 :]
         for name, bound in ((BY_WHOLE, _resampled(rng)), ("as if items were independent", _independent)):
-            threshold = _certified(rows[own], truth[own], bound)
+            threshold = _certified(rows[own], expected[own], bound)
             if threshold is not None:
                 chosen = rows[other] >= threshold
-                broken[name] += bool(chosen.any() and truth[other][chosen].mean() < PRECISION)
+                broken[name] += bool(chosen.any() and expected[other][chosen].mean() < PRECISION)
     return {
         f"certificates broken, {name}": rate([1.0] * count + [0.0] * (SPLITS - count), [1.0] * SPLITS)
         for name, count in broken.items()

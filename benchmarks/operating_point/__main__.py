@@ -7,7 +7,7 @@
 Each domain is a config beside this file: a pipeline whose block is chosen, and a baseline. Every size of the ladder and
 the baseline run over all tasks once, a task's candidates one after the other, the next task in the opposite order, as a
 calibration runs them. Twenty random halves of these tasks then calibrate: each chooses a block and predicts its gain by
-the very code of `draftverify calibrate`, writes its file, and is held against the other half's records. In the domain
+the very code of `draftverify fit block`, writes its file, and is held against the other half's records. In the domain
 `surrogate` the first of the twenty is done once more, for real: `calibrate` runs its half, then the other.
 
 A run that was stopped goes on where it was, in DIR. Domains that are not named keep their figures in --out.
@@ -29,7 +29,7 @@ from benchmarks.operating_point.splits import UNSEEN, Measured, held, row_of, su
 from benchmarks.provenance import provenance, write
 from draftverify.bench import load_experiment
 from draftverify.bench.artifact import ParallelPass
-from draftverify.bench.cli.progress import Progress
+from draftverify.bench.cli.progress import RunProgress
 from draftverify.lab import calibrate
 from draftverify.stats import Estimate
 
@@ -40,7 +40,7 @@ def measured(name: str, data: Path, work: Path, accept_changed: bool) -> dict[st
     """The figures of one domain."""
     config = prepared(name, data, work)
     experiment = load_experiment(config)
-    with Progress(tracebacks=True) as progress:
+    with RunProgress(tracebacks=True) as progress:
         found = Measured(experiment, config.parent / "sizes", DOMAINS[name].at_most, accept_changed, progress)
     rows = held(found, config.parent)
     figures = {
@@ -53,7 +53,7 @@ def measured(name: str, data: Path, work: Path, accept_changed: bool) -> dict[st
         "rows": rows,
     }
     if name == FOR_REAL:
-        with Progress(tracebacks=True) as progress:
+        with RunProgress(tracebacks=True) as progress:
             (made,) = calibrate(
                 experiment,
                 out=config.parent / "calibrated",

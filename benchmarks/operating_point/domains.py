@@ -1,7 +1,7 @@
 """The domains, and what a directory needs for the config of one to run in it, made of the recorded data.
 
 A domain's config stands beside this file. `prepared` puts it into a directory of its own with what it names: so it is
-an ordinary experiment, and `draftverify calibrate DOMAIN.yaml` there does one split for real.
+an ordinary experiment, and `draftverify fit block DOMAIN.yaml` there does one split for real.
 """
 
 from __future__ import annotations

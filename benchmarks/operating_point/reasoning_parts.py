@@ -12,13 +12,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from draftverify import Context, Cost, Proposal, Verification
-from draftverify_reasoning import Answered, Recorded
+from draftverify_reasoning import Answered, RecordedSolutions
 
 PER_CHARACTER = 1e-4
 """Seconds per character and billion of parameters."""
 
 
-class Priced(Recorded):
+class Priced(RecordedSolutions):
     """`reasoning.recorded`, with the time that writing a block's answers takes, one after the other.
 
     Args:

@@ -1,7 +1,7 @@
 """Twenty splits of one measurement: predicted from the one part, written down, then held against the other.
 
 Every candidate runs once over all tasks, as a calibration runs them over a part. A split then sees the records of its
-calibration part alone, chooses and predicts by what `draftverify calibrate` calls, and writes its file; only then are
+calibration part alone, chooses and predicts by what `draftverify fit block` calls, and writes its file; only then are
 the records of the other part looked at.
 """
 

@@ -34,7 +34,7 @@ def _advanced(state: Any, seconds: float, steps: int) -> Any:
 
 
 class Starts:
-    """Starting points, the same each time; the truth is the state after 64 steps.
+    """Starting points, the same each time; what is expected is the state after 64 steps.
 
     Args:
         count: how many.
@@ -51,7 +51,7 @@ class Starts:
             ends = _advanced(ends, STEP, FINE)
         pairs = zip(starts.T.tolist(), ends.T.tolist(), strict=True)
         return [
-            Task(id=str(i), input={"start": start}, truth={"end": end})
+            Task(id=str(i), input={"start": start}, expected={"end": end})
             for i, (start, end) in enumerate(pairs)
         ]
 
@@ -97,4 +97,4 @@ def right(task: Task, outcome: Outcome) -> float:
     """Whether the path ends within 1e-4 of where the fine steps end."""
     if outcome.status != "accepted" or len(outcome.value) != 64:
         return 0.0
-    return float(np.abs(np.array(outcome.value[-1]) - np.array(task.truth["end"])).max() < 1e-4)
+    return float(np.abs(np.array(outcome.value[-1]) - np.array(task.expected["end"])).max() < 1e-4)

@@ -199,7 +199,7 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
     """
 
     what: ClassVar[str] = "operating point"
-    made_by: ClassVar[str] = "draftverify calibrate CONFIG"
+    made_by: ClassVar[str] = "draftverify fit block CONFIG"
 
     experiment: str
     pipeline: Annotated[str, msgspec.Meta(min_length=1)]
@@ -285,7 +285,7 @@ class FittedBlock:
     with.
 
     Args:
-        path: the file that `draftverify calibrate` wrote.
+        path: the file that `draftverify fit block` wrote.
 
     Raises:
         ConfigError: the file is missing or damaged.

@@ -345,7 +345,7 @@ def _task(request: Prepare, value: Any, parts: Parts) -> Task:
     given: Any = value.group
     group = _field("the group of the prepared task", _text, given)
     _field("the input of the prepared task", _mapping, value.input)
-    if type(given) is str and given == group and value.truth is EMPTY:
+    if type(given) is str and given == group and value.expected is EMPTY:
         return value
     return Task(id=value.id, input=value.input, group=group)
 

@@ -229,7 +229,7 @@ class Pipeline(Parts):
         tell = getattr(self.verifier, "explain", None)
         if tell is None:
             return None
-        return read_explanation(tell(task.without_truth(), expected, got, self.settings), self.verifier)
+        return read_explanation(tell(task.without_expected(), expected, got, self.settings), self.verifier)
 
     # As a generator inside another pipeline: its drafts are sessions of the outer one's pool
 

@@ -124,7 +124,7 @@ class Session:
         person: AskPerson | None = None,
         on_event: Listener | None = None,
     ) -> None:
-        task = task.without_truth()  # which is for metrics alone
+        task = task.without_expected()  # which is for metrics alone
         self.pipeline = pipeline
         self.task = task
         self.outcome: Outcome | None = freeze(outcome)

@@ -131,7 +131,7 @@ def _domain(subject: Subject) -> str:
         return f"it was called with {subject.own_inputs}, as given; look at those, or give {own}"
     return (
         f"the kit's own tasks have a prompt, text, question and prompt_ids, its items are {_TOYS}. If those are not of "
-        f"the part's domain, give it its own: {own}. For `draftverify conform` they stand in a YAML file, --inputs FILE"
+        f"the part's domain, give it its own: {own}. For `draftverify audit part` they are YAML: --inputs FILE"
     )
 
 
@@ -265,26 +265,27 @@ class _Told(FrozenDict):
 
 
 @check(after=["keeps_no_state_about_tasks"], when=Subject.repeats)
-def answers_the_same_without_the_truth(subject: Subject) -> None:
-    """An answer does not depend on the task's truth, which is for metrics: the engine takes it out of every task."""
-    what = "with a truth in its task a call is answered otherwise than without"
+def answers_the_same_without_expected(subject: Subject) -> None:
+    """An answer does not depend on what the task expects, which is for metrics: the engine takes it out of every
+    task."""
+    what = "with an expectation in its task a call is answered otherwise than without"
     hint = "a run takes it out before any part sees the task, for metrics; what a part needs stands in task.input"
     for history in subject.histories:
         for call in history[:2]:
-            expected = subject.answer(_with_truth(call, EMPTY))
-            items = getattr(expected if subject.role == "generator" else call[1], "items", ())
-            own = [truth] if (truth := call[0].task.truth) else []
-            for truth in [*own, *map(_Told, ["the truth", *items[:1], *items[-1:]])]:
+            answer = subject.answer(_with_expected(call, EMPTY))
+            items = getattr(answer if subject.role == "generator" else call[1], "items", ())
+            own = [call[0].task.expected] if call[0].task.expected else []
+            for expected in [*own, *map(_Told, ["the truth", *items[:1], *items[-1:]])]:
                 try:
-                    found = subject.answer(_with_truth(call, truth))
-                except Exception as error:  # nothing but the truth is another
+                    found = subject.answer(_with_expected(call, expected))
+                except Exception as error:  # nothing but what is expected is another
                     ensure(False, f"{what} ({type(error).__name__}: {error}); {hint}")
-                subject.same(expected, found, f"{what} ({hint})")
+                subject.same(answer, found, f"{what} ({hint})")
 
 
-def _with_truth(call: tuple[Any, ...], truth: Any) -> tuple[Any, ...]:
+def _with_expected(call: tuple[Any, ...], expected: Any) -> tuple[Any, ...]:
     context, *others = call
-    task = msgspec.structs.replace(context.task, truth=truth)
+    task = msgspec.structs.replace(context.task, expected=expected)
     return (msgspec.structs.replace(context, task=task), *others)
 
 

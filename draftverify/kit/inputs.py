@@ -1,4 +1,4 @@
-"""What `draftverify conform --inputs FILE` reads: the part's arguments, and data of its domain to call it with."""
+"""What `draftverify audit part --inputs FILE` reads: the part's arguments, and data of its domain to call it with."""
 
 from __future__ import annotations
 

@@ -25,11 +25,11 @@ class Calibrated(Combined):
     itself; a check without a score, and one that failed, stay as they are. The score of a check is the probability, so
     that the thresholds of rules mean the same for every verifier.
 
-    `draftverify fit CONFIG` writes the file. It is refused for any other verifier than the one it was fitted for.
+    `draftverify fit scores CONFIG` writes the file. It is refused for any other verifier than that it was fitted for.
 
     Args:
         verifier: gives scores, higher being better.
-        scores: the file that `draftverify fit` wrote.
+        scores: the file that `draftverify fit scores` wrote.
         accept: the lowest probability that passes; when absent the scores pass that the fit certified, those from its
             threshold on.
 

@@ -1,4 +1,4 @@
-"""Measuring the operating point of pipelines: what `draftverify calibrate` does.
+"""Measuring the operating point of pipelines: what `draftverify fit block` does.
 
 The tasks are split. On the one part every candidate (a pipeline, or its cells of a sweep) runs at a ladder of block
 sizes, as one ordinary run beside the baseline. The size whose solved task costs least is chosen, and what it will gain

@@ -199,7 +199,7 @@ def experiment_of(experiment: Experiment, trying: Sequence[Candidate], tasks: Se
 
 def data_hash(tasks: Sequence[Task]) -> DataHash:
     told = [
-        [task.id, task.group, dict(task.input), dict(task.truth)]
+        [task.id, task.group, dict(task.input), dict(task.expected)]
         for task in sorted(tasks, key=lambda t: t.id)
     ]
     text = msgspec.json.encode(told, order="deterministic", enc_hook=repr)

@@ -1,4 +1,4 @@
-"""The score from which a rule accepts, as `draftverify fit` certified it: a number that knows whose scores it is of."""
+"""The score from which a rule accepts, as `draftverify fit scores` certified it: it knows whose scores it is of."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class CertifiedThreshold(float):
     """The lowest score from which so many items are right as a fit on labelled tasks promises, for rules of answers.
 
     It is a number, so a rule compares with it as with any other: `First(threshold=CertifiedThreshold("judge.json"))`,
-    in a config `threshold: {use: calibrated, path: ./judge.json}`. `draftverify fit CONFIG` writes the file, for the
-    verifier of the pipeline that names it. A pipeline with another verifier is refused as it is opened: scores of
+    in a config `threshold: {use: calibrated, path: ./judge.json}`. `draftverify fit scores CONFIG` writes the file, for
+    the verifier of the pipeline that names it. A pipeline with another verifier is refused as it is opened: scores of
     another mean something else.
 
     Args:
-        path: the file that `draftverify fit` wrote.
+        path: the file that `draftverify fit scores` wrote.
 
     Raises:
         ConfigError: there is no such file, it is another kind of file, or nothing could be certified.

@@ -1,4 +1,4 @@
-"""Fitting what a verifier's scores mean, from an experiment's labelled tasks: what `draftverify fit` does.
+"""Fitting what a verifier's scores mean, from an experiment's labelled tasks: what `draftverify fit scores` does.
 
 Each task's first blocks are drafted by the pipeline's own generator and judged by the verifier alone, whatever its rule
 would have kept; a metric says of each item whether it is right, as if it had been the task's answer.
@@ -81,7 +81,7 @@ def fit(
     the tasks of the outer one.
 
     Args:
-        experiment: its tasks have a truth, and it has metrics.
+        experiment: its tasks have an expectation, and it has metrics.
         pipelines: these alone.
         metric: by which an item is right: where it says ½ or more. The first of the experiment's when None.
         blocks: how many blocks of each task are drafted and judged.
@@ -163,7 +163,7 @@ def fit_verifier(
     Args:
         generator: drafts the items.
         verifier: gives scores.
-        tasks: with their truth.
+        tasks: with what they expect.
         metric: by which an item is right: where it says ½ or more.
         metric_name: what the file calls it.
         block: how many items a block has; None: as the generator says, see `Pipeline`.

@@ -397,7 +397,7 @@ class Recording(RecordedPipeline):
         return found.value, found.problem
 
     def _loaded(self) -> Mapping[str, Task]:
-        """The tasks with their truth, which no record has."""
+        """The tasks with what they expect, which no record has."""
         try:
             load = workload(self._experiment, self._builder)
         except DraftVerifyError as error:

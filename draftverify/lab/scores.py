@@ -196,7 +196,7 @@ class ScoreArtifact(Kept, frozen=True, kw_only=True, tag="draftverify.scores"):
     """
 
     what: ClassVar[str] = "score fit"
-    made_by: ClassVar[str] = "draftverify fit CONFIG"
+    made_by: ClassVar[str] = "draftverify fit scores CONFIG"
 
     fit: ScoreFit
     verifier: str

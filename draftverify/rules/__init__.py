@@ -7,10 +7,10 @@ arrays of `arrays`. `selection` decides by verdicts, `thresholds` has the score 
 and `stopping` says when a task is finished. See docs/rules.md.
 """
 
+from draftverify.protocols import Threshold
 from draftverify.rules.agreement import ConsensusSet, DualAgreement, consensus_sets
 from draftverify.rules.ballots import Count, count
 from draftverify.rules.block_verification import BlockVerification
-from draftverify.rules.bounds import Threshold
 from draftverify.rules.cascades import Cascade
 from draftverify.rules.ensemble import Ensemble
 from draftverify.rules.k_seq import KSeq
@@ -29,7 +29,6 @@ from draftverify.rules.selection import (
     WeightedVote,
 )
 from draftverify.rules.speculative import Speculative
-from draftverify.rules.speculative_rejection import SpeculativeRejection
 from draftverify.rules.stopping import (
     AdaptiveConsistency,
     AnyOf,
@@ -69,7 +68,6 @@ __all__ = [
     "Positionwise",
     "Rounds",
     "Speculative",
-    "SpeculativeRejection",
     "SureMajority",
     "Threshold",
     "TokenMatch",

@@ -14,9 +14,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from draftverify.arrays import at_hand, host_to, mass, on_host, stack, together
 from draftverify.errors import ContractError
 from draftverify.randomness import Draws, array_namespace, inverse_cdf, uniforms
-from draftverify.rules.arrays import at_hand, host_to, mass, on_host, stack, together
 from draftverify.values import GIVEN, Array, Context, Decision, LawKind, Proposal, Verification
 
 __all__ = [

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from draftverify.arrays import mass, places, positive
 from draftverify.randomness import Draws, array_namespace
-from draftverify.rules.arrays import mass, places, positive
 from draftverify.rules.chains import Blocks, ChainRule
 from draftverify.values import Array, Decision
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, SupportsFloat, SupportsIndex, TypeAlias
+from typing import SupportsFloat, SupportsIndex
 
 from draftverify.errors import ConfigError
 
-__all__ = ["Threshold", "at_least_one", "between", "score_or_none"]
-
-Threshold: TypeAlias = Annotated[float, "threshold"]
-"""A score that a rule compares with: in a config a number, or a part of the role threshold, `{use: calibrated, …}`."""
+__all__ = ["at_least_one", "between", "score_or_none"]
 
 
 def at_least_one(name: str, value: int) -> int:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, get_args
 
+from draftverify.arrays import positive
 from draftverify.errors import ConfigError
 from draftverify.randomness import array_namespace
-from draftverify.rules.arrays import positive
 from draftverify.rules.bounds import between
 from draftverify.rules.positionwise import Positionwise
 from draftverify.values import Array, LawKind

@@ -7,9 +7,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from draftverify.arrays import all_to, at_hand, leading, on_host, one_hot, row_of, stack
 from draftverify.errors import ContractError
 from draftverify.randomness import Draws, array_namespace
-from draftverify.rules.arrays import all_to, at_hand, leading, on_host, one_hot, row_of, stack
 from draftverify.rules.batch import (
     BatchRule,
     blamed,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from array_api_compat import device
 
+from draftverify.arrays import on_host, positive
 from draftverify.randomness import array_namespace
-from draftverify.rules.arrays import on_host, positive
 from draftverify.rules.chains import Blocks
 from draftverify.values import Array
 

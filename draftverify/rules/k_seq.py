@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from array_api_compat import device
 
+from draftverify.arrays import leading, mass, on_host, places, positive
 from draftverify.randomness import Draws, array_namespace
-from draftverify.rules.arrays import leading, mass, on_host, places, positive
 from draftverify.rules.walk import TreeRule, walk
 from draftverify.values import Array, Decision, LawKind, Proposal, Verification
 

@@ -5,7 +5,7 @@ Source: Leviathan et al., arXiv:2211.17192, appendix.
 
 from __future__ import annotations
 
-from draftverify.rules.arrays import positive
+from draftverify.arrays import positive
 from draftverify.rules.bounds import between
 from draftverify.rules.positionwise import Positionwise
 from draftverify.values import Array

@@ -5,8 +5,8 @@ Source: Tran-Thien, quoted in Narasimhan et al., arXiv:2405.19261.
 
 from __future__ import annotations
 
+from draftverify.arrays import on_host, positive
 from draftverify.randomness import array_namespace
-from draftverify.rules.arrays import on_host, positive
 from draftverify.rules.bounds import between
 from draftverify.rules.positionwise import Positionwise
 from draftverify.values import Array

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from array_api_compat import device
 
+from draftverify.arrays import host_to, on_host, positive, row_of
 from draftverify.randomness import Draws, array_namespace, inverse_cdf
-from draftverify.rules.arrays import host_to, on_host, positive, row_of
 from draftverify.rules.batch import NO_P, numbers, sound
 from draftverify.rules.chains import Blocks, ChainRule
 from draftverify.token_summary import TokenSummary

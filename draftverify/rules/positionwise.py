@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from draftverify.arrays import on_host, positive
 from draftverify.errors import ConfigError
 from draftverify.randomness import Draws, array_namespace
-from draftverify.rules.arrays import on_host, positive
 from draftverify.rules.chains import Blocks, ChainRule
 from draftverify.rules.drift import drift_of
 from draftverify.token_summary import TokenSummary

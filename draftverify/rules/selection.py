@@ -16,10 +16,10 @@ from typing import Any, ClassVar, Literal
 from msgspec import UNSET
 
 from draftverify.errors import ConfigError, ContractError
-from draftverify.protocols import Collects
+from draftverify.protocols import Collects, Threshold
 from draftverify.randomness import Draws
 from draftverify.rules.ballots import count
-from draftverify.rules.bounds import Threshold, at_least_one, between, score_or_none
+from draftverify.rules.bounds import at_least_one, between, score_or_none
 from draftverify.rules.stopping import AdaptiveConsistency
 from draftverify.values import (
     Check,

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
+from draftverify.arrays import all_to, host_to, on_host, positive, top
 from draftverify.errors import ConfigError
 from draftverify.randomness import Draws, array_namespace
-from draftverify.rules.arrays import all_to, host_to, on_host, positive, top
 from draftverify.rules.batch import (
     NO_P,
     checked_ids,

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from array_api_compat import device
 
+from draftverify.arrays import all_to, host_to, on_host
 from draftverify.randomness import Draws, array_namespace
-from draftverify.rules.arrays import all_to, host_to, on_host
 from draftverify.rules.batch import (
     BatchRule,
     blamed,

@@ -18,9 +18,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from draftverify.stats.block.costs import FIRST_GAP, SHARED, WARM_UP
-from draftverify.stats.block.fallback import task_costs
 from draftverify.stats.intervals import TAIL, t_quantile
+from draftverify.stats.task_costs import FIRST_GAP, SHARED, WARM_UP, task_costs
 from draftverify.values import Round, TaskRecord
 
 __all__ = ["Drafting", "drafting"]

@@ -6,7 +6,6 @@ It needs the extra `view`, which is imported when a server is started.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 from draftverify.errors import ResourceError
 
@@ -17,7 +16,6 @@ def serve(
     root: str | Path,
     *,
     store: str | None = None,
-    page: Literal["", "review"] = "",
     port: int = 0,
     open_browser: bool = False,
 ) -> None:
@@ -26,7 +24,6 @@ def serve(
     Args:
         root: a run directory, or one that holds run directories.
         store: the URL of their PostgreSQL store, where they have one.
-        page: that the printed URL leads to: the report or list, or the page for reviewers.
         port: 0 takes any that is free.
         open_browser: open the page too.
 
@@ -41,4 +38,4 @@ def serve(
 
         missing = missing_package(error) or f"needs {error.name}: install draftverify with the extra 'view'"
         raise ResourceError(f"the local server {missing}") from error
-    run_server(root, store=store, page=page, port=port, open_browser=open_browser)
+    run_server(root, store=store, port=port, open_browser=open_browser)

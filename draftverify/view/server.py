@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import uvicorn
 
-from draftverify.errors import ResourceError, StoreError
+from draftverify.errors import ResourceError
 from draftverify.secret import quiet
 from draftverify.view.app import application
 from draftverify.view.guard import Guard
@@ -25,13 +25,11 @@ SECONDS_TO_END = 2
 """For requests under way when Ctrl-C comes."""
 
 
-def run_server(root: str | Path, *, store: str | None, page: str, port: int, open_browser: bool) -> None:
+def run_server(root: str | Path, *, store: str | None, port: int, open_browser: bool) -> None:
     """Serve until Ctrl-C; see `draftverify.view.serve`."""
     runs = Runs(root, store)
-    if page and not runs.single:
-        raise StoreError(f"{root}: not a run directory (there is no run.json in it); give the one that waits")
     listening = listen(port)
-    address = f"http://127.0.0.1:{listening.getsockname()[1]}/{page}"
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
 
     def announce(token: str) -> None:
         click.echo(f"for another browser: {address}?token={token}")

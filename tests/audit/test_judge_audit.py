@@ -59,7 +59,7 @@ def pairs(n=40, **more):
     return found
 
 
-def truth(each):
+def expected(each):
     if "good" in each.first:
         return "first"
     return "second" if "good" in each.second else "tie"
@@ -77,7 +77,7 @@ def value(audit, probe, name):
 
 def test_a_judge_that_is_right_passes_every_probe():
     """Accuracy and κ are 1, nothing sways it, and intervals of certain figures are not empty."""
-    found = audit_judge(By(truth), pairs())
+    found = audit_judge(By(expected), pairs())
     assert [each.name for each in found.probes] == list(PROBES)
     for probe, name in (
         ("agreement", "accuracy"), ("agreement", "Cohen's κ"), ("order", "swap consistency"),
@@ -127,7 +127,7 @@ def test_wording_format_and_repetition_that_change_verdicts_are_seen():
 
     def moody(each):
         turned = each.wording or each.repeat or each.first.startswith("{")
-        return "tie" if turned else truth(each)
+        return "tie" if turned else expected(each)
 
     found = audit_judge(By(moody), pairs())
     assert value(found, "wording", "same in other words") == value(found, "repeat", "retest") == 0.0
@@ -148,9 +148,9 @@ def test_a_family_that_is_preferred_beyond_the_labels():
     assert value(found, "family", "own family wins, judge") == 1.0
     assert value(found, "family", "preference") == 0.5
     assert found.figure("family", "preference").low > 0.2
-    probes = {each.name: each for each in audit_judge(By(truth), own).probes}
+    probes = {each.name: each for each in audit_judge(By(expected), own).probes}
     assert probes["family"].untested == "the judge has no family"
-    probes = {each.name: each for each in audit_judge(By(truth, family="others"), own).probes}
+    probes = {each.name: each for each in audit_judge(By(expected, family="others"), own).probes}
     assert "one answer of its family, others" in probes["family"].untested
 
 
@@ -172,7 +172,7 @@ def test_a_win_rate_is_corrected_by_labels():
 
 def test_what_was_not_recorded_is_not_tested():
     """Recorded verdicts vary in nothing: those probes say why, and none is passed in silence."""
-    found = audit_judge(By(truth, varies=frozenset()), pairs())
+    found = audit_judge(By(expected, varies=frozenset()), pairs())
     untested = {each.name for each in found.probes if each.untested}
     assert untested == {"order", "names", "format", "wording", "repeat", "padding", "empty", "family"}
     assert all(not each.figures for each in found.probes if each.untested)
@@ -180,7 +180,7 @@ def test_what_was_not_recorded_is_not_tested():
 
 def test_without_labels_agreement_is_not_tested():
     """The probes that need none still run."""
-    found = audit_judge(By(truth), [Comparison(str(i), f"q{i}", "good", "bad") for i in range(6)])
+    found = audit_judge(By(expected), [Comparison(str(i), f"q{i}", "good", "bad") for i in range(6)])
     probes = {each.name: each for each in found.probes}
     assert probes["agreement"].untested == "no comparison has a label"
     assert value(found, "order", "swap consistency") == 1.0
@@ -191,7 +191,7 @@ def test_no_verdict_is_wrong_and_told():
     """A quarter abstains: accuracy over all, accuracy of those given, and their share; all of them end the audit."""
 
     def shy(each):
-        return None if int(each.id) % 4 == 0 else truth(each)
+        return None if int(each.id) % 4 == 0 else expected(each)
 
     found = audit_judge(By(shy), pairs())
     assert value(found, "agreement", "accuracy") == 0.75
@@ -207,7 +207,7 @@ def test_verdicts_on_one_question_are_no_trials_of_their_own():
         Comparison(str(i), f"q{i}", "good", "bad", ("first" if i % 8 < 4 else "second",)) for i in range(40)
     ]
     few = [Comparison(e.id, f"q{int(e.id) % 8 // 4}", e.first, e.second, e.labels) for e in many]
-    own, shared = (audit_judge(By(truth), each).figure("agreement", "accuracy") for each in (many, few))
+    own, shared = (audit_judge(By(expected), each).figure("agreement", "accuracy") for each in (many, few))
     assert own.value == shared.value == 0.5
     assert shared.high - shared.low > 2 * (own.high - own.low)
 
@@ -216,7 +216,7 @@ def test_annotators_are_compared_with_each_other():
     """α beside the judge's κ; the label is the majority's, and three that all differ have none."""
     three = [Comparison(str(i), f"q{i}", "good", "bad", ("first", "first", "second")) for i in range(4)]
     three.append(Comparison("x", "qx", "good", "bad", ("first", "second", "tie")))
-    found = audit_judge(By(truth), three)
+    found = audit_judge(By(expected), three)
     assert found.labelled == 4
     assert value(found, "agreement", "annotators' α") < 0.2
     assert value(found, "agreement", "accuracy") == 1.0
@@ -273,14 +273,14 @@ def test_win_rates_of_pairs_of_which_some_are_named():
     """Each pair goes by the names that it has, whichever pair is the first."""
     named = pairs(systems=("x", "y"))
     for some in ([pairs()[0], *named[1:]], [*named[1:], pairs()[0]]):
-        (probe,) = audit_judge(By(truth), some, probes=["win_rate"]).probes
+        (probe,) = audit_judge(By(expected), some, probes=["win_rate"]).probes
         of = {each.name.partition(":")[0] for each in probe.figures}
         assert of == {"x", "y", "first listed"}
 
 
 def test_the_file_holds_the_audit_and_is_refused_for_another_judge(tmp_path):
     """Written whole, read back equal, found by the judge's identity among other files."""
-    judge, other = By(truth), By(truth, name="another prompt")
+    judge, other = By(expected), By(expected, name="another prompt")
     audit = audit_judge(judge, pairs(), probes=["agreement"])
     write_artifact(tmp_path / "audits" / "judge.json", audit)
     (tmp_path / "audits" / "notes.json").write_text("{}")
@@ -300,10 +300,10 @@ def test_the_file_holds_the_audit_and_is_refused_for_another_judge(tmp_path):
 
 def test_an_audit_of_the_order_alone_does_not_hide_another_s_accuracy(tmp_path):
     """However many labels its comparisons had."""
-    full = audit_judge(By(truth), pairs(10), probes=["agreement"])
+    full = audit_judge(By(expected), pairs(10), probes=["agreement"])
     write_artifact(tmp_path / "a.json", full)
-    write_artifact(tmp_path / "b.json", audit_judge(By(truth), pairs(20), probes=["order"]))
-    assert find_audit(tmp_path, By(truth)) == full
+    write_artifact(tmp_path / "b.json", audit_judge(By(expected), pairs(20), probes=["order"]))
+    assert find_audit(tmp_path, By(expected)) == full
 
 
 def test_planning_labels():
@@ -311,7 +311,7 @@ def test_planning_labels():
     worst = {each.figure: each.labels for each in plan_labels(0.1)}
     assert worst == {"accuracy": 385, "Cohen's κ": 1537, "win rate": 385}
     pilot = [*pairs(30), *[Comparison(f"u{i}", f"other {i}", "good", "bad") for i in range(2000)]]
-    judge = By(lambda each: "first" if each.id in ("0", "2") else truth(each))
+    judge = By(lambda each: "first" if each.id in ("0", "2") else expected(each))
     found = {each.figure: each.labels for each in plan_labels(0.1, pilot, judge)}
     assert found["accuracy"] < worst["accuracy"]
     assert found["Cohen's κ"] < worst["Cohen's κ"]
@@ -320,14 +320,14 @@ def test_planning_labels():
 
 
 def test_comparisons_out_of_tasks():
-    """Every field of the truth is a label; what is none, and what is missing, is named with its task."""
+    """Every field of what is expected is a label; what is none, and what is missing, is named with its task."""
     input = {"prompt": "q", "first": "a", "second": "b", "systems": ["x", "y"]}
     (made,) = comparisons_of(
-        [Task(id="t", input=input, truth={"ann": 1, "bob": "B", "others": ["tie", None]})]
+        [Task(id="t", input=input, expected={"ann": 1, "bob": "B", "others": ["tie", None]})]
     )
     assert made == Comparison("t", "q", "a", "b", ("first", "second", "tie"), ("x", "y"))
     for task, told in (
-        (Task(id="t", input=input, truth={"ann": "good"}), "ann of t is 'good'"),
+        (Task(id="t", input=input, expected={"ann": "good"}), "ann of t is 'good'"),
         (Task(id="t", input={"question": "q", "first": "a"}), "second of t is None"),
         (Task(id="t", input={**input, "systems": ["x"]}), "systems of t"),
     ):
@@ -344,9 +344,9 @@ def test_comparisons_out_of_tasks():
 def test_an_unknown_probe_is_refused():
     """With the ones that there are."""
     with pytest.raises(ConfigError, match="no probe 'ordr'"):
-        audit_judge(By(truth), pairs(), probes=["ordr"])
+        audit_judge(By(expected), pairs(), probes=["ordr"])
     with pytest.raises(ConfigError, match="probes is empty"):
-        audit_judge(By(truth), pairs(), probes=[])
+        audit_judge(By(expected), pairs(), probes=[])
 
 
 def test_a_judge_that_cannot_be_told_from_others_is_refused_before_it_is_asked():
@@ -362,7 +362,7 @@ def test_a_judge_that_cannot_be_told_from_others_is_refused_before_it_is_asked()
 
         def compare(self, asked):
             self.asked += len(asked)
-            return [Said(truth(each)) for each in asked]
+            return [Said(expected(each)) for each in asked]
 
     judge = Untold()
     with pytest.raises(ConfigError, match="no telling"):
@@ -372,12 +372,12 @@ def test_a_judge_that_cannot_be_told_from_others_is_refused_before_it_is_asked()
 
 def test_a_pilot_that_is_always_wrong_still_plans_for_some_labels():
     """A pilot without a right verdict has no variance, which is no reason to plan for one label."""
-    planned = plan_labels(0.1, pairs(4), By(lambda each: TURNED[truth(each)]))
+    planned = plan_labels(0.1, pairs(4), By(lambda each: TURNED[expected(each)]))
     assert all(each.labels > 100 for each in planned)
 
 
 def test_asked_is_what_was_asked():
     """Each judgement is asked once, whichever probes want it, and told as it goes."""
-    judge, told = By(truth), []
+    judge, told = By(expected), []
     found = audit_judge(judge, pairs(20), watcher=told.append)
     assert found.asked == len(judge.asked) == len(set(judge.asked)) == told[-1]

@@ -19,7 +19,7 @@ def test_kappa_of_a_worked_table():
 
 
 def test_a_rater_who_always_says_the_same_has_no_kappa_above_0():
-    """Agreement of .9 with a lopsided truth is none beyond chance."""
+    """Agreement of .9 with a lopsided expected is none beyond chance."""
     assert cohen_kappa(["a"] * 10, ["a"] * 9 + ["b"]) == pytest.approx(0.0)
     assert math.isnan(cohen_kappa(["a"] * 3, ["a"] * 3))
 

@@ -140,7 +140,7 @@ def test_whether_a_block_is_one_pass_is_said_by_the_whole_interval(
 def test_a_winning_cell_is_not_told_to_be_made_again() -> None:
     """Where a part is another than the one measured, the advice is to write down what the cell changes."""
     assert POINT.advice.endswith('write them into the config: pipelines.spec.rule={"use":"a"}')
-    assert replace(POINT, changes={}).advice == "Make it again: `draftverify calibrate CONFIG`"
+    assert replace(POINT, changes={}).advice == "Make it again: `draftverify fit block CONFIG`"
 
 
 def test_an_unknown_version_is_refused(tmp_path: Path) -> None:

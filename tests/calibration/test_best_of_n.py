@@ -130,19 +130,25 @@ def test_few_problems_say_nothing() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fooled", [pytest.param(0.0, marks=pytest.mark.exhaustive), 0.05])
-def test_the_bounds_hold(fooled: float) -> None:
-    """Of 50 sets of 100 problems hardly any has a bound that the truth (20,000 problems) breaks, whatever the n."""
+@pytest.mark.parametrize(
+    ("fooled", "problems", "sets"),
+    [
+        (0.05, 5_000, 20),
+        *(pytest.param(fooled, 20_000, 50, marks=pytest.mark.exhaustive) for fooled in (0.0, 0.05)),
+    ],
+)
+def test_the_bounds_hold(fooled: float, problems: int, sets: int) -> None:
+    """Of sets of 100 problems hardly any has a bound that the truth (thousands of problems) breaks, whatever the n."""
     rng = np.random.default_rng(1)
-    truth = best_of_n(*drawn(20_000, 5, rng, fooled))
+    expected = best_of_n(*drawn(problems, 5, rng, fooled))
     broken = sum(
         any(
             not found.low - 1e-9 <= true.value <= found.high + 1e-9
-            for found, true in zip((*set.gain, *set.loss), (*truth.gain, *truth.loss), strict=True)
+            for found, true in zip((*set.gain, *set.loss), (*expected.gain, *expected.loss), strict=True)
         )
-        for set in (best_of_n(*drawn(100, 5, rng, fooled)) for _ in range(50))
+        for set in (best_of_n(*drawn(100, 5, rng, fooled)) for _ in range(sets))
     )
-    assert broken <= 5
+    assert broken <= sets / 10
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def slow_runs(name: str, size: int, seeds: range, waves: int) -> int:
 
 @pytest.mark.parametrize(
     ("name", "size"),
-    [*((name, size) for name in NOT_WORTH_IT for size in BATCHES if size < 64), ("random tokens", 64)],
+    [*((name, BATCHES[number % 3]) for number, name in enumerate(NOT_WORTH_IT)), ("random tokens", 64)],
 )
 def test_it_is_not_slower_than_plain(name: str, size: int) -> None:
     """The promise in refilled batches: no run of ten waves does over 1.02 times plain's work.
@@ -190,8 +190,8 @@ def gain(rows: Callable[[int], float], size: int, chance: float) -> float:
 def test_it_reports_until_which_batch_size_drafting_pays() -> None:
     """After runs at 1, 3, 8 and 64 the answer is within a factor of two of the truth; beyond what was met, unknown."""
     rows = memory_bound(32, 0.02)
-    truth = max(size for size in range(1, 65) if gain(rows, size, 0.7) >= 1.02)
-    assert 8 < truth < 64
+    expected = max(size for size in range(1, 65) if gain(rows, size, 0.7) >= 1.02)
+    assert 8 < expected < 64
     block = Measured()
     assert block.report()["pays_until_batch"] is None
     for size in BATCHES:
@@ -205,7 +205,7 @@ def test_it_reports_until_which_batch_size_drafting_pays() -> None:
     for size in (1, 3, 8):
         assert found["batches"][size]["gain"] == pytest.approx(gain(rows, size, 0.7), rel=0.25)
     assert found["batches"][64]["gain"] < 1.02
-    assert abs(math.log2(found["pays_until_batch"] / truth)) <= 1.0
+    assert abs(math.log2(found["pays_until_batch"] / expected)) <= 1.0
     assert f"pays up to batch {found['pays_until_batch']}" in found["why"]
 
 

@@ -87,18 +87,18 @@ def test_the_interval_holds_the_loss():
     rng = np.random.default_rng(3)
     missed = wrong = 0
     for _ in range(300):
-        records, truth = [], 0.0
+        records, expected = [], 0.0
         for number in range(12):
             unit = float(rng.lognormal(0.0, 0.5))
             drafts = (rng.gamma(8.0, 1.15 * unit / 8.0, 5 if number < 6 else 2)).tolist()
             plain = (rng.gamma(8.0, unit / 8.0, 0 if number < 2 else 8)).tolist()
-            truth += 0.15 * unit * len(drafts)
+            expected += 0.15 * unit * len(drafts)
             rounds = [(0, unit, 1, 1), *((2, each, 1, 1) for each in drafts)]
             records.append(record([*rounds, *((0, each, 1, 1) for each in plain)], f"t{number}"))
         found = account(records)
         assert found.low is not None
         assert found.high is not None
-        missed += not found.low <= truth <= found.high
+        missed += not found.low <= expected <= found.high
         wrong += found.reads == "gain"
     assert missed / 300 <= 0.05 + 3 * (0.05 * 0.95 / 300) ** 0.5
     assert wrong / 300 <= 0.025 + 3 * (0.025 * 0.975 / 300) ** 0.5

@@ -74,7 +74,7 @@ def test_a_spotless_record_is_not_certain() -> None:
 def test_rates_of_clustered_trials_are_covered(
     clusters: int, mean: float, correlation: float, floor: float
 ) -> None:
-    """The 95 % interval covers the truth, for 2 to 40 beta-binomial tasks of unequal length.
+    """The 95 % interval covers the expected, for 2 to 40 beta-binomial tasks of unequal length.
 
     400 samples: a true coverage of .95 falls below .92 with probability .004, below .93 with .04; the seed is fixed.
     """

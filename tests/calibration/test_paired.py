@@ -186,11 +186,11 @@ def test_the_intervals_hold_the_truth_as_often_as_they_say() -> None:
     rng = np.random.default_rng(7)
     easy = rng.beta(0.7, 0.7, 40)
     better = easy + (1 - easy) * 0.25
-    truth = float((better - easy).mean())
+    expected = float((better - easy).mean())
     held = 0
     for _ in range(2000):
         found = paired_shares(rng.random(40) < easy, rng.random(40) < better)
-        held += found.low <= truth <= found.high
+        held += found.low <= expected <= found.high
     assert held >= 1872
 
 

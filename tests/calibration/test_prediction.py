@@ -65,16 +65,16 @@ def test_predictions_hold_as_often_as_they_say(per_group: int) -> None:
     inside = total = 0
     groups = [f"g{i}" for i in range(5)]
     for _ in range(150):
-        records, plain, truth = [], [], {}
+        records, plain, expected = [], [], {}
         for group in groups:
             centre = draw.gauss(0.3, 0.25)
             for i in range(per_group):
                 seconds = draw.uniform(1, 9)
                 plain.append(took(f"{group}/{i}", seconds, group=group))
                 records.append(took(f"{group}/{i}", seconds / math.exp(draw.gauss(centre, 0.1)), group=group))
-            truth[group] = math.exp(sum(draw.gauss(centre, 0.1) for _ in range(3)) / 3)
+            expected[group] = math.exp(sum(draw.gauss(centre, 0.1) for _ in range(3)) / 3)
         found = predict(records, plain, dict.fromkeys(groups, 3))
-        inside += sum(found[g].low <= truth[g] <= found[g].high for g in groups)
+        inside += sum(found[g].low <= expected[g] <= found[g].high for g in groups)
         total += 5
     assert inside / total >= 0.91
 

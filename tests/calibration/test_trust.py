@@ -71,9 +71,9 @@ def test_resampling_is_the_best_of_all_by_the_verdict(items):
     pools: dict[int, list[tuple[bool, bool]]] = {}
     for task, passed, right in items:
         pools.setdefault(task, []).append((passed, right))
-    tasks, said, truth = zip(*items, strict=True)
+    tasks, said, expected = zip(*items, strict=True)
     some = [pool for pool in pools.values() if any(passed for passed, _ in pool)]
-    found = trust(said, truth, tasks)
+    found = trust(said, expected, tasks)
     assert found.unpassed == len(pools) - len(some)
     if not some:
         assert math.isnan(found.resampled.value)
@@ -132,17 +132,17 @@ def test_what_cannot_be_counted_is_said():
 
 def biased(rng, size, right=0.6, judged=0.85):
     """Labels, and a judge that takes the wrong ones that it does not know for right."""
-    truth = (rng.random(size) < right).astype(float)
-    return truth, np.where(rng.random(size) < judged, truth, 1.0)
+    expected = (rng.random(size) < right).astype(float)
+    return expected, np.where(rng.random(size) < judged, expected, 1.0)
 
 
 def test_the_assisted_rate_covers_and_is_narrower_than_the_labels_alone():
-    """Of 400 samples at most 5 % and three standard errors miss the truth, though the judge is biased."""
+    """Of 400 samples at most 5 % and three standard errors miss the expected, though the judge is biased."""
     rng = np.random.default_rng(3)
     missed, narrower = 0, []
     for _ in range(400):
-        truth, judge = biased(rng, 560)
-        found = assisted_rate(truth[:80], judge[:80], judge[80:])
+        expected, judge = biased(rng, 560)
+        found = assisted_rate(expected[:80], judge[:80], judge[80:])
         missed += not found.rate.low <= 0.6 <= found.rate.high
         narrower.append(
             (found.rate.high - found.rate.low) / (found.alone.high - found.alone.low),
@@ -158,10 +158,10 @@ def test_the_assisted_rate_covers_where_items_share_tasks():
     tasks = np.concatenate([np.repeat(np.arange(40), 4), np.repeat(np.arange(160), 4)])
     for _ in range(300):
         level = rng.beta(0.9, 0.6, 160)
-        truth = (rng.random(len(tasks)) < level[tasks]).astype(float)
-        judge = np.where(rng.random(len(tasks)) < 0.8, truth, 1.0)
-        found = assisted_rate(truth[:160], judge[:160], judge[160:], tasks.tolist()).rate
-        plain = assisted_rate(truth[:160], judge[:160], judge[160:]).rate
+        expected = (rng.random(len(tasks)) < level[tasks]).astype(float)
+        judge = np.where(rng.random(len(tasks)) < 0.8, expected, 1.0)
+        found = assisted_rate(expected[:160], judge[:160], judge[160:], tasks.tolist()).rate
+        plain = assisted_rate(expected[:160], judge[:160], judge[160:]).rate
         missed += not found.low <= 0.6 <= found.high
         wider.append((found.high - found.low) / (plain.high - plain.low))
     assert missed / 300 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 300)
@@ -196,8 +196,8 @@ def test_the_assisted_rate_is_the_packages(sample):
     Ours has Student's t and n − 1, and does not take the fitted λ for given: that adds where the judge passes another
     share of the labelled items than of the others."""
     seed, labels, others, right, judged = sample
-    truth, judge = biased(np.random.default_rng(seed), labels + others, right, judged)
-    check(ORACLE[sample], assisted_rate(truth[:labels], judge[:labels], judge[labels:]))
+    expected, judge = biased(np.random.default_rng(seed), labels + others, right, judged)
+    check(ORACLE[sample], assisted_rate(expected[:labels], judge[:labels], judge[labels:]))
 
 
 def test_tasks_change_the_interval_and_not_the_point():
@@ -211,9 +211,9 @@ def items_of_tasks(seed):
     rng = np.random.default_rng(seed)
     tasks = np.repeat(np.arange(160), 4)
     level = rng.beta(0.9, 0.6, 160)
-    truth = (rng.random(640) < level[tasks]).astype(float)
-    judge = np.where(rng.random(640) < 0.8, truth, 1.0)
-    return (truth[:160], judge[:160], judge[160:]), tasks.tolist()
+    expected = (rng.random(640) < level[tasks]).astype(float)
+    judge = np.where(rng.random(640) < 0.8, expected, 1.0)
+    return (expected[:160], judge[:160], judge[160:]), tasks.tolist()
 
 
 @pytest.mark.parametrize("systems", ORACLE_OF_GSM8K)

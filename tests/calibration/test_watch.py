@@ -50,15 +50,15 @@ def alarms(monitor: Monitor, told: Iterator[Shares], tasks: int) -> tuple[Alarm,
 
 
 def test_four_rates_share_one_level() -> None:
-    """When nothing has changed, at most 5 % of 200 runs have any alarm, on acceptance or on the labelled rates.
+    """When nothing has changed, at most 5 % of 80 runs have any alarm, on acceptance or on the labelled rates.
 
-    A true probability of .05 gives more than 20 of them with probability .001. Each rate has a quarter of the level.
+    A true probability of .05 gives more than 11 of them with probability .001. Each rate has a quarter of the level.
     """
     thresholds = [each.threshold for each in Monitor(KNOWN, metric=metric).report()]
     assert thresholds == pytest.approx([np.log(4 / 0.05)] * 4)
     draw = np.random.default_rng(1)
-    wrong = sum(bool(alarms(Monitor(KNOWN, metric=metric), shares(draw), 150)) for _ in range(200))
-    assert wrong <= 20
+    wrong = sum(bool(alarms(Monitor(KNOWN, metric=metric), shares(draw), 150)) for _ in range(80))
+    assert wrong <= 11
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`draftverify adapter new`: what it writes is built, installed into a fresh environment, tested and used."""
+"""`draftverify init --adapter`: what it writes is built, installed into a fresh environment, tested and used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import load_run
 
@@ -27,8 +27,8 @@ FORMS = [
 
 def written(directory: Path, shape: str, scored: bool, name: str = "try-out") -> Path:
     """The package of a form."""
-    arguments = ["adapter", "new", name, "--shape", shape, "--into", str(directory)]
-    assert main([*arguments, *(["--scored"] if scored else [])]) == Exit.OK
+    arguments = ["init", str(directory), "--adapter", name, "--template", shape]
+    assert main([*arguments, *(["--scored"] if scored else [])]) == ExitCode.OK
     return directory / f"draftverify-{name}"
 
 
@@ -85,7 +85,9 @@ def test_the_package_is_built_installed_tested_and_used(shape: str, scored: bool
         assert pipeline["statuses"] == {"accepted": 5}
     part = "examples" if shape == "alternatives" else "shortest"
     inputs = package / "examples" / "inputs.yaml"
-    told = done(python, "-m", "draftverify", "conform", f"try_out.{part}", "--inputs", inputs, at=tmp_path)
+    told = done(
+        python, "-m", "draftverify", "audit", "part", f"try_out.{part}", "--inputs", inputs, at=tmp_path
+    )
     assert "a_crash_is_no_verdict" in told
 
 
@@ -121,7 +123,7 @@ def test_a_name_that_cannot_be_one_is_refused(
     name: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is written."""
-    assert main(["adapter", "new", name, "--into", str(tmp_path)]) == Exit.USAGE
+    assert main(["init", str(tmp_path), "--adapter", name]) == ExitCode.USAGE
     assert says in " ".join(capsys.readouterr().err.split())
     assert not [*tmp_path.iterdir()]
 
@@ -130,6 +132,6 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
     """A directory that is there stays as it is, an empty one too."""
     package = written(tmp_path, "chain", False)
     (package / "README.md").write_text("mine")
-    assert main(["adapter", "new", "try-out", "--into", str(tmp_path)]) == Exit.CONFIG
+    assert main(["init", str(tmp_path), "--adapter", "try-out"]) == ExitCode.CONFIG
     assert "is there already; nothing was written" in capsys.readouterr().err
     assert (package / "README.md").read_text() == "mine"

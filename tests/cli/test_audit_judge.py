@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.kit.audit import load_audit
 from draftverify_llm import RecordedJudge
@@ -17,7 +17,7 @@ comparisons:
   use: jsonl
   path: verdicts.jsonl
   fields: {question: question, first: first, second: second}
-  truth: {label: label}
+  expected: {label: label}
 """
 
 
@@ -39,7 +39,7 @@ def folder(tmp_path):
 
 def test_a_recorded_judge_is_audited_and_the_file_kept(folder, capsys):
     """Consistency and accuracy stand in the table, what cannot be tested too; the file names the judge."""
-    assert main(["audit", "judge", str(folder / "judge.yaml")]) == Exit.OK
+    assert main(["audit", "judge", str(folder / "judge.yaml")]) == ExitCode.OK
     out = capsys.readouterr().out
     for words in ("swap consistency", "0.750", "position bias", "1.000", "not tested", "audits/judge.json"):
         assert words in out
@@ -53,10 +53,10 @@ def test_a_recorded_judge_is_audited_and_the_file_kept(folder, capsys):
 def test_the_audit_of_another_judge_is_not_written_over(folder, capsys):
     """Its file names the judge; the first stays the first's, and is written anew by its own."""
     config = str(folder / "judge.yaml")
-    assert main(["audit", "judge", config]) == Exit.OK
+    assert main(["audit", "judge", config]) == ExitCode.OK
     (folder / "others.jsonl").write_bytes((folder / "verdicts.jsonl").read_bytes()[:-1])
-    assert main(["audit", "judge", config, "--set", "judge.path=others.jsonl"]) == Exit.OK
-    assert main(["audit", "judge", config]) == Exit.OK
+    assert main(["audit", "judge", config, "--set", "judge.path=others.jsonl"]) == ExitCode.OK
+    assert main(["audit", "judge", config]) == ExitCode.OK
     capsys.readouterr()
     kept, other = sorted((folder / "audits").iterdir(), key=lambda path: len(path.name))
     assert kept.name == "judge.json"
@@ -77,7 +77,7 @@ def test_json_and_another_file_and_fewer_comparisons(folder, capsys):
         "--set",
         "probes=[order]",
     ]
-    assert main([*arguments, "--out", str(path)]) == Exit.OK
+    assert main([*arguments, "--out", str(path)]) == ExitCode.OK
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads(path.read_text())
     assert printed["comparisons"] == 8
@@ -87,7 +87,7 @@ def test_json_and_another_file_and_fewer_comparisons(folder, capsys):
 
 def test_a_plan_says_how_many_labels(folder, capsys):
     """From the labelled comparisons as a pilot; nothing is audited or written."""
-    assert main(["audit", "judge", str(folder / "judge.yaml"), "--plan", "0.1"]) == Exit.OK
+    assert main(["audit", "judge", str(folder / "judge.yaml"), "--plan", "0.1"]) == ExitCode.OK
     out = capsys.readouterr().out
     assert "a pilot of 20 labels: an accuracy of 0.88" in out  # .875, as the audit says, over both orders
     assert "win rate, with the judge" in out
@@ -104,7 +104,7 @@ def test_a_plan_says_how_many_labels(folder, capsys):
             YAML.replace("llm.recorded_judge, path: verdicts.jsonl, family: gpt", "regex, pattern: x"),
             "cannot be audited",
         ),
-        (YAML.replace("truth: {label: label}", "truth: {label: question}"), "comparisons.truth"),
+        (YAML.replace("expected: {label: label}", "expected: {label: question}"), "comparisons.expected"),
         (YAML.replace("first: first,", ""), "comparisons.fields"),
         ("[1]", "should be a mapping"),
     ],
@@ -112,7 +112,7 @@ def test_a_plan_says_how_many_labels(folder, capsys):
 def test_configs_that_are_wrong_say_where(folder, capsys, yaml, told):
     """Exit code 3, the place and the reason."""
     (folder / "judge.yaml").write_text(yaml)
-    assert main(["audit", "judge", str(folder / "judge.yaml")]) == Exit.CONFIG
+    assert main(["audit", "judge", str(folder / "judge.yaml")]) == ExitCode.CONFIG
     assert told in capsys.readouterr().err
 
 
@@ -120,7 +120,7 @@ def test_an_audit_that_cannot_be_written_is_shown_all_the_same(folder, capsys):
     """What the judge was paid for is not lost with the file; the error names it."""
     (folder / "taken").write_text("a file where a directory is wanted")
     path = folder / "taken" / "audit.json"
-    assert main(["audit", "judge", str(folder / "judge.yaml"), "--out", str(path)]) == Exit.CONFIG
+    assert main(["audit", "judge", str(folder / "judge.yaml"), "--out", str(path)]) == ExitCode.CONFIG
     told = capsys.readouterr()
     assert "accuracy" in told.out
     assert str(path) in told.err

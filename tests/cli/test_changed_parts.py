@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 
 PLUGIN = """
@@ -60,34 +58,34 @@ def experiment(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def command(folder: Path, *options: str) -> tuple[int, str]:
-    """The run command as a process of its own, with the plugin on its path; its code and what it says of errors."""
-    path = os.pathsep.join([str(folder / "site"), *sys.path])
-    done = subprocess.run(
-        [sys.executable, "-m", "draftverify", "run", "changed.yaml", "--out", "run", *options],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
-    return done.returncode, done.stderr
-
-
-def test_an_installed_plugin_that_changed_is_not_mixed_with_what_it_was(experiment: Path) -> None:
+def test_an_installed_plugin_that_changed_is_not_mixed_with_what_it_was(
+    experiment: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither another file of its package, nor another version; accepted, both stand in run.json."""
-    assert command(experiment)[0] == Exit.OK
+
+    def command(*options: str) -> tuple[int, str]:
+        """The run command, which finds and imports the plugin as a new process would; its code, and what it says."""
+        for name in [name for name in sys.modules if name.partition(".")[0] == "dv_guesses"]:
+            del sys.modules[name]
+        monkeypatch.syspath_prepend(
+            str(experiment / "site")
+        )  # once more, so that packages are looked for anew
+        code = main(["run", str(experiment / "changed.yaml"), "--out", str(experiment / "run"), *options])
+        return code, " ".join(capsys.readouterr().err.split())
+
+    assert command()[0] == ExitCode.OK
     (experiment / "site" / "dv_guesses" / "words.py").write_text("WORD = 'second'\n")
-    code, said = command(experiment)
-    assert code == Exit.RESOURCE
+    code, said = command()
+    assert code == ExitCode.RESOURCE
     assert "generator guesses.guess has changed since this run was made" in said
     assert "--accept-changed" in said
     info = experiment / "site" / "dv_guesses-1.0.dist-info"
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: dv-guesses\nVersion: 1.1\n")
-    code, said = command(experiment)
-    assert code == Exit.RESOURCE
+    code, said = command()
+    assert code == ExitCode.RESOURCE
     assert "generator guesses.guess has changed from version 1.0 to 1.1" in said
-    assert command(experiment, "--accept-changed")[0] == Exit.OK
-    assert command(experiment)[0] == Exit.OK
+    assert command("--accept-changed")[0] == ExitCode.OK
+    assert command()[0] == ExitCode.OK
     starts = json.loads((experiment / "run" / "run.json").read_text())["starts"]
     versions = [start["parts"]["generator guesses.guess"]["version"] for start in starts]
     assert versions == ["1.0", "1.1", "1.1"]  # the last by a command without the option
@@ -101,13 +99,13 @@ def test_a_parts_file_that_was_edited_is_not_mixed_with_what_it_was(
     """A changed verifier would judge half of the tasks by other rules."""
     monkeypatch.syspath_prepend(str(experiment / "site"))
     arguments = ["run", str(experiment / "changed.yaml"), "--out", str(experiment / "run")]
-    assert main(arguments) == Exit.OK
+    assert main(arguments) == ExitCode.OK
     with open(experiment / "local.py", "a") as file:
         file.write("\nLIMIT = 3\n")
-    assert main(arguments) == Exit.RESOURCE
+    assert main(arguments) == ExitCode.RESOURCE
     assert "local.py has changed since this run was made" in capsys.readouterr().err
-    assert main([*arguments, "--accept-changed"]) == Exit.OK
-    assert main(arguments) == Exit.OK
+    assert main([*arguments, "--accept-changed"]) == ExitCode.OK
+    assert main(arguments) == ExitCode.OK
 
 
 READS = """
@@ -138,16 +136,16 @@ def test_a_file_that_a_shipped_part_is_given_is_not_mixed_with_what_it_was(
     part = f"{{use: local.Reads, log: ./log, of: {part}}}"
     (experiment / "changed.yaml").write_text(CONFIG.replace("{use: local.Yes}", part))
     arguments = ["run", str(experiment / "changed.yaml"), "--out", str(experiment / "run")]
-    assert main(arguments) == Exit.OK
+    assert main(arguments) == ExitCode.OK
     assert "asked" in (experiment / "log").read_text()
-    assert main(arguments) == Exit.OK
+    assert main(arguments) == ExitCode.OK
     (experiment / "c.sh").write_text("exit 1")
     capsys.readouterr()
-    assert main(arguments) == Exit.RESOURCE
+    assert main(arguments) == ExitCode.RESOURCE
     said = " ".join(capsys.readouterr().err.split())
     assert "file c.sh has changed since this run was made" in said
     assert "--accept-changed" in said
-    assert main([*arguments, "--accept-changed"]) == Exit.OK
+    assert main([*arguments, "--accept-changed"]) == ExitCode.OK
     starts = json.loads((experiment / "run" / "run.json").read_text())["starts"]
     assert starts[1]["accepted"] == ["file c.sh has changed"]
     assert [name for name in starts[1]["parts"] if name.startswith("file ")] == ["file c.sh"]
@@ -162,9 +160,9 @@ def test_what_metrics_are_made_of_is_noted_and_not_refused(
     metrics = "metrics: {one: {use: python, function: judge.one}}\n"
     (experiment / "changed.yaml").write_text(CONFIG.replace("[local.py]", "[local.py, judge.py]") + metrics)
     arguments = ["run", str(experiment / "changed.yaml"), "--out", str(experiment / "run")]
-    assert main(arguments) == Exit.OK
+    assert main(arguments) == ExitCode.OK
     (experiment / "judge.py").write_text("def one(task, outcome):\n    return 0.5\n")
-    assert main(arguments) == Exit.OK
+    assert main(arguments) == ExitCode.OK
     starts = json.loads((experiment / "run" / "run.json").read_text())["starts"]
     hashes = [start["metrics"]["judge.py"]["sha256"] for start in starts]
     assert len(set(hashes)) == 2
@@ -193,10 +191,10 @@ pipelines:
     rule: {use: best}
 """
     )
-    assert main(["run", "ask.yaml"]) == Exit.OK
-    assert main(["run", "ask.yaml"]) == Exit.OK
+    assert main(["run", "ask.yaml"]) == ExitCode.OK
+    assert main(["run", "ask.yaml"]) == ExitCode.OK
     (tmp_path / "docs/prices.md").write_text("A loaf costs sixteen euros.\n")
     capsys.readouterr()
-    assert main(["run", "ask.yaml"]) == Exit.RESOURCE
+    assert main(["run", "ask.yaml"]) == ExitCode.RESOURCE
     assert "folder docs has changed since this run was made" in " ".join(capsys.readouterr().err.split())
-    assert main(["run", "ask.yaml", "--fresh"]) == Exit.OK
+    assert main(["run", "ask.yaml", "--fresh"]) == ExitCode.OK

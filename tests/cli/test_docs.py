@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import draftverify, main
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -59,6 +60,7 @@ def test_outputs_are_what_is_printed(
 def test_every_command_and_option_stands_in_the_page() -> None:
     """In the table of commands, each with its own options; what many share stands below it."""
     text = (DOCS / "cli.md").read_text(encoding="utf-8").partition("## Every command and option\n")[2]
+    text = text.partition("## When something is wrong\n")[0]
     rows = dict(re.findall(r"^\| `([a-z ]+?)(?: [\[A-Z].*?)?` \|(.*)$", text, re.M))
     shared = text[text.rindex(" |\n") :]
     found = {}
@@ -81,3 +83,12 @@ def test_every_command_and_option_stands_in_the_page() -> None:
                 assert f"`{option}" in (shared if option == "--store" else row), (name, option)
     for option in (each for parameter in draftverify.params for each in parameter.opts):
         assert f"{option}`" in shared
+
+
+def test_every_exit_code_is_documented() -> None:
+    """The page and the command agree on the codes."""
+    for code in ExitCode:
+        [row] = re.findall(
+            rf"^\| {code.value} \| (.*) \|$", (DOCS / "cli.md").read_text(), flags=re.MULTILINE
+        )
+        assert code.meaning.startswith(row.replace("`", "")), row

@@ -12,7 +12,7 @@ import pytest
 from draftverify import errors
 from draftverify.bench.cli import main as command
 from draftverify.bench.cli.commands import commands
-from draftverify.bench.cli.exits import MEANINGS, Exit, exit_for
+from draftverify.bench.cli.exits import ExitCode, exit_for
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.experiment import ConfigErrors
 from tests.broken_plugin_packages import put_on_path
@@ -25,13 +25,13 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    """Make `draftverify schema` raise this."""
+    """Make `draftverify cache` raise this."""
 
     @click.command()
     def fails() -> None:
         raise error
 
-    monkeypatch.setattr("draftverify.bench.cli.schema.schema", fails)
+    monkeypatch.setattr("draftverify.bench.cli.cache.cache", fails)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_exit_codes(
 ) -> None:
     """Each error has the code that --help documents, and leaves no traceback on the screen."""
     raising(monkeypatch, error)
-    assert main(["schema"]) == code
+    assert main(["cache"]) == code
     out = capsys.readouterr()
     assert "Traceback" not in out.err
     assert out.err
@@ -70,8 +70,7 @@ def test_every_code_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
     """--help lists every exit code and every command."""
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    assert set(MEANINGS) == set(Exit)
-    assert all(f"{code.value}  {MEANINGS[code]}" in text for code in Exit)
+    assert all(f"{code.value}  {code.meaning}" in text for code in ExitCode)
     assert all(name in text for name in commands())
 
 
@@ -93,16 +92,16 @@ def test_help_imports_no_command() -> None:
 
 def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     """A near miss is suggested."""
-    assert main(["rnu"]) == Exit.USAGE
+    assert main(["rnu"]) == ExitCode.USAGE
     assert "Did you mean run?" in capsys.readouterr().err
-    assert main(["xyzzy"]) == Exit.USAGE
+    assert main(["xyzzy"]) == ExitCode.USAGE
     assert "There are init, run" in capsys.readouterr().err
 
 
 def test_several_errors_on_one_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each error has its own place; beyond eight they are counted."""
     config = CONFIG.replace("seed: 7", "seed: x").replace("{use: first}\n", "{use: frist}\n")
-    assert main(["run", str(write_experiment(tmp_path, config))]) == Exit.CONFIG
+    assert main(["run", str(write_experiment(tmp_path, config))]) == ExitCode.CONFIG
     text = capsys.readouterr().err
     assert text.startswith("2 errors\n")
     assert f"{tmp_path}/experiment.yaml:2  seed\n  should be a valid integer, not the text 'x'" in text
@@ -112,7 +111,7 @@ def test_several_errors_on_one_screen(tmp_path: Path, capsys: pytest.CaptureFixt
     )
 
     config = CONFIG.replace("name: whole", "\n".join(f"wrong{n}: 1" for n in range(30)))
-    assert main(["run", str(write_experiment(tmp_path, config))]) == Exit.CONFIG
+    assert main(["run", str(write_experiment(tmp_path, config))]) == ExitCode.CONFIG
     text = capsys.readouterr().err
     assert "… and 22 more" in text
     assert text.count("\n") < 24
@@ -137,16 +136,16 @@ def test_a_hostile_name_cannot_write_to_the_terminal(
         assert len(text) < 3000
 
 
-@pytest.mark.parametrize("arguments", [["--traceback", "schema"], ["schema", "--traceback"]])
+@pytest.mark.parametrize("arguments", [["--traceback", "cache"], ["cache", "--traceback"]])
 def test_traceback_on_request(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An unexpected error says how to see more; --traceback, anywhere, shows it."""
     raising(monkeypatch, ZeroDivisionError("over"))
-    assert main(["schema"]) == Exit.UNEXPECTED
+    assert main(["cache"]) == ExitCode.UNEXPECTED
     assert "unexpected error: ZeroDivisionError: over" in (text := capsys.readouterr().err)
     assert "--traceback" in text
-    assert main(arguments) == Exit.UNEXPECTED
+    assert main(arguments) == ExitCode.UNEXPECTED
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
@@ -156,10 +155,10 @@ def test_a_commands_own_exit_code_is_kept(monkeypatch: pytest.MonkeyPatch) -> No
     @click.command()
     @click.pass_context
     def some_failed(context: click.Context) -> None:
-        context.exit(Exit.FAILED_TASKS)
+        context.exit(ExitCode.FAILED_TASKS)
 
-    monkeypatch.setattr("draftverify.bench.cli.schema.schema", some_failed)
-    assert main(["schema"]) == 6
+    monkeypatch.setattr("draftverify.bench.cli.cache.cache", some_failed)
+    assert main(["cache"]) == 6
 
 
 def test_the_installed_command_exits_so(tmp_path: Path) -> None:
@@ -175,9 +174,9 @@ def test_the_installed_command_exits_so(tmp_path: Path) -> None:
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize(("command", "first"), [("['schema']", "{"), ("['plugins', 'llm.sample']", "g")])
+@pytest.mark.parametrize(("command", "first"), [("['plugins']", "g"), ("['plugins', 'llm.sample']", "g")])
 def test_a_reader_that_goes_away_is_no_error(command: str, first: str) -> None:
-    """`draftverify schema | head -1` ends quietly."""
+    """`draftverify plugins | head -1` ends quietly."""
     code = f"import sys; from draftverify.bench.cli.main import main; sys.exit(main({command}))"
     shell = f'"{sys.executable}" -c "{code}" | head -c 1'
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
@@ -215,4 +214,4 @@ def test_broken_plugins_and_misfits_through_the_command(
 def test_errors_shown_is_one_screen() -> None:
     """Eight errors of two lines and a heading fit into 24 lines."""
     assert 2 * command.ERRORS_SHOWN + 2 <= 24
-    assert exit_for(errors.DraftVerifyError("x")) == Exit.UNEXPECTED
+    assert exit_for(errors.DraftVerifyError("x")) == ExitCode.UNEXPECTED

@@ -133,12 +133,12 @@ def test_an_unfinished_run_is_marked_too(
 
 def test_an_evaluation_is_marked_too() -> None:
     """Printed, and as a page."""
+    own = Pipeline(
+        generator(lambda context, n: ["4"], family="tiny"),
+        verifier(lambda context, item: True, family="tiny"),
+        First(),
+    )
     with pytest.warns(SelfVerificationWarning):
-        own = Pipeline(
-            generator(lambda context, n: ["4"], family="tiny"),
-            verifier(lambda context, item: True, family="tiny"),
-            First(),
-        )
-    found = evaluate({"own": own}, [Task(id="a")])
+        found = evaluate({"own": own}, [Task(id="a")])
     assert f"own: {MARK}, unaudited" in str(found)
     assert f"own: {MARK}, unaudited" in found._repr_html_()

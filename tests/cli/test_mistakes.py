@@ -38,7 +38,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("plugins first --role generator", 2, "'first' is a rule, not a generator"),
         ("audit experiment.yaml", 2, "draftverify audit lossless experiment.yaml"),
         ("help", 2, "Did you mean --help?"),
-        ("schema none.yaml", 3, "there is no such file"),
+        ("init --schema none.yaml", 3, "there is no such file"),
+        ("init --schema --adapter x", 2, "--schema writes the schema alone"),
+        ("init --scored x", 2, "--scored goes with --adapter"),
+        ("init --adapter x --template judge", 2, "of the template chain, alternatives, tree, not judge"),
+        ("fit experiment.yaml", 2, "draftverify fit scores experiment.yaml"),
+        ("calibrate experiment.yaml", 2, "Write draftverify fit block CONFIG."),
+        ("report runs/x", 2, "Write draftverify view RUN --out FILE."),
+        ("shema", 2, "Write draftverify init --schema CONFIG."),
+        ("view --review --port 8000 runs", 2, "are three ways; choose one"),
+        ("replay runs --tune --set block=1", 2, "leave out --set"),
     ],
 )
 def test_on_the_command_line(
@@ -89,7 +98,7 @@ def test_runs_that_are_near_are_named(here: Path, capsys: pytest.CaptureFixture[
     """Where a folder of runs was given in a run's place, or a name was misspelt."""
     assert main(["run", "experiment.yaml"]) == 0
     capsys.readouterr()
-    assert main(["show", "runs"]) == 5
+    assert main(["show", "runs", "--tasks"]) == 5
     assert "(there is no run.json in it); there is runs/divisors" in capsys.readouterr().err
     assert main(["show", "runs/divisor"]) == 5
     assert "there is no such directory; there is runs/divisors" in capsys.readouterr().err

@@ -35,7 +35,7 @@ def test_lines_come_by_time_and_at_the_ends(
             said += capsys.readouterr().err
         assert text in said
 
-    with progress.Progress() as told:
+    with progress.RunProgress() as told:
         told.started("measure", {"plain": (3, 5), "spec": (0, 5)})
         said = capsys.readouterr().err
         assert said.startswith("measure: 10 runs of tasks (3 done before)\n")

@@ -1,4 +1,4 @@
-"""`draftverify review`: questions on the screen, answers by key, by editor and by file, taken up by the same run."""
+"""`draftverify view --review`: questions on the screen, answers by key, editor and file, taken up by the same run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import load_run
 from draftverify.bench.runner.run import run
-from draftverify.view.cli.review import review
-from tests.experiments.run_parts import truth
+from draftverify.view.cli.view import view
+from tests.experiments.run_parts import expected
 from tests.experiments.runs import load, write
 
 CONFIG = {"policy": "[{do: escalate}]", "check": ", splice: false", "count": 3, "chance": 0.0}
@@ -33,7 +33,7 @@ def states(path: Path) -> list[tuple[str, str]]:
 
 def test_keys_answer_one_question_after_the_other(waiting: Path) -> None:
     """Accept, reject with a reason, skip: each on the question that was shown; the rest stays open."""
-    result = CliRunner().invoke(review, [str(waiting)], input="xarno good\ns")
+    result = CliRunner().invoke(view, [str(waiting), "--review"], input="xarno good\ns")
     assert result.exit_code == 0, result.output
     assert states(waiting) == [("t0", "accept"), ("t1", "reject"), ("t2", "pending")]
     with load_run(waiting) as records:
@@ -56,21 +56,21 @@ def test_what_another_reviewer_has_is_not_asked_about(waiting: Path, tmp_path: P
     with load_run(waiting) as records:
         first, _, third = records.store.questions()
         assert records.store.claim(first, "another", 60)
-        result = CliRunner().invoke(review, [str(waiting)], input="aq")
+        result = CliRunner().invoke(view, [str(waiting), "--review"], input="aq")
         assert [f"{task}  g" in result.output for task in ("t0", "t1", "t2")] == [False, True, True]
         assert "1 is with other reviewers" in result.output
         assert "1 answered, 2 still open" in result.output
         assert records.store.claim(third, "a third", 60)
         file = tmp_path / "answers.jsonl"
         file.write_text('{"task": "t0", "answer": "accept"}')
-        result = CliRunner().invoke(review, [str(waiting), "--answers", str(file)])
+        result = CliRunner().invoke(view, [str(waiting), "--review", str(file)])
         assert "task t0: another reviewer has this one now" in " ".join(result.output.split())
     assert states(waiting) == [("t0", "pending"), ("t1", "accept"), ("t2", "pending")]
 
 
 def test_quit_keeps_what_was_answered(waiting: Path) -> None:
     """Nothing more is asked after q."""
-    result = CliRunner().invoke(review, [str(waiting)], input="aq")
+    result = CliRunner().invoke(view, [str(waiting), "--review"], input="aq")
     assert result.exit_code == 0
     assert "3 of 3" not in result.output
     assert states(waiting) == [("t0", "accept"), ("t1", "pending"), ("t2", "pending")]
@@ -82,14 +82,14 @@ def test_an_edit_goes_through_the_editor(waiting: Path, monkeypatch: pytest.Monk
 
     def edit(text: str, extension: str) -> str:
         seen.append((text, extension))
-        return "{" if len(seen) == 1 else str(truth("t0", 0))
+        return "{" if len(seen) == 1 else str(expected("t0", 0))
 
     monkeypatch.setattr(click, "edit", edit)
-    result = CliRunner().invoke(review, [str(waiting)], input="ey\nq")
+    result = CliRunner().invoke(view, [str(waiting), "--review"], input="ey\nq")
     assert result.exit_code == 0, result.output
     assert seen == [("-1", ".json"), ("{", ".json")]
     with load_run(waiting) as records:
-        assert records.questions[0].value == truth("t0", 0)
+        assert records.questions[0].value == expected("t0", 0)
 
 
 def test_an_editor_that_is_left_without_saving_answers_nothing(
@@ -97,7 +97,7 @@ def test_an_editor_that_is_left_without_saving_answers_nothing(
 ) -> None:
     """The question stays on the screen."""
     monkeypatch.setattr(click, "edit", lambda text, extension: None)
-    result = CliRunner().invoke(review, [str(waiting)], input="eq")
+    result = CliRunner().invoke(view, [str(waiting), "--review"], input="eq")
     assert "still open" in result.output
     assert {state for _, state in states(waiting)} == {"pending"}
 
@@ -105,18 +105,18 @@ def test_an_editor_that_is_left_without_saving_answers_nothing(
 def test_answers_from_a_file_are_taken_up_by_the_same_run(
     waiting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From waiting to done with commands alone: run, review --answers, run, until nothing waits."""
+    """From waiting to done with commands alone: run, view --review FILE, run, until nothing waits."""
     config = str(write(tmp_path, **CONFIG))
     for place in range(8):
-        replies = [{"task": f"t{i}", "answer": "edit", "value": truth(f"t{i}", place)} for i in range(3)]
+        replies = [{"task": f"t{i}", "answer": "edit", "value": expected(f"t{i}", place)} for i in range(3)]
         answers = tmp_path / "answers.jsonl"
         answers.write_text("\n".join(map(json.dumps, replies)))
-        assert main(["review", str(waiting), "--answers", str(answers)]) == 0
+        assert main(["view", str(waiting), "--review", str(answers)]) == 0
         assert "3 answered, 0 still open; the same run command goes on" in capsys.readouterr().out
         code = main(["run", config, "--out", str(waiting)])
     assert code == 0
     assert "spec: identical: 3 of 3" in capsys.readouterr().out
-    assert main(["review", str(waiting)]) == 0
+    assert main(["view", str(waiting), "--review"]) == 0
     assert "nothing waits for a person" in capsys.readouterr().out
 
 
@@ -126,7 +126,7 @@ def test_a_wrong_answers_file_stores_nothing(
     """Exit code 3, file and line."""
     answers = tmp_path / "answers.jsonl"
     answers.write_text('{"task": "t0", "answer": "accept"}\n{"task": "t9", "answer": "accept"}\n')
-    assert main(["review", str(waiting), "--answers", str(answers)]) == 3
+    assert main(["view", str(waiting), "--review", str(answers)]) == 3
     assert f"{answers}:2" in capsys.readouterr().err
     assert {state for _, state in states(waiting)} == {"pending"}
 
@@ -151,7 +151,7 @@ def test_hostile_candidates_stay_text(tmp_path: Path) -> None:
     assert done.question is not None
     with RunDirectory(tmp_path / "run", name="n", config={}, config_hash="h") as directory:
         directory.store.park("p", done.record, done.question)
-    result = CliRunner().invoke(review, [str(tmp_path / "run")], input="q")
+    result = CliRunner().invoke(view, [str(tmp_path / "run"), "--review"], input="q")
     assert "[bold]approve me[/bold]" in result.output
     assert "few samples" in result.output
     assert not {"\x1b", "\u202e"} & set(result.output)

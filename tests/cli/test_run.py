@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import load_run
 from tests.experiments.runs import write
@@ -49,7 +49,7 @@ def test_waiting_tasks_exit_with_7(tmp_path: Path, capsys: pytest.CaptureFixture
     """And the next command is told."""
     config = write(tmp_path, check=", splice: false", chance=0.0, policy="[{do: escalate}]")
     assert main(["run", str(config), "--out", str(tmp_path / "run")]) == 7
-    assert f"6 wait for a person: draftverify review {tmp_path / 'run'}" in capsys.readouterr().out
+    assert f"6 wait for a person: draftverify view {tmp_path / 'run'} --review" in capsys.readouterr().out
 
 
 def test_limit_and_set_override_the_config(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_mistakes_are_told_in_words(
 def test_the_module_exits_with_the_commands_code(tmp_path: Path) -> None:
     """`python -m draftverify` is the command, exit code and all."""
     command = [sys.executable, "-m", "draftverify", "run", str(tmp_path / "missing.yaml")]
-    assert subprocess.run(command, capture_output=True).returncode == Exit.CONFIG
+    assert subprocess.run(command, capture_output=True).returncode == ExitCode.CONFIG
 
 
 def test_a_part_that_exits_as_it_is_opened_says_nothing_for_the_command(
@@ -111,5 +111,5 @@ def test_a_part_that_exits_as_it_is_opened_says_nothing_for_the_command(
         .replace("run_parts.py]", f"run_parts.py, {tmp_path}/leaving.py]")
         .replace("run_parts.Numbered, count: 6", "leaving.Leaving")
     )
-    assert main(["run", str(file), "--out", str(tmp_path / "run")]) == Exit.UNEXPECTED
+    assert main(["run", str(file), "--out", str(tmp_path / "run")]) == ExitCode.UNEXPECTED
     assert "SystemExit" in capsys.readouterr().err

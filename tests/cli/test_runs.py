@@ -1,16 +1,17 @@
-"""`draftverify runs`, `export` and `run --tag`, as they are typed."""
+"""`draftverify show DIRECTORY`, `export` and `run --tag`, as they are typed."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import load_run
 from tests.experiments.runs import write
@@ -30,23 +31,28 @@ def test_runs_are_listed_with_tags_and_state(made: Path, capsys: pytest.CaptureF
     """Under runs/ when nothing is said; a damaged one below with its reason; exit code 0."""
     Path("runs/broken").mkdir()
     Path("runs/broken/run.json").write_text("{\x1b[31m")
-    assert main(["runs"]) == 0
+    assert main(["show"]) == 0
     out = capsys.readouterr().out
     assert "runs/scripted" in out
     assert "plain, spec  finished  nightly lr=3 try-1" in out
     assert "cannot be read: runs/broken/run.json" in out
     assert "\x1b" not in out
-    assert main(["runs", "runs", "--tag", "nightly", "--json"]) == 0
+    assert main(["show", "runs", "--tag", "nightly", "--json"]) == 0
     (_, run) = sorted(json.loads(capsys.readouterr().out), key=lambda each: each["path"])
     assert (run["path"], run["state"], run["units"]) == ("runs/scripted", "finished", 12)
     assert run["tags"] == ["nightly", "lr=3", "try-1"]
 
 
-@pytest.mark.parametrize("arguments", [["nowhere"], ["runs", "--tag", "weekly"]])
+@pytest.mark.parametrize("arguments", [["none"], ["runs", "--tag", "weekly"]])
 def test_no_runs_are_no_error(made: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """It says so, and how one is made."""
-    assert main(["runs", *arguments]) == 0
+    """It says so, and how one is made; a directory that is not there is an error, but runs/ when nothing is said."""
+    Path("none").mkdir()
+    assert main(["show", *arguments]) == 0
     assert "draftverify run CONFIG" in capsys.readouterr().out
+    shutil.rmtree("runs")
+    assert main(["show"]) == 0
+    assert "there is no directory runs; `draftverify run CONFIG`" in capsys.readouterr().out
+    assert main(["show", "nowhere"]) == ExitCode.RESOURCE
 
 
 def test_other_tags_do_not_make_it_another_run(made: Path) -> None:
@@ -62,10 +68,10 @@ def test_other_tags_do_not_make_it_another_run(made: Path) -> None:
 @pytest.mark.parametrize("tag", ["", "two words", "a,b", "x" * 101, "\x1b[31m"])
 def test_a_tag_is_a_word(made: Path, tag: str, capsys: pytest.CaptureFixture[str]) -> None:
     """On the command line as in the file, with the place."""
-    assert main(["run", str(made), "--tag", tag]) == Exit.USAGE
+    assert main(["run", str(made), "--tag", tag]) == ExitCode.USAGE
     assert "letters, digits" in capsys.readouterr().err
     made.write_text(made.read_text().replace("[nightly, lr=3]", json.dumps([tag])))
-    assert main(["run", str(made)]) == Exit.CONFIG
+    assert main(["run", str(made)]) == ExitCode.CONFIG
     assert "tags" in capsys.readouterr().err
 
 
@@ -76,13 +82,13 @@ def test_an_export_goes_to_the_standard_output_or_a_file(
     assert main(["export", "runs/scripted"]) == 0
     table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["pipeline"] for row in table] == ["plain", "spec"] * 6
-    assert main(["export", "runs/scripted", "--rounds", "--to", "jsonl", "-o", "x.jsonl"]) == 0
+    assert main(["export", "runs/scripted", "--rows", "rounds", "--to", "jsonl", "-o", "x.jsonl"]) == 0
     assert "rows to x.jsonl" in capsys.readouterr().err
     with load_run("runs/scripted") as run:
         assert len(Path("x.jsonl").read_text().splitlines()) == sum(len(record.rounds) for record in run)
-    assert main(["export", "runs/scripted", "--items", "--to", "parquet", "-o", "x.parquet"]) == 0
+    assert main(["export", "runs/scripted", "--rows", "items", "--to", "parquet", "-o", "x.parquet"]) == 0
     assert set(pd.read_parquet("x.parquet")["state"]) == {"kept", "refused", "left"}
-    assert main(["export", "runs/scripted", "--to", "parquet"]) == Exit.CONFIG
+    assert main(["export", "runs/scripted", "--to", "parquet"]) == ExitCode.CONFIG
     assert "give a file with -o" in capsys.readouterr().err
 
 
@@ -92,7 +98,7 @@ def test_the_list_of_runs_fits_80_columns(
     """In a terminal of that width no line is longer, and no word is lost."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert main(["runs"]) == 0
+    assert main(["show"]) == 0
     from rich.text import Text
 
     out = Text.from_ansi(capsys.readouterr().out).plain

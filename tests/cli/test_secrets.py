@@ -187,9 +187,9 @@ def test_no_spelling_of_a_secret_is_left_anywhere(
     for place in ("raised", "feedback", "described"):
         main(["show", str(out), "--trace", f"{place}, basic"])
     for form in ("csv", "jsonl"):
-        for level in ([], ["--rounds"], ["--items"]):
+        for level in ([], ["--rows", "rounds"], ["--rows", "items"]):
             assert main(["export", str(out), "--to", form, *level]) == 0
-    assert main(["report", str(out), "-o", str(out / "again.html")]) == 0
+    assert main(["view", str(out), "-o", str(out / "again.html")]) == 0
     captured = capfd.readouterr()
     written = {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     written["terminal"] = (captured.out + captured.err).encode()

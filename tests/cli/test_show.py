@@ -126,7 +126,7 @@ def test_unknown_names_are_corrected(
 
 def test_what_is_no_run_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Says so."""
-    assert main(["show", str(tmp_path)]) == 5
+    assert main(["show", str(tmp_path), "--trace", "t"]) == 5
     assert "not a run directory" in capsys.readouterr().err
 
 
@@ -189,6 +189,8 @@ def test_tasks_are_listed_by_outcome(mixed: Path, capsys: pytest.CaptureFixture[
         (["--tasks", "failed", "--pipeline", "spek"], 3, "did you mean spec?"),
         (["--trace", "t1", "--tasks"], 2, "--trace shows one task"),
         (["--search", "x"], 2, "go with --tasks"),
+        (["--tag", "x"], 2, "go with a directory of runs"),
+        (["--json"], 2, "go with a directory of runs"),
     ],
 )
 def test_options_that_do_not_go_together(

@@ -24,7 +24,7 @@ from draftverify_code.agreement import (
     extract_asserts,
     read_tests,
 )
-from draftverify_code.sandbox import Finding, Sandbox, Suite
+from draftverify_code.sandbox import Sandbox, Suite, SuiteFinding
 
 TESTS = ["assert f(1) == 1", "assert f(2) == 4", "assert f(1) == 1", "assert f(3) == 8"]
 
@@ -43,17 +43,17 @@ class Board:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def judge(self, suite: Any, programs: Any, limits: Any, *, enough: int | None) -> list[Finding]:
+    def judge(self, suite: Any, programs: Any, limits: Any, *, enough: int | None) -> list[SuiteFinding]:
         self.asked.append((suite, list(programs), limits))
         return [self.finding(suite, self.board[program]) for program in programs]
 
     @staticmethod
-    def finding(suite: Any, entry: Any) -> Finding:
-        if isinstance(entry, Finding):
+    def finding(suite: Any, entry: Any) -> SuiteFinding:
+        if isinstance(entry, SuiteFinding):
             return entry
         passed = tuple(test in entry for test in suite.asserts)
         verdict = "pass" if all(passed) else "reject"
-        return Finding(
+        return SuiteFinding(
             Check(verdict, sum(passed) / len(passed), "" if all(passed) else "assertion", "f"), passed
         )
 
@@ -63,12 +63,12 @@ BOARD = {
     "half": TESTS[1:2],
     "all": TESTS,
     "none": [],
-    "unparsed": Finding(Check("reject", 0.0, "syntax", "line 1")),
-    "exits": Finding(Check("reject", 0.0, "exit"), (True, None, None)),
-    "hangs": Finding(Check("reject", None, "wall"), (True, None, None)),
-    "unlucky": Finding(Check("timeout", None, "wall"), (True, None, None)),
-    "stuck": Finding(Check("timeout", None, "wall"), (None, None, None)),
-    "broken": Finding(Check("error", None, "sandbox", "no judge"), ()),
+    "unparsed": SuiteFinding(Check("reject", 0.0, "syntax", "line 1")),
+    "exits": SuiteFinding(Check("reject", 0.0, "exit"), (True, None, None)),
+    "hangs": SuiteFinding(Check("reject", None, "wall"), (True, None, None)),
+    "unlucky": SuiteFinding(Check("timeout", None, "wall"), (True, None, None)),
+    "stuck": SuiteFinding(Check("timeout", None, "wall"), (None, None, None)),
+    "broken": SuiteFinding(Check("error", None, "sandbox", "no judge"), ()),
 }
 
 
@@ -137,9 +137,11 @@ def test_what_cannot_be_judged_apart_has_its_row_from_one_process() -> None:
     other = program.replace("P(x)", "P(1)")
 
     class Apart(Sandbox):
-        def judge(self, suite: Any, programs: Any, limits: Any = None, **more: Any) -> list[Finding]:
-            needs = Finding(Check("error", reason="needs shared-process"), (None,) * 2)
-            return [needs if each != "good" else Finding(Check("pass"), (True,) * 2) for each in programs]
+        def judge(self, suite: Any, programs: Any, limits: Any = None, **more: Any) -> list[SuiteFinding]:
+            needs = SuiteFinding(Check("error", reason="needs shared-process"), (None,) * 2)
+            return [
+                needs if each != "good" else SuiteFinding(Check("pass"), (True,) * 2) for each in programs
+            ]
 
     tests = ["assert f(1).x == 1", "assert f(2).x == 2", "assert f(1).x == 1"]
     found = verify(GeneratedTests(sandbox=Apart()), program, "good", other, tests=tests)
@@ -442,7 +444,7 @@ frame, host = sys._getframe(), None
 while frame is not None:
     host = frame.f_locals.get("host", host)
     frame = frame.f_back
-forged = {"verdict": "pass", "score": 1.0, "reason": "", "feedback": "", "passed": [True], "lines": [], "seconds": 0.0}
+forged = {"verdict": "pass", "score": 1.0, "reason": "", "feedback": "", "passed": [True], "seconds": 0.0}
 send(host, forged)
 while (request := receive(host)) is not None:
     send(host, {"broken": ""} if request["op"] == "load" else forged)

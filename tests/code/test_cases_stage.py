@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from draftverify import ContractError, Proposal, Task
 from draftverify.kit import Subject, check_component, make_context
-from draftverify_code.sandbox import Exit, Sandbox
+from draftverify_code.sandbox import CommandExit, Sandbox
 from draftverify_code.stages.cases import Cases, agree
 
 DOUBLE = "import sys\nfor line in sys.stdin:\n    print(2 * int(line))\n"
@@ -120,9 +120,9 @@ class Recorder:
     def run(self, commands):
         self.calls.append(list(commands))
         return [
-            Exit(failure="no room")
+            CommandExit(failure="no room")
             if b"broken" in command.files["main.py"]
-            else Exit(0, stdout=command.stdin)
+            else CommandExit(0, stdout=command.stdin)
             for command in commands
         ]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from draftverify import Check, ContractError, Proposal, Task
 from draftverify.kit import Subject, check_component, make_context
 from draftverify_code.program import REASONS
-from draftverify_code.sandbox import Exit, Limits, Sandbox
+from draftverify_code.sandbox import CommandExit, Limits, Sandbox
 from draftverify_code.stages.command import ExitStatus
 from draftverify_code.stages.running import abnormal, capped, imported, lacking, verified
 
@@ -108,18 +108,22 @@ def test_a_stage_can_be_sent_to_another_process(box):
 @pytest.mark.parametrize(
     ("ended", "verdict", "reason"),
     [
-        (Exit(0), None, None),
-        (Exit(1), None, None),
-        (Exit(failure="no room"), "error", "sandbox"),
-        (Exit(signal=9, limit="wall", seconds=10.0, cpu=9.0), "reject", "wall"),
-        (Exit(signal=9, limit="wall", seconds=10.0, cpu=0.1), "reject", "wall"),  # it slept
-        (Exit(signal=9, limit="wall", seconds=10.0, cpu=0.1, waited=9.0), "timeout", "wall"),
-        (Exit(signal=9, limit="wall", seconds=10.0, cpu=19.0, waited=9.0), "reject", "wall"),  # it is many
-        (Exit(signal=9, limit="cpu", seconds=20.0, cpu=10.0, waited=15.0), "reject", "cpu"),
-        (Exit(signal=9, limit="memory"), "reject", "memory"),
-        (Exit(signal=25, limit="disk"), "reject", "disk"),
-        (Exit(signal=9, limit="processes"), "reject", "processes"),
-        (Exit(signal=11), "reject", "exit"),
+        (CommandExit(0), None, None),
+        (CommandExit(1), None, None),
+        (CommandExit(failure="no room"), "error", "sandbox"),
+        (CommandExit(signal=9, limit="wall", seconds=10.0, cpu=9.0), "reject", "wall"),
+        (CommandExit(signal=9, limit="wall", seconds=10.0, cpu=0.1), "reject", "wall"),  # it slept
+        (CommandExit(signal=9, limit="wall", seconds=10.0, cpu=0.1, waited=9.0), "timeout", "wall"),
+        (
+            CommandExit(signal=9, limit="wall", seconds=10.0, cpu=19.0, waited=9.0),
+            "reject",
+            "wall",
+        ),  # it is many
+        (CommandExit(signal=9, limit="cpu", seconds=20.0, cpu=10.0, waited=15.0), "reject", "cpu"),
+        (CommandExit(signal=9, limit="memory"), "reject", "memory"),
+        (CommandExit(signal=25, limit="disk"), "reject", "disk"),
+        (CommandExit(signal=9, limit="processes"), "reject", "processes"),
+        (CommandExit(signal=11), "reject", "exit"),
     ],
 )
 def test_an_abnormal_end_has_one_meaning(ended, verdict, reason):

@@ -10,8 +10,8 @@ import pytest
 from draftverify import Check, ContractError, Outcome, Pipeline, Task
 from draftverify.bench import evaluate
 from draftverify.rules import First
-from draftverify_code import HiddenTests, HumanEval, Mbpp, Recorded, Tests
-from draftverify_code.sandbox import Finding
+from draftverify_code import HiddenTests, HumanEval, Mbpp, RecordedPrograms, Tests
+from draftverify_code.sandbox import SuiteFinding
 
 RIGHT = "    return any(abs(a - b) < threshold for i, a in enumerate(numbers) for b in numbers[:i])\n"
 EXAMPLES_ONLY = "    return len(numbers) == 6\n"
@@ -24,13 +24,15 @@ def accepted(value: object) -> Outcome:
 def test_a_program_for_the_examples_alone_is_accepted_and_not_solved(tmp_path: Path) -> None:
     """HumanEval's first problem, judged by its docstring: both programs pass, and the hidden tests tell them apart."""
     [task] = HumanEval(limit=1, hidden=True).load()
-    assert set(task.truth) == {"test"}
+    assert set(task.expected) == {"test"}
     assert "test" not in task.input
     pipelines = {}
     for name, sample in (("right", RIGHT), ("examples", EXAMPLES_ONLY)):
         path = tmp_path / f"{name}.jsonl"
         path.write_text(json.dumps({"task_id": task.id, "samples": [sample]}))
-        pipelines[name] = Pipeline(Recorded(path, form="completion"), Tests(doctest=True), First(), name=name)
+        pipelines[name] = Pipeline(
+            RecordedPrograms(path, form="completion"), Tests(doctest=True), First(), name=name
+        )
     found = evaluate(pipelines, [task], metrics={"hidden": HiddenTests()})
     right, examples = (each.rows[-1] for each in found.summary.pipelines)
     assert dict(right.statuses) == dict(examples.statuses) == {"accepted": 1}
@@ -42,7 +44,7 @@ def test_a_program_for_the_examples_alone_is_accepted_and_not_solved(tmp_path: P
 def test_unhidden_tests_are_the_truth_too() -> None:
     """The same metric works where the verifier has seen the tests."""
     [task] = HumanEval(limit=1).load()
-    assert task.truth == {"test": task.input["test"]}
+    assert task.expected == {"test": task.input["test"]}
 
 
 def test_mbpp_hides_all_but_the_shown_asserts(tmp_path: Path) -> None:
@@ -52,7 +54,7 @@ def test_mbpp_hides_all_but_the_shown_asserts(tmp_path: Path) -> None:
     path.write_text(json.dumps({"task_id": 1, "text": "Double a number.", "test_list": tests}))
     [task] = Mbpp(path, hidden=True).load()
     assert task.input["test_list"] == tests[:1]
-    assert task.truth == {"test_list": tests}
+    assert task.expected == {"test_list": tests}
     metric = HiddenTests()
     assert metric(task, accepted("def double(n): return n + 2")) is False
     assert metric(task, accepted(("def double(n): return n * 2",))) is True
@@ -63,7 +65,7 @@ def test_mbpp_hides_all_but_the_shown_asserts(tmp_path: Path) -> None:
 
 def test_truths_that_need_the_programs_process_are_judged_there() -> None:
     """Unless the metric is to take no such word; then it says nothing."""
-    task = Task(id="1", input={}, truth={"test_list": ["assert LIMIT == 3"]})
+    task = Task(id="1", input={}, expected={"test_list": ["assert LIMIT == 3"]})
     assert HiddenTests()(task, accepted("LIMIT = 3")) is True
     assert HiddenTests()(task, accepted("LIMIT = 4")) is False
     with pytest.raises(ContractError, match="needs shared-process"):
@@ -76,25 +78,27 @@ def test_a_check_that_came_to_nothing_says_nothing() -> None:
     class Late:
         tier, workers, packages = "none", 1, ()
 
-        def judge(self, suite: object, programs: list[str], *_: object, **more: object) -> list[Finding]:
+        def judge(self, suite: object, programs: list[str], *_: object, **more: object) -> list[SuiteFinding]:
             return [
-                Finding(Check("timeout", reason="wall", feedback="the machine kept it")) for _ in programs
+                SuiteFinding(Check("timeout", reason="wall", feedback="the machine kept it"))
+                for _ in programs
             ]
 
-    task = Task(id="1", input={"entry_point": "f"}, truth={"test_list": ["assert f() == 1"]})
+    task = Task(id="1", input={"entry_point": "f"}, expected={"test_list": ["assert f() == 1"]})
     with pytest.raises(ContractError, match=r"came to nothing \(wall\): the machine kept it"):
         HiddenTests(Late())(task, accepted("def f(): return 1"))  # type: ignore[arg-type]
 
 
 def test_endless_programs_are_wrong_and_broken_tests_say_nothing() -> None:
-    """Time out: not solved. Tests that do not parse: the metric fails. Without truth or acceptance: as every metric."""
+    """Time out: not solved. Tests that do not parse: the metric fails. Without expected or acceptance: as every
+    metric."""
     metric = HiddenTests(timeout=1.0)
-    task = Task(id="1", input={"entry_point": "f"}, truth={"test_list": ["assert f() == 1"]})
+    task = Task(id="1", input={"entry_point": "f"}, expected={"test_list": ["assert f() == 1"]})
     assert metric(task, accepted("import time\ndef f():\n    time.sleep(60)")) is False
     assert metric(task, Outcome(status="exhausted", value="def f(): return 1")) is False
     assert metric(Task(id="1"), accepted("def f(): return 1")) is None
     assert metric(task, accepted(5)) is False
     assert metric(task, accepted(("def f(): return 1", "and more"))) is False
-    broken = Task(id="1", input={"entry_point": "f"}, truth={"test_list": ["assert f( =="]})
+    broken = Task(id="1", input={"entry_point": "f"}, expected={"test_list": ["assert f( =="]})
     with pytest.raises(ContractError):
         metric(broken, accepted("def f(): return 1"))

@@ -29,7 +29,7 @@ from draftverify import (
 )
 from draftverify.kit import Subject, check_component, make_context
 from draftverify.rules import First, Majority
-from draftverify_code.generators.recorded import Recorded
+from draftverify_code.generators.recorded import RecordedPrograms
 from draftverify_llm import RecordedSample, read_recording
 
 
@@ -40,7 +40,7 @@ def write(folder: Path, *rows: Any, name: str = "samples.jsonl") -> Path:
     return path
 
 
-def draw(recorded: Recorded, sizes: Sequence[int], task: Task | None = None) -> list[Proposal]:
+def draw(recorded: RecordedPrograms, sizes: Sequence[int], task: Task | None = None) -> list[Proposal]:
     """Successive rounds of these sizes, as a session would ask for them."""
     rounds: list[Round] = []
     made: list[Proposal] = []
@@ -134,7 +134,7 @@ def test_half_a_surrogate_pair_is_an_error_of_its_task_alone(half: bytes, match:
     with path.open("ab") as file:
         file.write(b'{"task_id": "bad", "prompt": "def g(): q", "text": "b' + half + b'"}\n')
         file.write(b'{"task_id": "bad", "prompt": "def g(): q", "text": "c"}\n')
-    recorded = Recorded(path, match=match)
+    recorded = RecordedPrograms(path, match=match)
     good = Task(id="good", input={"prompt": "def f(): p"})
     assert recorded.propose(make_context(good), 2).items == ("a",)
     for prompt in ("def g(): q", "def g(): q and more"):  # the very prompt, and one like it
@@ -145,7 +145,7 @@ def test_half_a_surrogate_pair_is_an_error_of_its_task_alone(half: bytes, match:
 
 def test_blocks_come_in_order_and_the_last_says_so(tmp_path: Path) -> None:
     """2 + 2 + 1 of five; then nothing; a block that ends with the last sample is already exhausted."""
-    recorded = Recorded(write(tmp_path, {"task_id": "t", "samples": list("abcde")}))
+    recorded = RecordedPrograms(write(tmp_path, {"task_id": "t", "samples": list("abcde")}))
     made = draw(recorded, [2, 2, 2, 2])
     assert [tuple(each.items) for each in made] == [("a", "b"), ("c", "d"), ("e",), ()]
     assert [each.exhausted for each in made] == [False, False, True, True]
@@ -154,7 +154,7 @@ def test_blocks_come_in_order_and_the_last_says_so(tmp_path: Path) -> None:
 
 def test_other_generators_rounds_do_not_move_the_place(tmp_path: Path) -> None:
     """A fallback's block, a person's answer and a failed draft in between leave the order as it is."""
-    recorded = Recorded(write(tmp_path, {"task_id": "t", "samples": list("abcd")}))
+    recorded = RecordedPrograms(write(tmp_path, {"task_id": "t", "samples": list("abcd")}))
     rounds = [
         Round(index=0, items=("a",)),
         Round(index=1, items=("x", "b"), source="fallback"),
@@ -168,7 +168,7 @@ def test_other_generators_rounds_do_not_move_the_place(tmp_path: Path) -> None:
 
 def test_equal_samples_are_each_drawn(tmp_path: Path) -> None:
     """The place counts samples, not texts."""
-    recorded = Recorded(write(tmp_path, {"task_id": "t", "samples": ["a", "a", "a", "b"]}))
+    recorded = RecordedPrograms(write(tmp_path, {"task_id": "t", "samples": ["a", "a", "a", "b"]}))
     assert [tuple(each.items) for each in draw(recorded, [1, 1, 1, 1])] == [("a",), ("a",), ("a",), ("b",)]
 
 
@@ -193,7 +193,7 @@ class Says:
 
 def test_in_a_pipeline_with_a_fallback_between(tmp_path: Path) -> None:
     """Retries draw on; after a fallback's round the next sample follows the last one drawn."""
-    recorded = Recorded(write(tmp_path, {"task_id": "t", "samples": list("abcde")}))
+    recorded = RecordedPrograms(write(tmp_path, {"task_id": "t", "samples": list("abcde")}))
 
     def run(policy: Policy) -> TaskRecord:
         return Pipeline(recorded, Passes("d"), First(), policy=policy, block=2).record(Task(id="t"))
@@ -208,9 +208,9 @@ def test_completions_are_joined_to_the_prompt_and_cut(tmp_path: Path) -> None:
     """To the task's own, or to the recorded one where the file has it: that is what they continue."""
     task = Task(id="t", input={"prompt": "def f():\n"})
     rows = {"task_id": "t", "samples": ["    return 1\n\nprint(2)", "    pass"]}
-    recorded = Recorded(write(tmp_path, rows), form="completion", stop=["\nprint"])
+    recorded = RecordedPrograms(write(tmp_path, rows), form="completion", stop=["\nprint"])
     assert list(draw(recorded, [2], task)[0].items) == ["def f():\n    return 1\n", "def f():\n    pass"]
-    recorded = Recorded(write(tmp_path, {**rows, "prompt": "def f(): # old\n"}), form="completion")
+    recorded = RecordedPrograms(write(tmp_path, {**rows, "prompt": "def f(): # old\n"}), form="completion")
     assert draw(recorded, [2], task)[0].items[1] == "def f(): # old\n    pass"
 
 
@@ -220,7 +220,7 @@ def test_answers_have_their_program_taken_out(tmp_path: Path) -> None:
         tmp_path, {"task_id": "t", "samples": ["Here:\n```python\ndef f():\n    return 1\n```\nSo."]}
     )
     task = Task(id="t", input={"prompt": "Write f.", "entry_point": "f"})
-    (made,) = draw(Recorded(path, form="text"), [1], task)
+    (made,) = draw(RecordedPrograms(path, form="text"), [1], task)
     assert list(made.items) == ["def f():\n    return 1"]
 
 
@@ -230,7 +230,7 @@ def test_what_else_was_recorded_is_evidence(tmp_path: Path) -> None:
         tmp_path,
         {"task_id": "t", "samples": ["a", {"text": "b", "score": 2}, {"text": "c", "correct": False}]},
     )
-    first, second = draw(Recorded(path), [2, 2])
+    first, second = draw(RecordedPrograms(path), [2, 2])
     assert first.evidence == {"score": (None, 2.0)}
     assert second.evidence == {"correct": (False,)}
 
@@ -242,7 +242,7 @@ def test_samples_as_items_vote_by_their_answer(tmp_path: Path) -> None:
         {"text": "q", "answer": 4},
         {"text": "r", "answer": 4, "score": 0.5},
     ]
-    recorded = Recorded(write(tmp_path, {"task_id": "t", "samples": samples}), items="sample")
+    recorded = RecordedPrograms(write(tmp_path, {"task_id": "t", "samples": samples}), items="sample")
     assert draw(recorded, [1, 2])[1].items == (
         {"text": "q", "answer": 4},
         {"text": "r", "answer": 4, "score": 0.5},
@@ -271,7 +271,7 @@ def test_matching_by_prompt(tmp_path: Path) -> None:
         {"prompt": HELPER.replace("\n\n\n", "\n\n"), "samples": ["odd"]},
         {"prompt": 'def even(n):\n    """Whether n is even."""\n', "samples": ["even"]},
     )
-    recorded = Recorded(path, match="prompt")
+    recorded = RecordedPrograms(path, match="prompt")
     for prompt, name, wanted in ((ONE, "solve", "one"), (TWO, "solve", "two"), (HELPER, "odd", "odd")):
         (made,) = draw(recorded, [1], Task(id=wanted, input={"prompt": prompt, "entry_point": name}))
         assert list(made.items) == [wanted]
@@ -284,18 +284,18 @@ def test_matching_by_prompt_says_when_it_cannot(tmp_path: Path) -> None:
         {"prompt": "def f(x):\n    # one", "samples": ["a"]},
         {"prompt": "def f(x):\n    # one one", "samples": ["a"]},
     )
-    recorded = Recorded(path, match="prompt")
+    recorded = RecordedPrograms(path, match="prompt")
     with pytest.raises(ConfigError, match=r"'t'.*no recorded prompt is like its own"):
         draw(recorded, [1], Task(id="t", input={"prompt": "def g():", "entry_point": "g"}))
     with pytest.raises(ConfigError, match=r"samples\.jsonl:1, .*samples\.jsonl:2 fit equally well"):
         draw(recorded, [1], Task(id="t", input={"prompt": "def f(x):\n # one # two", "entry_point": "f"}))
     with pytest.raises(ConfigError, match="no prompt to match by"):
-        Recorded(write(tmp_path, {"task_id": "t", "samples": ["a"]}), match="prompt").open()
+        RecordedPrograms(write(tmp_path, {"task_id": "t", "samples": ["a"]}), match="prompt").open()
 
 
 def test_a_task_without_samples_is_named(tmp_path: Path) -> None:
     """With the nearest id that the file has."""
-    recorded = Recorded(write(tmp_path, {"task_id": "HumanEval/1", "samples": ["a"]}))
+    recorded = RecordedPrograms(write(tmp_path, {"task_id": "HumanEval/1", "samples": ["a"]}))
     with pytest.raises(
         ConfigError, match=r"no samples of the task 'HumanEval/2'; did you mean 'HumanEval/1'"
     ):
@@ -373,7 +373,7 @@ def test_a_wrong_file_is_refused_with_its_place(
 ) -> None:
     """File, line, and what should stand there; at `open`, before any task runs."""
     with pytest.raises(ConfigError, match=message):
-        Recorded(write(tmp_path, *rows), fields).open()
+        RecordedPrograms(write(tmp_path, *rows), fields).open()
 
 
 def test_what_some_samples_lack_is_not_recorded_for_them(tmp_path: Path) -> None:
@@ -389,7 +389,7 @@ def test_what_some_samples_lack_is_not_recorded_for_them(tmp_path: Path) -> None
 
 def test_a_file_is_a_path_or_a_text(tmp_path: Path) -> None:
     """From Python either is given."""
-    recorded = Recorded(str(write(tmp_path, {"task_id": "t", "samples": ["a"]})))  # type: ignore[arg-type]
+    recorded = RecordedPrograms(str(write(tmp_path, {"task_id": "t", "samples": ["a"]})))  # type: ignore[arg-type]
     assert list(draw(recorded, [1])[0].items) == ["a"]
 
 
@@ -404,14 +404,14 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         if content is not None:
             path.write_bytes(content)
         with pytest.raises(ConfigError, match=name):
-            Recorded(path).open()
+            RecordedPrograms(path).open()
 
 
 def test_it_conforms(tmp_path: Path) -> None:
     """Every check of the kit that applies to a generator."""
     path = write(tmp_path, {"task_id": "t", "samples": [{"text": c, "answer": c} for c in "abcdefgh"]})
     for items in ("text", "sample"):
-        check_component(Subject(Recorded(path, items=items), tasks=[Task(id="t")]))  # type: ignore[arg-type]
+        check_component(Subject(RecordedPrograms(path, items=items), tasks=[Task(id="t")]))  # type: ignore[arg-type]
 
 
 JSON = st.recursive(
@@ -466,7 +466,7 @@ def test_any_file_is_samples_or_a_config_error(content: bytes, fields: dict[str,
 def test_the_rounds_together_are_the_file(texts: list[str], sizes: list[int]) -> None:
     """Law: whatever the block sizes, what was drawn is the beginning of the file, and all of it when exhausted."""
     with tempfile.TemporaryDirectory() as folder:
-        recorded = Recorded(write(Path(folder), {"task_id": "t", "samples": texts}))
+        recorded = RecordedPrograms(write(Path(folder), {"task_id": "t", "samples": texts}))
         made = draw(recorded, sizes)
     drawn = [item for each in made for item in each.items]
     assert drawn == texts[: sum(sizes)]

@@ -1,4 +1,4 @@
-"""Problems to repair as they lie in directories, and where their own test commands say the mistake is."""
+"""Problems to repair as they lie in directories, and the example that mends them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from draftverify import ConfigError, Proposal, ResourceError, Task
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.experiment import load_experiment
 from draftverify.kit import make_context
-from draftverify_code.generators import localise
-from draftverify_code.generators.localise import from_command
 from draftverify_code.repair import FILE, FILES, Repair
 from draftverify_code.sandbox import Sandbox
+from draftverify_code.stages.command import ExitStatus
 from draftverify_code.stages.tests import Tests
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(scope="module")
+def box():
+    """These programs are our own, so they run on machines without isolation too."""
+    with Sandbox(isolation="none", packages=["pytest"]) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture
@@ -133,15 +137,6 @@ def test_a_script_is_run_as_it_stands(problem: Path, box: Sandbox) -> None:
     assert [check.verdict for check in found.checks] == ["pass", "reject"]
 
 
-def test_what_is_new_between_asserts_is_set_up_first(problem: Path) -> None:
-    """It changes nothing for the asserts before it, so that each stays a test of its own."""
-    text = "assert double(1) == 2\nimport math\ny = 3\nassert double(y) == math.floor(6.5)\n"
-    (problem / "asserts.py").write_text(text)
-    task = only(problem)
-    assert task.input["setup"] == "import math\ny = 3"
-    assert len(task.input["test_list"]) == 2
-
-
 def test_a_script_with_a_check_function_is_refused(problem: Path) -> None:
     """A stage would take it for the function that all tests are in."""
     (problem / "asserts.py").write_text(
@@ -166,8 +161,8 @@ def test_hidden_and_made_files_are_left_out(problem: Path) -> None:
     assert set(only(problem).input["files"]) == {"program.py", "test_program.py", "data/x"}
 
 
-def test_the_directory_is_never_written(problem: Path) -> None:
-    """Loading and localising leave it as it was, byte for byte and with the same times."""
+def test_the_directory_is_never_written(problem: Path, box: Sandbox) -> None:
+    """Loading and running its tests leave it as it was, byte for byte and with the same times."""
 
     def state() -> list[tuple[str, int, bytes]]:
         return [
@@ -176,8 +171,7 @@ def test_the_directory_is_never_written(problem: Path) -> None:
 
     before, entries = state(), sorted(problem.rglob("*"))
     task = only(problem, command=["python", "-m", "unittest"])
-    with Sandbox(isolation="none") as box:
-        from_command(box, task, task.input["program"])
+    ExitStatus(sandbox=box).verify(make_context(task), Proposal.alternatives([task.input["program"]]))
     assert (state(), sorted(problem.rglob("*"))) == (before, entries)
 
 
@@ -269,138 +263,6 @@ def test_wrong_asserts_are_refused(problem: Path) -> None:
         Repair(problem / "nowhere").load()
 
 
-# Where the mistake is, by a directory's own tests
-
-SHOP = """\
-def price(count):
-    if count > 10:
-        return count * 2
-    return count * 3
-
-
-def name(item):
-    return item.title()
-"""
-PYTEST = """\
-import pytest
-from program import name, price
-
-@pytest.mark.parametrize("count", [11, 12])
-def test_many(count):
-    assert price(count) == count * 2
-
-def test_few():
-    assert price(2) == 8
-
-def test_name():
-    assert name("a") == "A"
-"""
-UNITTEST = """\
-import unittest
-from program import name, price
-
-class Shop(unittest.TestCase):
-    def test_many(self):
-        self.assertEqual(price(11), 22)
-
-    def test_few(self):
-        self.assertEqual(price(2), 8)
-
-    def test_name(self):
-        self.assertEqual(name("a"), "A")
-"""
-SCRIPT = "from program import price\nassert price(2) == 8\n"
-ENDLESS = """\
-import unittest
-from program import name, price
-
-class Shop(unittest.TestCase):
-    def test_name(self):
-        self.assertEqual(name("a"), "A")
-
-    def test_wait(self):
-        while True:
-            price(2)
-"""
-
-
-@pytest.fixture(scope="module")
-def box():
-    """These programs are our own, so they run on machines without isolation too."""
-    with Sandbox(isolation="none", packages=["pytest"]) as sandbox:
-        yield sandbox
-
-
-def shop(command: str, tests: str, name: str = "test_program.py") -> Task:
-    given = {"files": {"program.py": SHOP, name: tests}, "target": "program.py", "command": command.split()}
-    return Task(id="shop", input=given)
-
-
-@pytest.mark.parametrize(
-    ("command", "tests", "score"),
-    [
-        ("python -m pytest -q", PYTEST, 0.75),
-        ("python -m pytest -q", UNITTEST, 2 / 3),
-        ("python -m unittest", UNITTEST, 2 / 3),
-    ],
-)
-def test_tests_are_told_apart(box: Sandbox, command: str, tests: str, score: float) -> None:
-    """The line that the one failing test runs alone is the most suspect; the other function is not suspect."""
-    found = from_command(box, shop(command, tests), SHOP)
-    assert found.score == pytest.approx(score)
-    assert max(found.lines, key=lambda line: found.lines[line]) == 4
-    assert found.lines[4] == 1.0
-    assert found.lines[2] < 1.0
-    assert not {3, 8} & set(found.lines)
-
-
-def test_any_other_command_is_one_test(box: Sandbox) -> None:
-    """All that ran is equally suspect, what did not run is not."""
-    found = from_command(box, shop("python check.py", SCRIPT, "check.py"), SHOP)
-    assert {2, 4} <= set(found.lines)
-    assert not {3, 8} & set(found.lines)
-    assert len(set(found.lines.values())) == 1
-
-
-def test_a_test_that_does_not_end_is_a_failing_one(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its lines are told before the run is ended for it."""
-    limits = localise.Limits(wall=3.0, cpu=3.0)
-    found = from_command(box, shop("python -m unittest", ENDLESS), SHOP, limits)
-    assert found.lines[4] == 1.0
-    assert 8 not in found.lines
-
-
-def test_a_program_that_cannot_be_imported_is_suspected(box: Sandbox) -> None:
-    """The lines up to where it failed."""
-    found = from_command(box, shop("python -m pytest -q", PYTEST), "x = 1\ny = x[0]\nz = 2\n")
-    assert set(found.lines) == {1, 2}
-
-
-def test_a_command_that_is_not_there_says_nothing(box: Sandbox) -> None:
-    """No report, no suspicion, no error."""
-    assert from_command(box, shop("no-such-program", ""), SHOP) == localise.NOWHERE
-
-
-ROWS = st.one_of(
-    st.binary(max_size=40),
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-        lambda inner: (
-            st.lists(inner, max_size=3)
-            | st.dictionaries(st.sampled_from(["test", "passed", "lines", "x"]), inner, max_size=4)
-        ),
-    ).map(lambda value: json.dumps(value).encode()),
-)
-
-
-@given(st.lists(ROWS, max_size=5), st.booleans())
-def test_a_forged_report_is_borne(rows: list[bytes], status: bool) -> None:
-    """The program can write the report itself; whatever it says, the answer is lines and shares."""
-    found = localise._read(b"\n".join(rows), status)
-    assert all(isinstance(line, int) and line > 0 and 0 < weight <= 1 for line, weight in found.lines.items())
-    assert found.score is None or 0 <= found.score <= 1
-
-
 # The examples
 
 
@@ -414,7 +276,7 @@ def test_the_examples_load() -> None:
 def test_the_experiment_is_well_formed() -> None:
     """Its parts are there and fit each other."""
     experiment = load_experiment(EXAMPLES / "code-repair.yaml")
-    assert [pipeline.name for pipeline in experiment.pipelines] == ["localised", "blind"]
+    assert [pipeline.name for pipeline in experiment.pipelines] == ["mutants"]
 
 
 @pytest.mark.slow
@@ -424,14 +286,13 @@ def test_the_example_mends_what_its_tests_judge(tmp_path: Path) -> None:
         Sandbox().open()
     except ResourceError:
         pytest.skip("this machine does not allow this isolation tier")
-    for name in ("account", "anagrams", "brackets"):
+    for name in ("account", "anagrams"):
         shutil.copytree(EXAMPLES / "repair" / name, tmp_path / "repair" / name)
     config = (EXAMPLES / "code-repair.yaml").read_text(encoding="utf-8")
     (tmp_path / "repair.yaml").write_text(config, encoding="utf-8")
     out = tmp_path / "run"
-    assert main(["run", str(tmp_path / "repair.yaml"), "--out", str(out)]) == Exit.OK
+    assert main(["run", str(tmp_path / "repair.yaml"), "--out", str(out)]) == ExitCode.OK
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     assert {each["name"]: each["statuses"] for each in summary["pipelines"]} == {
-        "localised": {"accepted": 3},
-        "blind": {"accepted": 3},
+        "mutants": {"accepted": 2},
     }

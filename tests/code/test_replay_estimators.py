@@ -1,4 +1,4 @@
-"""The benchmark's figures on recordings of known truth: known chances per task, known consensus, known times."""
+"""The benchmark's figures on recordings of known expected: known chances per task, known consensus, known times."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def recording(chances: list[float], samples: int, seed: int) -> dict[str, list[b
 def test_pass_at_k_is_unbiased(k: int) -> None:
     """Over many recordings its mean is 1 − (1 − p)^k, averaged over tasks."""
     chances = [0.0, 0.02, 0.1, 0.3, 0.8, 1.0]
-    truth = sum(1 - (1 - p) ** k for p in chances) / len(chances)
+    expected = sum(1 - (1 - p) ** k for p in chances) / len(chances)
     found = [pass_at(recording(chances, 20, seed), k).value for seed in range(2000)]
-    assert np.mean(found) == pytest.approx(truth, abs=4 * np.std(found) / math.sqrt(len(found)))
+    assert np.mean(found) == pytest.approx(expected, abs=4 * np.std(found) / math.sqrt(len(found)))
 
 
 def test_pass_at_k_of_all_samples_is_the_oracle() -> None:

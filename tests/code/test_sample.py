@@ -27,8 +27,7 @@ from draftverify import (
     retry,
 )
 from draftverify.kit import Subject, check_component, make_context
-from draftverify_code.generators.sample import Sample
-from draftverify_code.generators.templates import Templates, commented, filled
+from draftverify_code.generators.sample import SamplePrograms, commented
 from draftverify_code.tasks import HumanEval
 from draftverify_llm import Completion
 
@@ -58,7 +57,7 @@ class Scripted:
         return 0.25 * len(completions)
 
 
-def asked(sample: Sample, task: Task, *refused: Feedback, checks: Sequence[Check] = ()) -> Any:
+def asked(sample: SamplePrograms, task: Task, *refused: Feedback, checks: Sequence[Check] = ()) -> Any:
     """What the model is asked in a round after these refusals."""
     items = tuple(each.item for each in refused)
     rounds = [Round(index=0, items=items, checks=tuple(checks))] if refused else 0
@@ -69,7 +68,7 @@ def asked(sample: Sample, task: Task, *refused: Feedback, checks: Sequence[Check
 def test_a_chat_model_is_asked_for_the_whole_function() -> None:
     """One user turn with the code in a fence; hidden tests are not in it; no stop strings."""
     model = Scripted("")
-    (turn,) = asked(Sample(model), COMPLETE)
+    (turn,) = asked(SamplePrograms(model), COMPLETE)
     assert turn["role"] == "user"
     assert f"```python\n{ADD.rstrip()}\n```" in turn["content"]
     assert "SECRET" not in turn["content"]
@@ -78,7 +77,7 @@ def test_a_chat_model_is_asked_for_the_whole_function() -> None:
 
 def test_a_task_in_words_is_put_in_words() -> None:
     """The prompt as it stands, then what form the answer should have."""
-    (turn,) = asked(Sample(Scripted("")), WORDS)
+    (turn,) = asked(SamplePrograms(Scripted("")), WORDS)
     assert turn["content"].startswith("Add up a list.\n\nAnswer with the whole python program")
     assert "SECRET" not in turn["content"]
 
@@ -90,7 +89,7 @@ def test_programs_are_taken_out_of_a_chat_model_s_answers() -> None:
         "```\ndef add(xs: List[int]) -> int:\n    return 2\n```",
         "    return 3",
     )
-    made = Sample(model).propose(make_context(COMPLETE), 3)
+    made = SamplePrograms(model).propose(make_context(COMPLETE), 3)
     assert made.items[0] == "def add(xs):\n    return sum(xs)"
     assert made.items[1].startswith("from typing import List\n")
     assert made.items[2] == ADD + "    return 3"
@@ -100,7 +99,7 @@ def test_programs_are_taken_out_of_a_chat_model_s_answers() -> None:
 def test_a_model_without_chat_continues_the_code() -> None:
     """The prompt goes to it as it stands; the program is prompt and answer up to a stop string."""
     model = Scripted("    return 1\n\n\ndef other():\n    pass", "    return 2\n")
-    made = Sample(model, chat=False).propose(make_context(COMPLETE), 2)
+    made = SamplePrograms(model, chat=False).propose(make_context(COMPLETE), 2)
     assert made.items == (ADD + "    return 1\n\n", ADD + "    return 2\n")
     prompt, settings = model.asked[0]
     assert prompt == ADD
@@ -111,7 +110,7 @@ def test_a_model_without_chat_continues_the_code() -> None:
 def test_a_model_without_chat_reads_words_as_a_docstring() -> None:
     """What it writes below is the program, helpers included, up to its own examples."""
     model = Scripted("def half(x):\n    return x\n\ndef add(xs):\n    return half(xs)\n\nprint(add([1]))")
-    made = Sample(model, chat=False).propose(make_context(WORDS), 1)
+    made = SamplePrograms(model, chat=False).propose(make_context(WORDS), 1)
     assert model.asked[0][0] == '"""\nAdd up a list.\n"""\n'
     assert made.items == ("def half(x):\n    return x\n\ndef add(xs):\n    return half(xs)\n",)
 
@@ -119,16 +118,16 @@ def test_a_model_without_chat_reads_words_as_a_docstring() -> None:
 def test_stop_strings_can_be_given() -> None:
     """For chat too; they cut what the backend did not."""
     model = Scripted("    return 1 # no\n    return 2")
-    made = Sample(model, chat=False, stop=["#"]).propose(make_context(COMPLETE), 1)
+    made = SamplePrograms(model, chat=False, stop=["#"]).propose(make_context(COMPLETE), 1)
     assert made.items == (ADD + "    return 1 ",)
-    Sample(model, stop=["END"]).propose(make_context(COMPLETE), 1)
+    SamplePrograms(model, stop=["END"]).propose(make_context(COMPLETE), 1)
     assert [settings["stop"] for _, settings in model.asked] == [["#"], ["END"]]
 
 
 def test_settings_evidence_and_price_are_the_model_s() -> None:
     """As for `llm.sample`: sampling settings reach it, tokens come back."""
     model = Scripted("    return 1")
-    sample = Sample(model, max_tokens=9, temperature=0.3, top_p=0.9)
+    sample = SamplePrograms(model, max_tokens=9, temperature=0.3, top_p=0.9)
     made = sample.propose(make_context(COMPLETE), 2)
     settings = model.asked[0][1]
     assert (settings["n"], settings["max_tokens"], settings["temperature"], settings["top_p"]) == (
@@ -147,7 +146,7 @@ def test_settings_evidence_and_price_are_the_model_s() -> None:
 def test_a_dear_model_gives_fewer_than_asked() -> None:
     """`at_most` bounds the block, whatever size the cheap generator's block has."""
     model = Scripted("    return 1")
-    sample = Sample(model, at_most=2)
+    sample = SamplePrograms(model, at_most=2)
     assert [len(sample.propose(make_context(COMPLETE), n)) for n in (0, 1, 4)] == [0, 1, 2]
     assert [settings["n"] for _, settings in model.asked] == [1, 2]
 
@@ -168,9 +167,9 @@ def test_the_seed_is_the_round_s_own() -> None:
     seeds = []
     for seed in (1, 1, 2):
         model = Scripted("    return 1")
-        Pipeline(Sample(model), Refuse(), Refuse(), policy=retry(1).then(give_up()), seed=seed).record(
-            COMPLETE
-        )
+        Pipeline(
+            SamplePrograms(model), Refuse(), Refuse(), policy=retry(1).then(give_up()), seed=seed
+        ).record(COMPLETE)
         seeds.append([settings["seed"] for _, settings in model.asked])
     assert seeds[0] == seeds[1]
     assert len({*seeds[0], *seeds[2]}) == 4
@@ -179,7 +178,7 @@ def test_the_seed_is_the_round_s_own() -> None:
 def test_a_chat_model_sees_its_attempt_and_what_was_said() -> None:
     """Through a whole pipeline: prompt, attempt as its own turn, then stage, reason and values as the user's."""
     model = Scripted("```python\ndef add(xs):\n    return 0\n```")
-    Pipeline(Sample(model), Refuse(), Refuse(), policy=feedback(1).then(give_up())).record(COMPLETE)
+    Pipeline(SamplePrograms(model), Refuse(), Refuse(), policy=feedback(1).then(give_up())).record(COMPLETE)
     first, second = (prompt for prompt, _ in model.asked)
     assert [turn["role"] for turn in second] == ["user", "assistant", "user"]
     assert second[0] == first[0]
@@ -191,7 +190,7 @@ def test_a_chat_model_sees_its_attempt_and_what_was_said() -> None:
 def test_a_model_without_chat_reads_the_refusal_as_comments() -> None:
     """Above the prompt, and no part of the program."""
     model = Scripted("    return 0")
-    sample = Sample(model, chat=False)
+    sample = SamplePrograms(model, chat=False)
     refused = Feedback(ADD + "    return 9", "assertion", "add([]) == 0\ngot 9")
     check = Check("reject", reason="assertion", feedback=refused.feedback, stage="tests")
     prompt = asked(sample, COMPLETE, refused, checks=[check])
@@ -210,7 +209,7 @@ def test_of_several_refusals_the_best_are_shown_best_last() -> None:
     refused = [Feedback(item, "assertion", f"on {item}") for item in "abcda"]
     checks = [Check("reject", scores[item], "assertion", f"on {item}", "tests") for item in "abcda"]
     for attempts, wanted in ((1, "d"), (2, "bd"), (9, "cabd")):
-        turns = asked(Sample(Scripted(""), attempts=attempts), WORDS, *refused, checks=checks)
+        turns = asked(SamplePrograms(Scripted(""), attempts=attempts), WORDS, *refused, checks=checks)
         said = [turn["content"] for turn in turns[1:]]
         assert [said[i] for i in range(0, len(said), 2)] == [f"```python\n{item}\n```" for item in wanted]
         assert all(f"on {item}" in said[2 * i + 1] for i, item in enumerate(wanted))
@@ -218,46 +217,23 @@ def test_of_several_refusals_the_best_are_shown_best_last() -> None:
 
 def test_feedback_without_a_check_or_words_still_reads() -> None:
     """A refusal by the rule has no stage and no feedback; a mapping's text is the program."""
-    turns = asked(Sample(Scripted("")), WORDS, Feedback({"text": "pass"}, "", ""))
+    turns = asked(SamplePrograms(Scripted("")), WORDS, Feedback({"text": "pass"}, "", ""))
     assert turns[1]["content"] == "```python\npass\n```"
     said, wish = turns[2]["content"].split("\n\n")
     assert said == "This program was refused (the check: refused)."
     assert wish == "Answer with the whole corrected program in one block of code."
 
 
-def test_templates_are_the_user_s() -> None:
-    """Each word is filled in, and braces in a program or in feedback are left alone."""
-    templates = Templates(
-        complete="{{json}} {language} {entry_point}: {prompt}",
-        attempt="I said {attempt}",
-        refused="{reason}! {feedback}",
-    )
-    refused = Feedback("x = {1: '{prompt}'}", "assertion", "got {}")
-    turns = asked(Sample(Scripted(""), templates=templates), COMPLETE, refused)
-    contents = [f"{{json}} python add: {ADD.rstrip()}", "I said x = {1: '{prompt}'}", "assertion! got {}"]
-    assert [turn["content"] for turn in turns] == contents
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda model: Sample(model, temperature=-1.0), "temperature"),
-        (lambda model: Sample(model, max_tokens=0), "max_tokens"),
-        (lambda model: Sample(model, attempts=0), "attempts"),
-        (lambda model: Sample(model, at_most=0), "at_most"),
-        (
-            lambda model: Sample(model, templates=Templates(write="Do it.")),
-            r"templates\.write: \{prompt\} is missing",
-        ),
-        (
-            lambda model: Sample(model, templates=Templates(refused="{feedback} {score}")),
-            r"\{score\} is not known",
-        ),
-        (lambda model: Sample(model, templates=Templates(attempt="{attempt.text}")), "is not known"),
-        (lambda model: Sample(model, templates=Templates(remark="{feedback")), r"templates\.remark"),
+        (lambda model: SamplePrograms(model, temperature=-1.0), "temperature"),
+        (lambda model: SamplePrograms(model, max_tokens=0), "max_tokens"),
+        (lambda model: SamplePrograms(model, attempts=0), "attempts"),
+        (lambda model: SamplePrograms(model, at_most=0), "at_most"),
     ],
 )
-def test_wrong_settings_are_found_at_open(make: Callable[[Any], Sample], message: str) -> None:
+def test_wrong_settings_are_found_at_open(make: Callable[[Any], SamplePrograms], message: str) -> None:
     """Before any task runs, with the name of what is wrong."""
     with pytest.raises(ConfigError, match=message):
         make(Scripted("")).open()
@@ -266,50 +242,44 @@ def test_wrong_settings_are_found_at_open(make: Callable[[Any], Sample], message
 def test_a_task_without_a_prompt_is_told() -> None:
     """With the fields that it has."""
     with pytest.raises(ConfigError, match=r"needs `prompt`.*t has messages"):
-        asked(Sample(Scripted("")), Task(id="t", input={"messages": []}))
+        asked(SamplePrograms(Scripted("")), Task(id="t", input={"messages": []}))
 
 
 def test_another_language_is_asked_for_by_name() -> None:
     """The fence, the wording and the comment marks follow the task's language."""
     task = Task(id="t", input={"prompt": "Print 1.", "language": "c"})
     model = Scripted("```c\nint main() { return 0; }\n```")
-    assert Sample(model).propose(make_context(task), 1).items == ("int main() { return 0; }",)
+    assert SamplePrograms(model).propose(make_context(task), 1).items == ("int main() { return 0; }",)
     assert "whole c program" in model.asked[0][0][0]["content"]
-    prompt = asked(Sample(Scripted(""), chat=False), task, Feedback("x", "compile", "no"))
+    prompt = asked(SamplePrograms(Scripted(""), chat=False), task, Feedback("x", "compile", "no"))
     assert prompt.startswith("// This attempt was refused")
 
 
 def test_it_says_whether_it_can_be_repeated() -> None:
     """The model's word decides."""
     model = Scripted("")
-    assert Sample(model).deterministic is True
+    assert SamplePrograms(model).deterministic is True
     model.deterministic = False
-    assert Sample(model).deterministic is False
+    assert SamplePrograms(model).deterministic is False
 
 
 def test_it_conforms() -> None:
     """Every check of the conformance kit that applies to a generator."""
     for chat in (True, False):
         check_component(
-            Subject(Sample(Scripted("    return 1", "```\nx = 1\n```"), chat=chat), tasks=[COMPLETE, WORDS])
+            Subject(
+                SamplePrograms(Scripted("    return 1", "```\nx = 1\n```"), chat=chat),
+                tasks=[COMPLETE, WORDS],
+            )
         )
 
 
-def test_an_empty_word_leaves_the_others_as_they_are() -> None:
-    """Its empty paragraph goes; the empty lines of a program, which its line numbers count, stay."""
+def test_the_empty_lines_of_a_program_stay() -> None:
+    """Its line numbers count them."""
     program = "import os\n\n\n\ndef f():\n    return 1"
-    assert filled("{a}\n\n{b}\n\n{c}", a=program, b="", c="so") == f"{program}\n\nso"
-    assert filled("{a}\n\n{b}\n\n", a="", b=program) == f"\n\n{program}\n\n"
     task = Task(id="t", input={"prompt": "Repair it."})
-    turns = asked(Sample(Scripted("")), task, Feedback(program, "syntax", "line 5"))
+    turns = asked(SamplePrograms(Scripted("")), task, Feedback(program, "syntax", "line 5"))
     assert turns[1]["content"] == f"```python\n{program}\n```"
-
-
-@given(st.text(max_size=40), st.text(max_size=40))
-def test_words_are_filled_in_exactly(prompt: str, feedback: str) -> None:
-    """Law: a word that is not empty comes through as it is, whatever it holds."""
-    text = filled("<{prompt}|{feedback}>", prompt=prompt or "-", feedback=feedback or "-")
-    assert text == f"<{prompt or '-'}|{feedback or '-'}>"
 
 
 @given(st.text(st.characters(blacklist_categories=["Cs"]), max_size=60))
@@ -325,6 +295,6 @@ def test_comments_hold_no_code(text: str) -> None:
 def test_a_humaneval_task_is_asked_whole(index: int) -> None:
     """Signature, docstring and helpers reach the model; the checks do not."""
     task = HumanEval().load()[index]
-    (turn,) = asked(Sample(Scripted("")), task)
+    (turn,) = asked(SamplePrograms(Scripted("")), task)
     assert task.input["prompt"].rstrip() in turn["content"]
     assert "def check" not in turn["content"]

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from draftverify import ConfigError, ResourceError
-from draftverify_code.sandbox import Command, Limits, Sandbox, Suite, host, paths
+from draftverify_code.sandbox import Limits, Sandbox, SandboxCommand, Suite, host, paths
 from draftverify_code.stages.running import abnormal
 
 TIERS = ("bubblewrap", "namespaces", "landlock")
@@ -40,7 +40,7 @@ def box(request):
 
 
 def script(code, *arguments, limits=FAIR, **more):
-    return Command((*PYTHON, code, *arguments), limits=limits, **more)
+    return SandboxCommand((*PYTHON, code, *arguments), limits=limits, **more)
 
 
 def run(box, code, *arguments, **more):
@@ -193,7 +193,7 @@ def test_a_path_that_leads_out_is_refused(name, field):
     """Before anything runs."""
     given = {name: b""} if field == "files" else (name,)
     with Sandbox(isolation="none") as box, pytest.raises(ConfigError, match="no path inside"):
-        box.run([Command(("true",), **{field: given})])
+        box.run([SandboxCommand(("true",), **{field: given})])
 
 
 def test_each_command_has_an_empty_directory_that_is_its_home(box):
@@ -214,15 +214,18 @@ def test_the_environment_is_the_sandboxs_own_and_what_was_given(box, monkeypatch
 
 def test_a_program_that_is_not_there_is_a_failure(box):
     """Of the sandbox's, with its name; not an exit status."""
-    exit = box.run([Command(("no-such-program", "-x"))])[0]
+    exit = box.run([SandboxCommand(("no-such-program", "-x"))])[0]
     assert "no-such-program" in exit.failure
-    assert box.run([Command(("true",))])[0].status == 0
+    assert box.run([SandboxCommand(("true",))])[0].status == 0
 
 
 def test_programs_are_looked_up_on_the_path(box):
     """The system's, and the interpreter that the harness runs on."""
     exits = box.run(
-        [Command(("sh", "-c", "echo $0")), Command((os.path.basename(sys.executable), "-c", "print(2)"))]
+        [
+            SandboxCommand(("sh", "-c", "echo $0")),
+            SandboxCommand((os.path.basename(sys.executable), "-c", "print(2)")),
+        ]
     )
     assert [exit.stdout for exit in exits] == [b"sh\n", b"2\n"]
 
@@ -235,7 +238,7 @@ def test_a_compiled_program_can_be_run(box, request):
     if box.tier == "landlock":
         reason = "the filter denies chmod, without which what a linker writes cannot be executed"
         request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
-    exit = box.run([Command(("sh", "-c", "cc x.c -o x && ./x"), {"x.c": source}, limits=FAIR)])[0]
+    exit = box.run([SandboxCommand(("sh", "-c", "cc x.c -o x && ./x"), {"x.c": source}, limits=FAIR)])[0]
     assert (exit.stdout, exit.status) == (b"compiled\n", 3), exit
 
 
@@ -266,7 +269,10 @@ def test_a_time_that_the_machine_took_is_told_from_one_that_the_program_took(one
     strangers = [subprocess.Popen(busy, start_new_session=True) for _ in range(4)]
     try:
         with Sandbox(workers=2) as box:
-            commands = [Command(("sleep", "60"), limits=limits), script("while True: pass", limits=limits)]
+            commands = [
+                SandboxCommand(("sleep", "60"), limits=limits),
+                script("while True: pass", limits=limits),
+            ]
             checks = [abnormal(each, limits) for each in box.run(commands)]
     finally:
         for stranger in strangers:
@@ -618,9 +624,9 @@ def test_a_server_that_does_not_start_leaves_nothing(box, tmp_path, monkeypatch)
 def test_tests_that_do_not_load_are_an_error_found_once(box, monkeypatch):
     """And not a timeout of every program; judges that are at it at the same time find it each."""
     monkeypatch.setattr(host, "LOADING", 0.5)
-    tried, load = [], host._Judge.load
+    tried, load = [], host._JudgeServer.load
     monkeypatch.setattr(
-        host._Judge, "load", lambda judge, encoded: (tried.append(encoded), load(judge, encoded))[1]
+        host._JudgeServer, "load", lambda judge, encoded: (tried.append(encoded), load(judge, encoded))[1]
     )
     suite = Suite("asserts", ("add",), asserts=("assert add(1, 2) == 3",), setup="while True: pass")
     for finding in box.judge(suite, [f"def add(a, b): return {n}" for n in range(8)]):

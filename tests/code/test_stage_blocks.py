@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import Check, ResourceError
-from draftverify_code.sandbox import Command, Exit, Limits, Sandbox
+from draftverify_code.sandbox import CommandExit, Limits, Sandbox, SandboxCommand
 from draftverify_code.stages.blocks import (
-    Finding,
+    Diagnostic,
     Job,
     at_line,
     check_block,
@@ -40,24 +40,26 @@ class Box:
         for place, program in enumerate(programs):
             kind = program.split()[0]
             if kind == "unstartable":
-                return Exit(failure="the server is gone")
+                return CommandExit(failure="the server is gone")
             if kind in ("crash", "hang"):
-                ended = Exit(status=None, signal=11, stderr=b"core dumped")
+                ended = CommandExit(status=None, signal=11, stderr=b"core dumped")
                 if kind == "hang":
-                    ended = Exit(status=None, signal=9, limit="wall")
+                    ended = CommandExit(status=None, signal=9, limit="wall")
                 said = words if self.in_order else {}
-                return Exit(ended.status, ended.signal, ended.limit, json.dumps(said).encode(), ended.stderr)
+                return CommandExit(
+                    ended.status, ended.signal, ended.limit, json.dumps(said).encode(), ended.stderr
+                )
             if kind == "blocker":
-                return Exit(status=2, stdout=json.dumps({place: "reject"}).encode())
+                return CommandExit(status=2, stdout=json.dumps({place: "reject"}).encode())
             words[place] = "pass" if kind == "good" else "reject"
-        return Exit(status=0, stdout=json.dumps(words).encode())
+        return CommandExit(status=0, stdout=json.dumps(words).encode())
 
 
 def job(programs):
     def read(ended):
         return {int(place): Check(word) for place, word in json.loads(ended.stdout).items()}
 
-    return Job(Command(("tool",), stdin=json.dumps(programs).encode(), limits=Limits(wall=7)), read)
+    return Job(SandboxCommand(("tool",), stdin=json.dumps(programs).encode(), limits=Limits(wall=7)), read)
 
 
 def words(programs, box=None, **more):
@@ -162,8 +164,8 @@ def test_a_place_that_is_not_there_is_no_error(program, line, column):
 
 def test_feedback_is_bounded():
     """A thousand findings are named by the first few, syntax first."""
-    found = [Finding(f"fault {number} " + "x" * 300, 1, number + 1, "lint") for number in range(1000)]
-    check = refused("y = 1", [*found, Finding("no syntax", 9, 1, "syntax")])
+    found = [Diagnostic(f"fault {number} " + "x" * 300, 1, number + 1, "lint") for number in range(1000)]
+    check = refused("y = 1", [*found, Diagnostic("no syntax", 9, 1, "syntax")])
     assert check.reason == "syntax"
     assert check.feedback.startswith("line 9: no syntax")
     assert len(check.feedback) <= 2000
@@ -190,7 +192,7 @@ def test_output_beyond_its_bound_is_an_error_of_the_tool():
     def chatter(programs):
         argv = (sys.executable, "-I", "-S", "-c", "print('x' * 10_000)")
         return Job(
-            Command(argv, limits=Limits(output=1000)),
+            SandboxCommand(argv, limits=Limits(output=1000)),
             lambda ended: {} if ended.truncated else {0: Check("pass")},
         )
 

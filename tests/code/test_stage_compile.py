@@ -268,6 +268,7 @@ def test_a_compiler_that_does_not_work_here_is_no_word_on_a_program():
         stage.verify(CONTEXT, Proposal.alternatives([GOOD]))
 
 
+@pytest.mark.exhaustive
 def test_it_keeps_the_contract():
     """The kit's checks of a verifier."""
     blocks = [Proposal.alternatives(["int x;", "int x"]), Proposal.alternatives([])]

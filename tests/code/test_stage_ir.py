@@ -128,6 +128,7 @@ def test_without_llvmlite_the_error_says_what_to_install(monkeypatch):
         Ir().open()
 
 
+@pytest.mark.exhaustive
 def test_it_keeps_the_contract():
     """The kit's checks of a verifier."""
     blocks = [Proposal.alternatives([GOOD, UNKNOWN]), Proposal.alternatives([])]

@@ -214,6 +214,7 @@ def test_the_notes_name_the_isolation():
     assert notes["isolation"] in ("bubblewrap", "namespaces", "landlock")
 
 
+@pytest.mark.exhaustive
 def test_it_keeps_the_contract():
     """The kit's checks of a verifier."""
     blocks = [Proposal.alternatives(["x = 1", "x = y", "x ="]), Proposal.alternatives([])]

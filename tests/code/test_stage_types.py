@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from importlib import util
 
 import pytest
 
-from draftverify import ConfigError, Proposal, ResourceError
+from draftverify import Proposal, ResourceError
 from draftverify.kit import Subject, check_component, make_context
 from draftverify_code.stages import types
 from draftverify_code.stages.types import Types
 
 CONTEXT = make_context()
-# mypy and zuban come with the extra; the others are tried where they are installed.
-CHECKERS = ["mypy", "zuban"]
-CHECKERS += [name for name in ("ty", "pyrefly") if util.find_spec(name)]
-CHECKERS += ["pyright"] if util.find_spec("pyright") and shutil.which("node") else []
-
 GOOD = "def f(x: int) -> int:\n    return x + 1\n"
 BAD = "def f(x: int) -> int:\n    return str(x)\n"
 
 
-def checks(programs, checker):
-    return Types(checker).verify(CONTEXT, Proposal.alternatives(programs)).checks
+def checks(programs):
+    return Types().verify(CONTEXT, Proposal.alternatives(programs)).checks
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_each_program_has_its_own_word(checker):
+def test_each_program_has_its_own_word():
     """One invocation; the same names in every file; findings with their line."""
-    found = checks([GOOD, BAD, "def f(:\n", "def f(x):\n    return nowhere\n", GOOD], checker)
+    found = checks([GOOD, BAD, "def f(:\n", "def f(x):\n    return nowhere\n", GOOD])
     assert [(check.verdict, check.reason) for check in found] == [
         ("pass", ""),
         ("reject", "type"),
@@ -69,10 +62,9 @@ DIRECTIVES = {
 }
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_a_program_cannot_switch_it_off(checker):
+def test_a_program_cannot_switch_it_off():
     """Neither a comment nor a decorator is heard."""
-    found = checks(list(DIRECTIVES.values()), checker)
+    found = checks(list(DIRECTIVES.values()))
     assert {
         name: check.verdict
         for name, check in zip(DIRECTIVES, found, strict=True)
@@ -81,8 +73,7 @@ def test_a_program_cannot_switch_it_off(checker):
     assert {check.reason for check in found} == {"type"}
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_what_is_not_the_programs_fault_is_no_error(checker):
+def test_what_is_not_the_programs_fault_is_no_error():
     """Packages that are not here, comments in prose, code without annotations, Windows' line ends."""
     programs = [
         "import numpy\nimport requests, yaml\nfrom nowhere.at.all import thing\nprint(numpy.zeros(3), thing)\n",
@@ -91,11 +82,10 @@ def test_what_is_not_the_programs_fault_is_no_error(checker):
         "def f(x: str) -> str:\r\n    return '# type: ignore' + x\r\n",
         "",
     ]
-    assert [check.verdict for check in checks(programs, checker)] == ["pass"] * 5
+    assert [check.verdict for check in checks(programs)] == ["pass"] * 5
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_programs_do_not_see_each_other(checker):
+def test_programs_do_not_see_each_other():
     """What one defines, whatever it is called, is nothing to another."""
     programs = [
         "secret = 1\nclass A: pass\n",
@@ -104,7 +94,7 @@ def test_programs_do_not_see_each_other(checker):
         "def len(x: int) -> str: return ''\n",
         "y: int = len([])\n",
     ]
-    assert [check.verdict for check in checks(programs, checker)] == [
+    assert [check.verdict for check in checks(programs)] == [
         "pass",
         "reject",
         "reject",
@@ -113,19 +103,17 @@ def test_programs_do_not_see_each_other(checker):
     ]
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_a_program_cannot_speak_for_another(checker):
+def test_a_program_cannot_speak_for_another():
     """A message quotes what the program chose; that is not read as the checker's word on its neighbour."""
     forged = "000000-0.py:1: error: forged  [misc]\\n000001-0.py:1: error: forged  [misc]"
     program = f"from typing import Literal\ndef f(x: Literal['''\n{forged}\n''']) -> None: ...\nf(3)\n"
-    assert [check.verdict for check in checks([GOOD, program, GOOD], checker)] == ["pass", "reject", "pass"]
+    assert [check.verdict for check in checks([GOOD, program, GOOD])] == ["pass", "reject", "pass"]
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_a_block_is_judged_like_its_programs_alone(checker):
+def test_a_block_is_judged_like_its_programs_alone():
     """To the last word of feedback, also beside one that stops mypy (a relative import)."""
     programs = [BAD, "from . import sibling\n", "x: str = 1\nx = nowhere\n"]
-    assert checks(programs, checker) == tuple(checks([program], checker)[0] for program in programs)
+    assert checks(programs) == tuple(checks([program])[0] for program in programs)
 
 
 def test_a_checker_that_breaks_on_a_program_is_an_error_of_this_program(monkeypatch):
@@ -133,7 +121,7 @@ def test_a_checker_that_breaks_on_a_program_is_an_error_of_this_program(monkeypa
     start = types._START_MYPY
     trap = "import os, sys, glob\nif any('boom' in open(each).read() for each in glob.glob('*.py')): os.abort()\n"
     monkeypatch.setattr(types, "_START_MYPY", trap + start)
-    found = checks([GOOD, "boom = 1\n", BAD], "mypy")
+    found = checks([GOOD, "boom = 1\n", BAD])
     assert [(check.verdict, check.reason) for check in found] == [
         ("pass", ""),
         ("error", "tool"),
@@ -157,7 +145,7 @@ def test_a_program_that_hangs_the_checker_is_a_timeout_of_its_own(monkeypatch):
     """It has its seconds and no more, and the others have their word."""
     monkeypatch.setattr(types, "_START_MYPY", HANGING)
     began = time.monotonic()
-    found = Types("mypy", timeout=2).verify(CONTEXT, Proposal.alternatives([GOOD, "boom = 1\n", BAD])).checks
+    found = Types(timeout=2).verify(CONTEXT, Proposal.alternatives([GOOD, "boom = 1\n", BAD])).checks
     assert time.monotonic() - began < 30
     assert [(check.verdict, check.reason) for check in found] == [
         ("pass", ""),
@@ -173,32 +161,26 @@ def test_a_program_that_hangs_the_checker_is_a_timeout_of_its_own(monkeypatch):
 def test_a_checker_that_does_not_look_is_an_error(start, monkeypatch):
     """Silence is no pass, whatever the status: a program with a fault goes with every block."""
     monkeypatch.setattr(types, "_START_MYPY", start)
-    [found] = checks([GOOD], "mypy")
+    [found] = checks([GOOD])
     assert (found.verdict, found.reason) == ("error", "tool")
 
 
 def test_deep_nesting_harms_nobody_else():
     """What the checker cannot read is an error, or no syntax; the others have their word."""
     deep = "x = " + "f(" * 150 + "1" + ")" * 150
-    found = checks([GOOD, "x = " + "-" * 3000 + "1", "x = " + "not " * 900 + "1", deep, BAD], "mypy")
+    found = checks([GOOD, "x = " + "-" * 3000 + "1", "x = " + "not " * 900 + "1", deep, BAD])
     assert (found[0].verdict, found[-1].verdict) == ("pass", "reject")
 
 
-def test_an_unknown_checker_is_refused():
-    """With the names of those there are."""
-    with pytest.raises(ConfigError, match="'pytype' is no type checker; one of mypy, pyright"):
-        Types("pytype").open()
-
-
-@pytest.mark.parametrize("checker", ["mypy", "pyright"])
-def test_without_the_checker_the_error_says_what_to_install(checker, monkeypatch):
+def test_without_mypy_the_error_says_what_to_install(monkeypatch):
     """Before the first program, and not as a word on one."""
     monkeypatch.setattr(util, "find_spec", lambda name: None)
-    with pytest.raises(ResourceError, match=f"{checker}.*pip install {checker}"):
-        Types(checker).open()
+    with pytest.raises(ResourceError, match="pip install mypy"):
+        Types().open()
 
 
+@pytest.mark.exhaustive
 def test_it_keeps_the_contract():
     """The kit's checks of a verifier."""
     blocks = [Proposal.alternatives([GOOD, BAD, "x ="]), Proposal.alternatives([])]
-    check_component(Subject(Types("zuban"), contexts=[CONTEXT], proposals=blocks))
+    check_component(Subject(Types(), contexts=[CONTEXT], proposals=blocks))

@@ -35,7 +35,7 @@ from draftverify.kit import (
     parametrize_with_checks,
 )
 from draftverify.rules import DualAgreement, First
-from draftverify_code.stages.staged import Stages
+from draftverify_code.stages.staged import CodeStages
 
 TASK = make_context("a task")
 
@@ -68,7 +68,7 @@ def test_each_stage_sees_what_the_earlier_ones_passed() -> None:
     """In one call each, in order; an early stop is the last one's alone."""
     a, b, c = Scripted({"x": "reject"}, "a"), Scripted({"y": "timeout"}, "b"), Scripted(name="c")
     context = msgspec.structs.replace(TASK, enough=1)
-    found = Stages([a, b, c]).verify(context, block("x", "v", "y", "w"))
+    found = CodeStages([a, b, c]).verify(context, block("x", "v", "y", "w"))
     assert a.calls == [(("x", "v", "y", "w"), None)]
     assert b.calls == [(("v", "y", "w"), None)]
     assert c.calls == [(("v", "w"), 1)]
@@ -79,8 +79,8 @@ def test_each_stage_sees_what_the_earlier_ones_passed() -> None:
 def test_a_stage_is_not_called_for_nothing() -> None:
     """Where nothing is alive the later stages are not run, and a block of none calls nobody."""
     a, b = Scripted({"x": "reject"}), Scripted()
-    assert words(Stages([a, b]).verify(TASK, block("x"))) == ["reject"]
-    assert Stages([a, b]).verify(TASK, block()).checks == ()
+    assert words(CodeStages([a, b]).verify(TASK, block("x"))) == ["reject"]
+    assert CodeStages([a, b]).verify(TASK, block()).checks == ()
     assert (len(a.calls), len(b.calls)) == (1, 0)
 
 
@@ -88,18 +88,18 @@ def test_the_check_is_the_stages_own() -> None:
     """Reason, score, feedback and the stage's name for itself are kept; without one it gets the stage's."""
     own = Check("reject", 0.25, "type", "line 3: no", stage="types")
     last = Check("pass", 0.75)
-    found = Stages([Scripted({"x": own}), Scripted({"y": last}, "tests")]).verify(TASK, block("x", "y"))
+    found = CodeStages([Scripted({"x": own}), Scripted({"y": last}, "tests")]).verify(TASK, block("x", "y"))
     assert found.checks == (own, Check("pass", 0.75, stage="tests"))
 
 
 def test_a_filter_with_nothing_to_say_is_passed_over() -> None:
     """Abstaining on an item is nothing against it; on all items, and the notes say that the stage was skipped."""
-    found = Stages([Scripted({"x": "abstain", "y": "abstain"}, "doctest"), Scripted({"y": "reject"})]).verify(
-        TASK, block("x", "y")
-    )
+    found = CodeStages(
+        [Scripted({"x": "abstain", "y": "abstain"}, "doctest"), Scripted({"y": "reject"})]
+    ).verify(TASK, block("x", "y"))
     assert words(found) == ["pass", "reject"]
     assert found.notes["skipped"] == ["doctest"]
-    found = Stages([Scripted({"x": "abstain"}, "doctest"), Scripted()]).verify(TASK, block("x", "y"))
+    found = CodeStages([Scripted({"x": "abstain"}, "doctest"), Scripted()]).verify(TASK, block("x", "y"))
     assert words(found) == ["pass", "pass"]
     assert "skipped" not in found.notes
 
@@ -112,21 +112,21 @@ def test_a_pass_has_the_caveats_of_the_trusted_stages() -> None:
         Scripted({"x": weak("pass", "one"), "z": weak("pass", "one")}, "b"),
         Scripted({"x": weak("pass", "two"), "z": weak("reject", "two")}, "c"),
     ]
-    found = Stages(stages, trusted=2).verify(TASK, block("x", "y", "z", "w"))
+    found = CodeStages(stages, trusted=2).verify(TASK, block("x", "y", "z", "w"))
     assert [check.caveat for check in found.checks] == ["one; two", "filter", "two", ""]
 
 
 def test_nothing_passes_that_no_trusted_stage_passed() -> None:
     """Filters may pass what they like: where every trusted stage abstains, the item's check is that abstention."""
     abstains = Check("abstain", feedback="the task has no such tests", stage="pytest")
-    found = Stages([Scripted(), Scripted({"x": abstains})]).verify(TASK, block("x"))
+    found = CodeStages([Scripted(), Scripted({"x": abstains})]).verify(TASK, block("x"))
     assert found.checks == (abstains,)
     for said in (["pass", "abstain"], ["abstain", "pass"], ["pass", "pass"]):
         trusted = [Scripted({"x": word}, f"s{place}") for place, word in enumerate(said)]
-        (check,) = Stages([Scripted(), *trusted], trusted=2).verify(TASK, block("x")).checks
+        (check,) = CodeStages([Scripted(), *trusted], trusted=2).verify(TASK, block("x")).checks
         assert check.verdict == "pass"
         assert check.stage == ("s0" if said[1] == "abstain" else "s1")
-    both = Stages([Scripted({"x": "abstain"}), Scripted({"x": "abstain"})], trusted=2)
+    both = CodeStages([Scripted({"x": "abstain"}), Scripted({"x": "abstain"})], trusted=2)
     assert words(both.verify(TASK, block("x"))) == ["abstain"]
 
 
@@ -149,7 +149,7 @@ def test_a_block_is_judged_as_its_items_are(said: tuple[int, list[list[str]]]) -
         Scripted({item: row[k] for item, row in zip(items, table, strict=True)}, f"s{k}")
         for k in range(len(table[0]) if table else trusted)
     ]
-    found = Stages(stages, trusted).verify(TASK, block(*items))
+    found = CodeStages(stages, trusted).verify(TASK, block(*items))
     for row, check in zip(table, found.checks, strict=True):
         against = [word for word in row if word not in ("pass", "abstain")]
         vouched = "pass" in row[-trusted:]
@@ -160,14 +160,14 @@ def test_a_block_is_judged_as_its_items_are(said: tuple[int, list[list[str]]]) -
 
 def test_a_stage_that_raises_loses_nothing_that_is_known() -> None:
     """Its items are errors that name it and the exception; what earlier stages said of others stands."""
-    stages = Stages(
+    stages = CodeStages(
         [Scripted({"x": "reject"}, "lint"), Scripted({"y": RuntimeError("crashed")}, "types"), Scripted()]
     )
     found = stages.verify(TASK, block("x", "y", "z"))
     assert words(found) == ["reject", "error", "error"]
     assert found.checks[1] == Check("error", None, "tool", "RuntimeError: crashed", "types")
     assert found.checks[0].stage == "lint"
-    found = Stages([Scripted({"y": TimeoutError()}, "types"), Scripted()]).verify(TASK, block("y"))
+    found = CodeStages([Scripted({"y": TimeoutError()}, "types"), Scripted()]).verify(TASK, block("y"))
     assert (found.checks[0].verdict, found.checks[0].reason) == ("timeout", "wall")
 
 
@@ -179,7 +179,7 @@ def test_a_stage_with_checks_for_other_items_is_an_error() -> None:
             return Verification(checks=(Check("pass"),)) if context.task.id == "short" else None
 
     for task in (Task(id="short"), Task(id="none")):
-        found = Stages([Short(), Scripted()]).verify(make_context(task), block("x", "y"))
+        found = CodeStages([Short(), Scripted()]).verify(make_context(task), block("x", "y"))
         assert words(found) == ["error", "error"]
         assert found.checks[0].stage == "short"
 
@@ -187,7 +187,7 @@ def test_a_stage_with_checks_for_other_items_is_an_error() -> None:
 def test_an_interrupt_is_not_captured() -> None:
     """KeyboardInterrupt comes out."""
     with pytest.raises(KeyboardInterrupt):
-        Stages([Scripted({"x": KeyboardInterrupt()}), Scripted()]).verify(TASK, block("x"))
+        CodeStages([Scripted({"x": KeyboardInterrupt()}), Scripted()]).verify(TASK, block("x"))
 
 
 def test_the_notes_are_of_the_weakest_stage_that_ran() -> None:
@@ -196,7 +196,7 @@ def test_the_notes_are_of_the_weakest_stage_that_ran() -> None:
 
     def noted(*notes: dict[str, Any]) -> dict[str, Any]:
         stages = [Scripted(name=f"s{place}", notes=own) for place, own in enumerate(notes)]
-        return dict(Stages(stages).verify(TASK, block("x")).notes)
+        return dict(CodeStages(stages).verify(TASK, block("x")).notes)
 
     static = {"integrity": "static"}
     separate = {"integrity": "separate-process", "isolation": "bubblewrap"}
@@ -216,7 +216,7 @@ def test_the_notes_are_of_the_weakest_stage_that_ran() -> None:
 def test_a_stage_that_never_ran_does_not_weaken_the_record() -> None:
     """Where nothing reached it, its isolation is not in the notes; the order names it all the same."""
     weak = Scripted(name="tests", notes={"integrity": "shared-process"})
-    found = Stages([Scripted({"x": "reject"}, "syntax", {"integrity": "static"}), weak]).verify(
+    found = CodeStages([Scripted({"x": "reject"}, "syntax", {"integrity": "static"}), weak]).verify(
         TASK, block("x")
     )
     assert found.notes["integrity"] == "static"
@@ -227,14 +227,14 @@ def test_a_stage_that_never_ran_does_not_weaken_the_record() -> None:
 def test_seconds_and_costs_by_stage() -> None:
     """Reported seconds are taken before the clock's, and are summed when every stage reports them."""
     a, b = Scripted(name="a", seconds=0.5), Scripted(name="b", seconds=0.25)
-    found = Stages([a, b]).verify(TASK, block("x"))
+    found = CodeStages([a, b]).verify(TASK, block("x"))
     assert found.notes["seconds"] == {"a": 0.5, "b": 0.25}
     assert found.cost == Cost(0.75)
-    found = Stages([a, Scripted(name="c")]).verify(TASK, block("x"))
+    found = CodeStages([a, Scripted(name="c")]).verify(TASK, block("x"))
     assert found.notes["seconds"]["a"] == 0.5
     assert 0.0 <= found.notes["seconds"]["c"] < 0.5
     assert found.cost == Cost(None)
-    assert Stages([Scripted()]).verify(TASK, block("x")).cost is None
+    assert CodeStages([Scripted()]).verify(TASK, block("x")).cost is None
 
 
 def test_equal_names_are_told_apart() -> None:
@@ -285,26 +285,26 @@ class Resource:
 def test_capabilities_are_the_stages() -> None:
     """open, close, prepare, describe and check_settings reach every stage that has them, and none that has not."""
     log: list[str] = []
-    stages = Stages([Resource("a", log=log), Scripted(), Resource("b", log=log)])
+    stages = CodeStages([Resource("a", log=log), Scripted(), Resource("b", log=log)])
     stages.open()
     stages.close()
     assert log == ["open a", "open b", "close b", "close a"]
     assert stages.prepare(Task(id="t", input={"p": 1})).input == {"p": 1, "seen": ("a", "b")}
     assert stages.describe(["x"]) == ["b: x"]
-    assert Stages([Scripted()]).describe(["x", {"text": "y"}]) == ["x", "y"]
+    assert CodeStages([Scripted()]).describe(["x", {"text": "y"}]) == ["x", "y"]
     with pytest.raises(ConfigError, match="b cannot"):
         stages.check_settings({"b": 1})
-    Stages([Scripted()]).check_settings({})
+    CodeStages([Scripted()]).check_settings({})
 
 
 def test_what_cannot_be_opened_leaves_nothing_open() -> None:
     """The stages that were opened are closed again; a stage that cannot be closed does not keep others open."""
     log: list[str] = []
     with pytest.raises(OSError, match="opened"):
-        Stages([Resource("a", log=log), Resource("b", "open", log=log), Resource("c", log=log)]).open()
+        CodeStages([Resource("a", log=log), Resource("b", "open", log=log), Resource("c", log=log)]).open()
     assert "close a" in log
     assert "open c" not in log
-    stages = Stages([Resource("a", log=log), Resource("b", "close", log=log)])
+    stages = CodeStages([Resource("a", log=log), Resource("b", "close", log=log)])
     stages.open()
     log.clear()
     with pytest.raises(OSError, match="closed"):
@@ -314,17 +314,17 @@ def test_what_cannot_be_opened_leaves_nothing_open() -> None:
 
 def test_declarations_are_those_of_the_stages() -> None:
     """One stage that is not deterministic, or not safe from two threads, makes the whole so; scores are the last's."""
-    assert Stages([Resource("a"), Resource("b")]).deterministic
-    assert not Stages([Resource("a", deterministic=False), Resource("b")]).deterministic
-    assert not Stages([Resource("a"), Resource("b", concurrent=False)]).concurrent
+    assert CodeStages([Resource("a"), Resource("b")]).deterministic
+    assert not CodeStages([Resource("a", deterministic=False), Resource("b")]).deterministic
+    assert not CodeStages([Resource("a"), Resource("b", concurrent=False)]).concurrent
     scored = Resource("b", provides=frozenset({"verdicts", "scores"}))
-    assert Stages([Resource("a"), scored]).provides == {"verdicts", "scores"}
-    assert Stages([scored, Resource("a")]).provides == {"verdicts"}
-    assert Stages([Resource("a"), scored], trusted=2).provides == {"verdicts"}
+    assert CodeStages([Resource("a"), scored]).provides == {"verdicts", "scores"}
+    assert CodeStages([scored, Resource("a")]).provides == {"verdicts"}
+    assert CodeStages([Resource("a"), scored], trusted=2).provides == {"verdicts"}
     crossed = Resource("c", provides=frozenset({"verdicts", "cross"}))
-    assert Stages([Resource("a"), crossed]).provides == {"verdicts", "cross"}
-    assert Stages([crossed, Resource("a")]).provides == {"verdicts"}
-    assert Stages([crossed, crossed], trusted=2).provides == {"verdicts"}
+    assert CodeStages([Resource("a"), crossed]).provides == {"verdicts", "cross"}
+    assert CodeStages([crossed, Resource("a")]).provides == {"verdicts"}
+    assert CodeStages([crossed, crossed], trusted=2).provides == {"verdicts"}
 
 
 class Crossed:
@@ -341,7 +341,7 @@ class Crossed:
 
 def test_cross_evidence_comes_through() -> None:
     """An item that ended before has a row of its own in the last stage's evidence, of what was not run."""
-    stages = Stages([Scripted({"b": "reject", "ab": "reject"}), Crossed()])
+    stages = CodeStages([Scripted({"b": "reject", "ab": "reject"}), Crossed()])
     found = stages.verify(TASK, block("b", "a", "ab", "c"))
     assert found.evidence is not None
     nothing = [np.nan, np.nan]
@@ -361,15 +361,15 @@ def test_what_cannot_be_composed_is_refused() -> None:
 
     for stages, trusted in (([], 1), ([Scripted()], 2), ([Scripted()], 0)):
         with pytest.raises(ConfigError, match="cannot be trusted"):
-            Stages(stages, trusted)
+            CodeStages(stages, trusted)
     with pytest.raises(ConfigError, match="'later' is asynchronous"):
-        Stages([Later(), Scripted()])
+        CodeStages([Later(), Scripted()])
 
 
 def test_in_a_pipeline() -> None:
     """The record has each check's stage and the notes; a refusal reaches the generator; two runs have equal records."""
     draft = ScriptedGenerator([["bad", "worse"], ["good", "good too"]], shape="alternatives")
-    stages = Stages(
+    stages = CodeStages(
         [
             Scripted({"bad": Check("reject", reason="syntax", feedback="line 1")}, "syntax"),
             Scripted({"worse": "reject"}),
@@ -401,7 +401,7 @@ class Words:
 @parametrize_with_checks(
     [
         Subject(
-            Stages(
+            CodeStages(
                 [Words("syntax"), Words("types", "timeout"), Words("doctest", "abstain"), Words("wrong")],
                 trusted=2,
             ),
@@ -411,7 +411,7 @@ class Words:
                 block(),
             ],
         ),
-        Subject(Stages([ScriptedVerifier({"a": "pass", "mat": "pass"}, seconds=0.01)]), tasks=["a"]),
+        Subject(CodeStages([ScriptedVerifier({"a": "pass", "mat": "pass"}, seconds=0.01)]), tasks=["a"]),
     ]
 )
 def test_conformance(component: Any, check: Any) -> None:

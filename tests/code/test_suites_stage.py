@@ -405,11 +405,16 @@ HOSTILE = {
 
 
 @pytest.fixture(scope="module")
-def hostile_checks(box):
-    """All of them in one block for each framework."""
+def hostile_checks(box, request):
+    """All that this run tests, in one block for each framework."""
+    tested = {item.name for item in request.session.items}
     found = {}
     for runner, tests in TESTS.items():
-        own = {name: program for (where, name), program in HOSTILE.items() if where == runner}
+        own = {
+            name: program
+            for (where, name), program in HOSTILE.items()
+            if where == runner and f"test_no_other_way_to_pass[{runner}-{name}]" in tested
+        }
         task = task_of(tests, **{"tests__test_more.py": tests})
         found[runner] = dict(
             zip(
@@ -421,7 +426,13 @@ def hostile_checks(box):
     return found
 
 
-@pytest.mark.parametrize(("runner", "name"), HOSTILE)
+@pytest.mark.parametrize(
+    ("runner", "name"),
+    [
+        pytest.param(*key, id="-".join(key), marks=[pytest.mark.exhaustive] if place % 4 else [])
+        for place, key in enumerate(HOSTILE)
+    ],
+)
 def test_no_other_way_to_pass(hostile_checks, runner, name):
     """Each is rejected, for a reason of the list; what makes pytest itself fail is an error."""
     check = hostile_checks[runner][name]
@@ -482,7 +493,7 @@ def test_what_a_shared_process_cannot_hold(box):
     assert verification.notes["integrity"] == "shared-process"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_stage_conforms(box):
     """The kit's contract: one check per item, the same with and without scratch, errors that are no refusals."""
     blocks = lambda context: [Proposal.alternatives([GOOD, WRONG]), Proposal.alternatives([])]

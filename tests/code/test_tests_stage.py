@@ -13,8 +13,8 @@ from draftverify.rejection import reverify
 from draftverify.rules import All
 from draftverify.stats import pass_at_k_rate
 from draftverify.values import Tally
-from draftverify_code.sandbox import Finding, Limits, Sandbox
-from draftverify_code.stages.shared import Expected, Run, judged
+from draftverify_code.sandbox import Limits, Sandbox, SuiteFinding
+from draftverify_code.stages.shared import ExpectedTests, Run, judged
 from draftverify_code.stages.tests import Tests
 
 RIGHT = "def add(a, b):\n    return a + b\n"
@@ -197,9 +197,9 @@ class Judge:
         self.found = found
         self.asked = []
 
-    def judge(self, suite, programs, limits, *, enough=None, lines=False):
+    def judge(self, suite, programs, limits, *, enough=None):
         self.asked.append((suite, tuple(programs), limits, enough))
-        return [Finding(self.found[program]) for program in programs]
+        return [SuiteFinding(self.found[program]) for program in programs]
 
 
 def test_the_block_goes_to_the_judge_in_one_call():
@@ -554,8 +554,8 @@ def test_beside_the_program_what_the_sandbox_forbids_is_an_error(box):
 class Apart(Sandbox):
     """A real sandbox in which the tests of some programs cannot be judged apart."""
 
-    def judge(self, suite, programs, limits, *, enough=None, lines=False):
-        return [Finding(self.said.get(program, NEEDS)) for program in programs]
+    def judge(self, suite, programs, limits, *, enough=None):
+        return [SuiteFinding(self.said.get(program, NEEDS)) for program in programs]
 
 
 NEEDS = Check("error", reason="needs shared-process", feedback="this suite needs `integrity: shared-process`")
@@ -660,7 +660,7 @@ def test_beside_the_program_processor_time_runs_out(box):
     stage = Tests(box, timeout=1.0, integrity="shared-process")
     suite = stage.suite(Task(id="t", input=ASSERTS))
     job = {"mode": "suite", "target": "program.py", "suite": msgspec.to_builtins(suite)}
-    expected = Expected({str(number): False for number in range(3)})
+    expected = ExpectedTests({str(number): False for number in range(3)})
     for program, word in (
         (busy, ("reject", "cpu")),
         ("import os\nos.kill(os.getpid(), 9)", ("reject", "exit")),

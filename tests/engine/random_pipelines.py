@@ -48,7 +48,6 @@ from draftverify.rules import (
     LongestPrefix,
     Majority,
     Rounds,
-    SpeculativeRejection,
     WeightedVote,
 )
 from draftverify.values import UNCHECKED, TaskRecord
@@ -217,7 +216,6 @@ def _pipeline(r: random.Random, later: bool, depth: int) -> Pipeline:
             Beam(2),
             BestStep(0.1),
         ]
-        others.append(SpeculativeRejection(0.4))
         rule = r.choice([*votes, *others])
         done = r.choice([None, Rounds(3), AnyOf([Limit(5), Rounds(6)])])
         if isinstance(rule, (Beam, BestStep)):

@@ -296,13 +296,13 @@ def test_no_part_is_shown_the_truth():
 
     class Looking(Blocks):
         def propose(self, context, n):
-            seen.append(dict(context.task.truth))
+            seen.append(dict(context.task.expected))
             return super().propose(context, n)
 
-    task = Task(id="t", truth={"answer": 2})
+    task = Task(id="t", expected={"answer": 2})
     Pipeline(Looking([2]), judge, TakeFirst()).run(task)
-    assert seen == [dict(context.task.truth) for context in judge.contexts] == [{}]
-    assert task.truth == {"answer": 2}
+    assert seen == [dict(context.task.expected) for context in judge.contexts] == [{}]
+    assert task.expected == {"answer": 2}
 
 
 def test_rounds_of_a_longer_policy_are_refused_in_words():

@@ -38,7 +38,6 @@ from draftverify.rules import (
     LongestPrefix,
     Majority,
     Rounds,
-    SpeculativeRejection,
     WeightedVote,
 )
 
@@ -67,7 +66,7 @@ RULES = [
     First(2),
     First(threshold=0.5, otherwise="best"),
 ]
-RULES += [Best(), Beam(2), SpeculativeRejection(), Majority(), WeightedVote(), Ends()]
+RULES += [Best(), Beam(2), Majority(), WeightedVote(), Ends()]
 DONE = [None, Rounds(1), Rounds(3), Limit(2), AnyOf([Limit(1), Rounds(2)]), at_once]
 DONE += [AdaptiveConsistency(at_most=3), EnoughEvidence(0.9, at_most=2)]
 POLICIES = [Policy(), retry(2), feedback().then(retry(9))]

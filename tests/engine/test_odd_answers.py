@@ -221,7 +221,7 @@ class Closing:
 
 @pytest.mark.parametrize("entry", [Closing(), Closing])
 def test_scratch_that_cannot_be_closed_ends_nothing(entry):
-    """A cache is never truth: the task has its outcome, and so have the others of its batch."""
+    """A cache is never expected: the task has its outcome, and so have the others of its batch."""
 
     def propose(context, n):
         context.scratch["cache"] = entry

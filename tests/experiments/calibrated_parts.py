@@ -24,7 +24,8 @@ class Tasks:
     def load(self) -> list[Task]:
         """t0, t1, …"""
         return [
-            Task(id=f"t{i}", input={"n": i}, group="ab"[i % 2], truth={"right": i}) for i in range(self.count)
+            Task(id=f"t{i}", input={"n": i}, group="ab"[i % 2], expected={"right": i})
+            for i in range(self.count)
         ]
 
 

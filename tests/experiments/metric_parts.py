@@ -21,7 +21,7 @@ class Answers:
         self.seconds = seconds
 
     def propose(self, context: Context, n: int) -> Proposal:
-        assert not context.task.truth
+        assert not context.task.expected
         answer = str(context.task.input[self.field])
         return Proposal.alternatives([answer], cost=Cost(seconds=self.seconds, units=1.0))
 
@@ -30,7 +30,7 @@ class Believes:
     """Passes all that does not begin with "?"."""
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
-        assert not context.task.truth
+        assert not context.task.expected
         checks = tuple(Check("reject" if item.startswith("?") else "pass") for item in proposal.items)
         return Verification(checks=checks, cost=Cost(seconds=0.0))
 
@@ -44,7 +44,7 @@ class Counted:
     def __call__(self, task: Task, outcome: Outcome) -> bool:
         with self.log.open("a") as file:
             file.write(f"{task.id}\n")
-        return outcome.status == "accepted" and outcome.value == task.truth["answer"]
+        return outcome.status == "accepted" and outcome.value == task.expected["answer"]
 
 
 class Broken:
@@ -80,7 +80,7 @@ class Uses:
 
     def explain(self, task: Task, expected: Any, got: Any, settings: Any) -> Explanation:
         self.model.use()
-        return Explanation("rounding", f"the truth is {dict(task.truth)}")
+        return Explanation("rounding", f"what is expected is {dict(task.expected)}")
 
     def close(self) -> None:
         self.model.close()
@@ -99,7 +99,7 @@ class Asks:
     def __call__(self, task: Task, outcome: Outcome) -> bool:
         assert self.ready
         self.model.use()
-        return bool(outcome.value == task.truth["answer"])
+        return bool(outcome.value == task.expected["answer"])
 
     def close(self) -> None:
         self.model.close()
@@ -110,7 +110,7 @@ class ComplexTruths:
 
     def load(self) -> list[Task]:
         return [
-            Task(id=str(i), input={"slow": "a", "quick": "b"}, truth={"answer": 1 + 2j}) for i in range(2)
+            Task(id=str(i), input={"slow": "a", "quick": "b"}, expected={"answer": 1 + 2j}) for i in range(2)
         ]
 
 
@@ -127,8 +127,8 @@ class Flaky:
 
 
 def agrees(task: Task, outcome: Outcome) -> bool:
-    """Whether the answer is the truth."""
-    return bool(outcome.value == task.truth["answer"])
+    """Whether the answer is what is expected."""
+    return bool(outcome.value == task.expected["answer"])
 
 
 class Faster:

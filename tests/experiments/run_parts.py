@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import time
 from hashlib import blake2b
 from pathlib import Path
@@ -25,7 +26,7 @@ from draftverify import (
 LENGTH = 8
 
 
-def truth(task: str, position: int) -> int:
+def expected(task: str, position: int) -> int:
     """The value that stands at a position of a task's answer."""
     return blake2b(f"{task}/{position}".encode(), digest_size=1).digest()[0]
 
@@ -70,7 +71,7 @@ class Guess:
             os._exit(9)
         start = len(context.accepted)
         right = [u < self.chance for u in context.draws.uniforms(range(n))]
-        items = [truth(task, start + i) if right[i] else -1 - i for i in range(n)]
+        items = [expected(task, start + i) if right[i] else -1 - i for i in range(n)]
         return Proposal.chain(items[: LENGTH - start], cost=Cost(0.001 * n))
 
 
@@ -99,12 +100,12 @@ class Check1:
             if any(check.verdict == "reject" for check in checks):
                 checks.append(Check("unchecked"))
                 continue
-            right = item == truth(context.task.id, start + index)
+            right = item == expected(context.task.id, start + index)
             checks.append(Check("pass") if right else Check("reject", None, "wrong", f"{item} is wrong"))
         kept = sum(check.verdict == "pass" for check in checks)
-        correction = (truth(context.task.id, start + kept),) if self.splice and kept < len(checks) else ()
+        correction = (expected(context.task.id, start + kept),) if self.splice and kept < len(checks) else ()
         if not checks:
-            correction = (truth(context.task.id, start),)
+            correction = (expected(context.task.id, start),)
         return Verification(checks=tuple(checks), correction=correction, cost=Cost(0.01, units=1.0))
 
     def describe(self, values: Any) -> list[str]:
@@ -227,6 +228,7 @@ class Trial(Check1):
         hog: tasks that take 200 MB.
         group: a control group that has less, which the process joins before.
         log: a file to which a line is added for each pass: the process, and the tasks that shared it.
+        children: a file to which the number of a process is added that this one began before it was killed.
     """
 
     def __init__(
@@ -238,6 +240,7 @@ class Trial(Check1):
         hog: tuple[str, ...] = (),
         group: str = "",
         log: Path | None = None,
+        children: Path | None = None,
     ) -> None:
         super().__init__(seconds)
         self.hang = hang
@@ -246,6 +249,7 @@ class Trial(Check1):
         self.hog = hog
         self.group = group
         self.log = log
+        self.children = children
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per item."""
@@ -260,6 +264,9 @@ class Trial(Check1):
             if context.task.id in self.hang:
                 re.match(r"(a+)+$", "a" * 60 + "b")
             if context.task.id in self.die:
+                if self.children is not None:
+                    with open(self.children, "a") as children:
+                        children.write(f"{subprocess.Popen(['sleep', '600']).pid}\n")
                 os.kill(os.getpid(), signal.SIGKILL)
             if context.task.id in self.fell:
                 os.kill(os.getppid(), signal.SIGKILL)

@@ -121,13 +121,13 @@ def test_the_best_size_of_a_tree_is_found(tmp_path: Path) -> None:
     assert made.artifact.measured.value == pytest.approx(3 / 1.96, rel=0.01)
 
 
-def test_costs_are_those_of_the_curves(tmp_path: Path) -> None:
+def test_costs_are_those_of_the_curves(point: Path) -> None:
     """Draft and verify by size are as the parts declare them, and a large block is far from as many of one."""
-    (made,) = calibrate(load_experiment(written(tmp_path)), out=tmp_path / "run")
-    for each in made.artifact.tried:
+    made = read_artifact(point, Artifact)
+    for each in made.tried:
         assert each.draft == pytest.approx(0.1 * each.block)
         assert each.verify == pytest.approx(1.0 + 0.02 * each.block)
-    parallel = made.artifact.parallel
+    parallel = made.parallel
     assert parallel is not None
     assert parallel.size >= 8
     assert parallel.passes.value == pytest.approx((1.0 + 0.02 * parallel.size) / 1.02, rel=1e-6)
@@ -164,23 +164,13 @@ def test_of_alternatives_size_and_threshold_are_chosen_by_what_a_solved_task_cos
 
 
 def test_the_prediction_is_written_before_the_unseen_tasks_run(tmp_path: Path) -> None:
-    """When a choice is told its file is there, without a measured figure, and no unseen task has been begun."""
-    told = []
-
-    def chosen(made: Any) -> None:
-        assert read_artifact(made.path, Artifact).measured is None
-        assert not (tmp_path / "run" / "unseen").exists()
-        told.append(made.artifact.predicted)
-
-    (made,) = calibrate(load_experiment(written(tmp_path)), out=tmp_path / "run", chosen=chosen)
-    assert told == [made.artifact.predicted]
-    assert read_artifact(made.path, Artifact) == made.artifact
-
-
-def test_a_calibration_that_was_stopped_goes_on(tmp_path: Path) -> None:
-    """Stopped before the unseen tasks, it does nothing twice and keeps what it predicted; done, it runs no task."""
+    """When a choice is told its file is there, without a measured figure, and no unseen task has been begun. Stopped
+    there, a calibration does nothing twice and keeps what it predicted; done, it runs no task."""
 
     def stop(made: Any) -> None:
+        assert read_artifact(made.path, Artifact) == made.artifact
+        assert made.artifact.measured is None
+        assert not (tmp_path / "run" / "unseen").exists()
         raise KeyboardInterrupt
 
     experiment = load_experiment(written(tmp_path))
@@ -188,6 +178,7 @@ def test_a_calibration_that_was_stopped_goes_on(tmp_path: Path) -> None:
         calibrate(experiment, out=tmp_path / "run", chosen=stop)
     before = read_artifact(tmp_path / "run" / "spec.json", Artifact)
     (made,) = calibrate(experiment, out=tmp_path / "run")
+    assert read_artifact(made.path, Artifact) == made.artifact
     assert replace(made.artifact, measured=None, measured_at="") == before
     assert calibrate(experiment, out=tmp_path / "run")[0].artifact == made.artifact
     with load_run(tmp_path / "run" / "sizes") as run:
@@ -279,7 +270,7 @@ def test_a_baseline_that_solved_nothing_is_said_to_be_one(
 ) -> None:
     """In the choice and in the place of the prediction, and not that the tasks were too few."""
     file = written(tmp_path, SMALL, base=0.0, chance=1.0)
-    assert main(["calibrate", str(file), "--out", str(tmp_path / "out"), "--at-most", "1"]) == 0
+    assert main(["fit", "block", str(file), "--out", str(tmp_path / "out"), "--at-most", "1"]) == 0
     found = read_artifact(tmp_path / "out" / "many.json", Artifact)
     assert found.drafts
     assert "one solved none" in found.why
@@ -317,7 +308,7 @@ def test_tasks_that_failed_are_named(tmp_path: Path, capsys: pytest.CaptureFixtu
         "calibrated_parts.Chain, chance: 0.8", "calibrated_parts.Faulty, chance: 0.8"
     )
     file.write_text(text.replace("count: 14", "count: 7").replace("items: 60", "items: 8"))
-    assert main(["calibrate", str(file), "--out", str(tmp_path / "out"), "--at-most", "1"]) == 6
+    assert main(["fit", "block", str(file), "--out", str(tmp_path / "out"), "--at-most", "1"]) == 6
     said = capsys.readouterr().out
     assert "t3" in said
     assert "failed" in said
@@ -503,7 +494,7 @@ def test_the_calibration_of_a_pipeline_that_drafts_for_another_counts_too(
 
 def test_a_file_that_is_missing_or_damaged_is_refused(point: Path, tmp_path: Path) -> None:
     """Where it stands in the config, and with what to do."""
-    with pytest.raises(ConfigError, match="`draftverify calibrate CONFIG` writes it") as error:
+    with pytest.raises(ConfigError, match="`draftverify fit block CONFIG` writes it") as error:
         Builder().bench(load_experiment(used(tmp_path, tmp_path / "none.json")))
     assert "experiment.yaml:11: pipelines.spec" in str(error.value)
     damaged = tmp_path / "damaged.json"
@@ -519,7 +510,7 @@ def test_a_rule_has_the_threshold_of_its_calibration(
     file = written(tmp_path, ALTERNATIVES)
     (made,) = calibrate(load_experiment(file), out=tmp_path / "run")
     whole = file.read_text().partition("matrix:")[0]
-    assert main(["calibrate", str(file), "--out", str(tmp_path / "run")]) == 0
+    assert main(["fit", "block", str(file), "--out", str(tmp_path / "run")]) == 0
     change = f"pipelines.many.rule.threshold={made.artifact.threshold}"
     assert f"the chosen cell is {made.artifact.pipeline}; it changes {change}" in capsys.readouterr().out
     block = f"\n    block: {{use: fitted, path: {made.path}}}"
@@ -538,7 +529,7 @@ def test_the_command_prints_predicted_beside_measured(
 ) -> None:
     """Sizes, the verifier's pass, the choice, and one line a pipeline with both figures."""
     file = written(tmp_path)
-    assert main(["calibrate", str(file), "--out", str(tmp_path / "out"), "--at-most", "4"]) == 0
+    assert main(["fit", "block", str(file), "--out", str(tmp_path / "out"), "--at-most", "4"]) == 0
     said = capsys.readouterr().out
     for words in (
         "10 tasks to calibrate on, of which 9 count, 4 unseen",
@@ -559,7 +550,7 @@ def test_the_command_says_when_the_tasks_were_too_few(
     """In words, beside the prediction and in the last column, in the place of a verdict."""
     file = written(tmp_path, chance=0.07, seconds=0.05)  # a block of one gains 1.07 / 1.07
     file.write_text(file.read_text().replace("count: 14", "count: 4"))
-    assert main(["calibrate", str(file), "--out", str(tmp_path / "out"), "--at-most", "2"]) == 0
+    assert main(["fit", "block", str(file), "--out", str(tmp_path / "out"), "--at-most", "2"]) == 0
     said = capsys.readouterr().out
     doubt = read_artifact(tmp_path / "out" / "spec.json", Artifact).doubt
     assert doubt.startswith("too few tasks to say w")

@@ -1,4 +1,4 @@
-"""What docs/configuration.md and docs/plugins.md say of the format is so."""
+"""What docs/configuration.md, docs/runs.md, docs/plugins.md and docs/cli.md say of the format is so."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from draftverify.bench.cli.exits import MEANINGS, Exit
 from draftverify.bench.cli.init import FOLDER
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.experiment import load_experiment
@@ -26,6 +25,7 @@ from draftverify.plugins import load as load_plugin
 
 DOCS = Path(__file__).parents[2] / "docs"
 CONFIGURATION = (DOCS / "configuration.md").read_text(encoding="utf-8")
+RUNS = (DOCS / "runs.md").read_text(encoding="utf-8")
 PLUGINS = (DOCS / "plugins.md").read_text(encoding="utf-8")
 PARTS = (FOLDER / "alternatives" / "parts.py").read_text(encoding="utf-8")
 TASKS = (FOLDER / "alternatives" / "tasks.jsonl").read_text(encoding="utf-8")
@@ -61,7 +61,7 @@ def test_the_nested_example_runs(tmp_path: Path) -> None:
 
 def test_every_executor_is_documented() -> None:
     """The table shows each that is installed, with arguments that it takes."""
-    shown = re.findall(r"^\| `(\{use: .*\})` \|", CONFIGURATION, flags=re.MULTILINE)
+    shown = re.findall(r"^\| `(\{use: .*\})` \|", RUNS, flags=re.MULTILINE)
     found = [YAML(typ="safe", pure=True).load(each) for each in shown]
     assert {each["use"] for each in found} == {
         each.name for each in installed() if each.role == "executor" and each.distribution == "draftverify"
@@ -74,7 +74,7 @@ def test_every_executor_is_documented() -> None:
 def test_the_ray_example_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its parts, placements and store are what they should be; nothing is built, and no cluster is asked."""
     monkeypatch.setenv("PGPASSWORD", "only for this test")
-    (tmp_path / "ray.yaml").write_text(blocks((DOCS / "scale.md").read_text(encoding="utf-8"), "yaml")[1])
+    (tmp_path / "ray.yaml").write_text(blocks(RUNS, "yaml")[0])
     experiment = load_experiment(tmp_path / "ray.yaml")
     executor = Builder().part(experiment.executor)
     assert executor.placement.gpus == 0.25
@@ -118,13 +118,6 @@ def test_every_key_is_documented(keys: Callable[..., Any]) -> None:
 def test_every_argument_of_jsonl_is_documented() -> None:
     """The table of task files is whole."""
     assert [key for key in parameters(Jsonl) if f"| `{key}` |" not in CONFIGURATION] == []
-
-
-def test_every_exit_code_is_documented() -> None:
-    """The page and the command agree on the codes."""
-    for code in Exit:
-        [row] = re.findall(rf"^\| {code.value} \| (.*) \|$", CONFIGURATION, flags=re.MULTILINE)
-        assert MEANINGS[code].startswith(row.replace("`", "")), row
 
 
 def test_every_role_is_documented() -> None:

@@ -59,7 +59,13 @@ def compared(chance: float, policy: str, splice: bool, broken: list[str]) -> Non
     ("chance", "policy", "splice", "broken"),
     [
         (0.6, "[{do: feedback}, {do: escalate}]", True, ["t1"]),
-        (0.3, "[{do: regenerate, times: 2}, {do: give_up}]", False, ["t0", "t3"]),
+        pytest.param(
+            0.3,
+            "[{do: regenerate, times: 2}, {do: give_up}]",
+            False,
+            ["t0", "t3"],
+            marks=pytest.mark.exhaustive,
+        ),
     ],
 )
 def test_the_same_results_under_every_executor(
@@ -162,6 +168,7 @@ def test_a_worker_that_dies_once_costs_nothing(tmp_path: Path) -> None:
     assert results(tmp_path / "run") == results(tmp_path / "calm")
 
 
+@pytest.mark.exhaustive  # with one worker in test_watched.py, with any number of workers in test_crew.py
 def test_a_task_whose_worker_dies_again_is_recorded_as_failed(tmp_path: Path) -> None:
     """Only that one: whoever shared the pool with it comes to its right end."""
     config = load(tmp_path, guess=", crash: [t1, t4]", executor="{use: process, workers: 2}")
@@ -176,6 +183,7 @@ def test_a_task_whose_worker_dies_again_is_recorded_as_failed(tmp_path: Path) ->
     assert failure.error == "WorkerDied"
 
 
+@pytest.mark.exhaustive  # ten processes begin for it; test_crew.py has the rule itself
 def test_workers_that_cannot_work_stop_the_run(tmp_path: Path) -> None:
     """When worker after worker dies the run ends with an error, and can go on later."""
     config = load(

@@ -52,11 +52,11 @@ def right(task, outcome):
     if outcome.status != "accepted":
         return False
     answers = [value] if isinstance(value, dict) else value
-    return all(each["answer"] >= task.truth["from"] for each in answers)
+    return all(each["answer"] >= task.expected["from"] for each in answers)
 
 
 def broken(task, outcome):
-    raise KeyError("truth")
+    raise KeyError("expected")
 
 
 class Numbers:
@@ -66,7 +66,7 @@ class Numbers:
     def load(self):
         from draftverify import Task
 
-        return [Task(id=str(i), input={"n": i}, truth={"from": 6}) for i in range(self.count)]
+        return [Task(id=str(i), input={"n": i}, expected={"from": 6}) for i in range(self.count)]
 
 
 class Counter:
@@ -122,7 +122,7 @@ def test_fit_writes_the_file_that_a_run_then_decides_by(
     config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Once for the two pipelines that share it; what it promises is kept: every answer from 6 on, and no other."""
-    assert main(["fit", config]) == 0
+    assert main(["fit", "scores", config]) == 0
     out = capsys.readouterr().out
     assert "sure: 24 of 60 items right, 60 tasks" in out
     assert "fitted on what sure drafts; staged judge by it too" in out
@@ -147,14 +147,14 @@ def test_blocks_are_those_of_the_calibration(config: str, block: int, items: int
     Path(config).write_text(
         text.replace(f"{file}block: 1", f"{file}block: {{use: fitted, path: ./point.json}}")
     )
-    assert main(["fit", config, "--pipeline", "sure"]) == 0
+    assert main(["fit", "scores", config, "--pipeline", "sure"]) == 0
     assert read_artifact("judge.json", ScoreArtifact).fit.items == items
 
 
 def test_a_tasks_best_item_alone(config: str) -> None:
     """For the rule `best`: 60 items of 60 tasks."""
     Path(config).write_text(Path(config).read_text().replace("{use: all, abstain_after: 1}", "{use: best}"))
-    assert main(["fit", config, "--best", "--pipeline", "sure", "--blocks", "10"]) == 0
+    assert main(["fit", "scores", config, "--best", "--pipeline", "sure", "--blocks", "10"]) == 0
     made = read_artifact("judge.json", ScoreArtifact)
     assert (made.fit.items, made.best) == (60, True)
     assert made.fit.right == 60  # of ten numbers the best is always right
@@ -162,7 +162,7 @@ def test_a_tasks_best_item_alone(config: str) -> None:
 
 def test_more_blocks_are_more_items(config: str) -> None:
     """Drafted one after the other, whatever was accepted."""
-    assert main(["fit", config, "--pipeline", "sure", "--blocks", "3"]) == 0
+    assert main(["fit", "scores", config, "--pipeline", "sure", "--blocks", "3"]) == 0
     assert read_artifact("judge.json", ScoreArtifact).fit.items == 60 * 3
 
 
@@ -171,7 +171,7 @@ def test_several_items_of_a_task_certify_nothing_and_their_probabilities_are_wri
 ) -> None:
     """It is said what to do instead, and a run that needs the threshold refuses the file."""
     five = ["--pipeline", "sure", "--set", "pipelines.sure.block=5"]
-    assert main(["fit", config, *five]) == 0
+    assert main(["fit", "scores", config, *five]) == 0
     assert "no threshold: a task has 5 items" in capsys.readouterr().out
     made = read_artifact("judge.json", ScoreArtifact).fit
     assert (made.threshold, made.items) == (None, 300)
@@ -184,9 +184,9 @@ def test_in_python(tmp_path: Path) -> None:
     """The same of parts: right are the numbers from 6 on, and a pipeline that uses the file accepts no other."""
     guesses = generator(lambda context, n: [(7 * i + int(context.task.id)) % 10 for i in range(n)])
     judge = verifier(lambda context, item: Check("pass", score=item), scores=True)
-    tasks = [Task(id=str(i), truth={"from": 6}) for i in range(60)]
+    tasks = [Task(id=str(i), expected={"from": 6}) for i in range(60)]
     made, unscored = fit_verifier(
-        guesses, judge, tasks, lambda task, outcome: outcome.value >= task.truth["from"], block=1
+        guesses, judge, tasks, lambda task, outcome: outcome.value >= task.expected["from"], block=1
     )
     assert (made.fit.threshold, made.fit.items, unscored) == (6, 60, 0)
     write_artifact(tmp_path / "judge.json", made)
@@ -207,9 +207,9 @@ def test_the_order_of_the_tasks_does_not_matter() -> None:
     """Nor which of them ended first: the same tasks are left out together."""
     guesses = generator(lambda context, n: [(7 * i + int(context.task.id)) % 10 for i in range(n)])
     judge = verifier(lambda context, item: Check("pass", score=item), scores=True)
-    tasks = [Task(id=str(i), truth={"from": 5 + i % 3}) for i in range(30)]
+    tasks = [Task(id=str(i), expected={"from": 5 + i % 3}) for i in range(30)]
     first, second = (
-        fit_verifier(guesses, judge, order, lambda t, o: o.value >= t.truth["from"], block=3)[0]
+        fit_verifier(guesses, judge, order, lambda t, o: o.value >= t.expected["from"], block=3)[0]
         for order in (tasks, tasks[::-1])
     )
     assert first == second
@@ -235,7 +235,7 @@ pipelines:
 metrics:
   right: {use: python, function: own.right}
 """)
-    assert main(["fit", config]) == 0
+    assert main(["fit", "scores", config]) == 0
     inner, outer = (read_artifact(f"{each}.json", ScoreArtifact).fit for each in ("inner", "outer"))
     assert (inner.items, inner.tasks, inner.threshold) == (60, 60, 6.0)
     # The outer one judges what the inner one answered.
@@ -249,7 +249,7 @@ def test_items_that_teach_nothing_are_counted() -> None:
         lambda c, item: Check("error" if item == 1 else "pass", score=None if item == 2 else item),
         scores=True,
     )
-    tasks = [Task(id=str(i), truth={"from": 6}) for i in range(30)]
+    tasks = [Task(id=str(i), expected={"from": 6}) for i in range(30)]
     made, unscored = fit_verifier(
         generator(lambda c, n: list(range(n))),
         odd,
@@ -265,7 +265,7 @@ def test_tasks_that_failed_are_counted(config: str, capsys: pytest.CaptureFixtur
     Path("own.py").write_text(
         PARTS.replace("first = context.drafted", "first = context.drafted; 1 / (int(context.task.id) % 6)")
     )
-    assert main(["fit", config, "--pipeline", "sure"]) == 0
+    assert main(["fit", "scores", config, "--pipeline", "sure"]) == 0
     assert "10 tasks taught nothing: they failed, or nothing was drafted for them" in capsys.readouterr().out
 
 
@@ -281,7 +281,15 @@ def test_the_directory_of_the_file_is_made(config: str) -> None:
     """Rather than to fail when all work is done."""
     assert (
         main(
-            ["fit", config, "--pipeline", "sure", "--set", "pipelines.sure.verifier.scores=./new/judge.json"]
+            [
+                "fit",
+                "scores",
+                config,
+                "--pipeline",
+                "sure",
+                "--set",
+                "pipelines.sure.verifier.scores=./new/judge.json",
+            ]
         )
         == 0
     )
@@ -309,7 +317,7 @@ def test_what_cannot_be_fitted_is_said(
     config: str, capsys: pytest.CaptureFixture[str], arguments: list[str], what: str
 ) -> None:
     """And no file is written."""
-    assert main(["fit", config, *arguments]) != 0
+    assert main(["fit", "scores", config, *arguments]) != 0
     assert what in " ".join(capsys.readouterr().err.split())
     assert not Path("judge.json").exists()
 
@@ -318,7 +326,7 @@ def test_too_few_tasks_are_said_and_the_probabilities_written(
     config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A run then needs a probability to accept."""
-    assert main(["fit", config, "--limit", "10", "--set", "tasks.count=10"]) == 0
+    assert main(["fit", "scores", config, "--limit", "10", "--set", "tasks.count=10"]) == 0
     assert "22 are needed" in " ".join(capsys.readouterr().out.split())
     assert main(["run", config]) == 3
     assert "holds no threshold" in " ".join(capsys.readouterr().err.split())
@@ -328,7 +336,7 @@ def test_the_output_says_what_the_verifier_is_worth_at_the_threshold(
     config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Right are the answers from 6 on: it passes all of them and nothing else."""
-    assert main(["fit", config, "--pipeline", "sure"]) == 0
+    assert main(["fit", "scores", config, "--pipeline", "sure"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "it passes T 1.00 [0.86, 1.00] of the right ones, F 0.00 [0.00, 0.10] of the wrong ones" in said
     assert read_artifact("judge.json", ScoreArtifact).fit.threshold == 6.0
@@ -338,7 +346,7 @@ def test_a_run_refuses_the_scores_of_a_verifier_that_has_changed(
     config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another argument is another verifier."""
-    assert main(["fit", config]) == 0
+    assert main(["fit", "scores", config]) == 0
     assert main(["run", config, "--set", "models.judge.factor=2.0"]) == 3
     assert "was made with the verifier Scorer" in " ".join(capsys.readouterr().err.split())
 
@@ -346,9 +354,9 @@ def test_a_run_refuses_the_scores_of_a_verifier_that_has_changed(
 def test_train_goes_on_and_writes_its_report(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A trainer of a parts file, by name; what was stopped begins at its checkpoint."""
     Path("count.yaml").write_text("parts: [./own.py]\nsteps: 40\nstop: 10\n")
-    assert main(["train", "own.Counter", "count.yaml"]) == 130
+    assert main(["fit", "part", "own.Counter", "count.yaml"]) == 130
     assert "goes on from the last checkpoint" in capsys.readouterr().err
-    assert main(["train", "own.Counter", "count.yaml"]) == 0
+    assert main(["fit", "part", "own.Counter", "count.yaml"]) == 0
     told = capsys.readouterr()
     assert "begun: 10\nloss: 0.025\n" in told.out
     assert "step 40 of 40: loss 0.03" in told.err
@@ -360,11 +368,11 @@ def test_train_goes_on_and_writes_its_report(config: str, capsys: pytest.Capture
 def test_train_keeps_what_it_trained(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The same command again does nothing; another training is not written over it, and is told of."""
     Path("count.yaml").write_text("parts: [./own.py]\nsteps: 4\n")
-    assert main(["train", "own.Counter", "count.yaml"]) == 0
+    assert main(["fit", "part", "own.Counter", "count.yaml"]) == 0
     report = Path("count/report.json").read_bytes()
-    assert main(["train", "own.Counter", "count.yaml"]) == 0
+    assert main(["fit", "part", "own.Counter", "count.yaml"]) == 0
     assert "holds it already" in capsys.readouterr().out
-    assert main(["train", "own.Counter", "count.yaml", "--set", "steps=5"]) == 3
+    assert main(["fit", "part", "own.Counter", "count.yaml", "--set", "steps=5"]) == 3
     assert "other data or settings" in " ".join(capsys.readouterr().err.split())
     assert Path("count/report.json").read_bytes() == report
 
@@ -376,7 +384,7 @@ def test_a_report_is_json_whatever_it_holds(config: str) -> None:
         Path("own.py").read_text().replace('"curve": [1.0]', '"curve": [float("-inf"), (1.0, float("nan"))]')
     )
     Path("own.py").write_text(own)
-    assert main(["train", "own.Counter", "count.yaml"]) == 0
+    assert main(["fit", "part", "own.Counter", "count.yaml"]) == 0
     text = Path("count/report.json").read_text()
     assert json.loads(text, parse_constant=pytest.fail)["curve"] == [None, [1.0, None]]
 
@@ -397,6 +405,6 @@ def test_what_is_wrong_with_a_trainers_config_is_said(
 ) -> None:
     """With file, line and the nearest name; nothing is trained."""
     Path("count.yaml").write_text(("" if text.startswith("-") else "parts: [./own.py]\n") + text)
-    assert main(["train", name, "count.yaml"]) != 0
+    assert main(["fit", "part", name, "count.yaml"]) != 0
     assert what in " ".join(capsys.readouterr().err.split())
     assert not Path("count").exists()

@@ -53,7 +53,7 @@ comparisons:
   use: jsonl
   path: verdicts.jsonl
   fields: {question: question, first: first, second: second}
-  truth: {label: label}
+  expected: {label: label}
 """
 
 
@@ -95,7 +95,7 @@ def test_a_judge_is_marked_until_it_was_audited(folder, capsys):
 def test_the_audit_of_another_judge_does_not_count(folder):
     """One verdict more, and it is another judge."""
     path = folder / "verdicts.jsonl"
-    tasks = [Task(id="0", input={"question": "q0", "first": "a0", "second": "b0"}, truth={"label": 2})]
+    tasks = [Task(id="0", input={"question": "q0", "first": "a0", "second": "b0"}, expected={"label": 2})]
     write_artifact(folder / "audits" / "any.json", audit_judge(RecordedJudge(path), comparisons_of(tasks)))
     propose = generator(lambda context, n: ["a0", "b0"])
     pipeline = Pipeline(propose, RecordedJudge(path), Best(), block=2)
@@ -115,7 +115,7 @@ def test_each_judge_among_stages_is_named(folder):
 def test_the_library_marks_too(folder):
     """`evaluate` looks where it is told."""
     path = folder / "verdicts.jsonl"
-    tasks = [Task(id="0", input={"question": "q0", "first": "a0", "second": "b0"}, truth={"label": 2})]
+    tasks = [Task(id="0", input={"question": "q0", "first": "a0", "second": "b0"}, expected={"label": 2})]
     pipeline = Pipeline(generator(lambda context, n: ["a0", "b0"]), RecordedJudge(path), Best(), block=2)
 
     def found():

@@ -23,7 +23,7 @@ PARTS = Path(__file__).with_name("metric_parts.py")
 YAML = """
 name: metrics
 parts: [{parts}]
-tasks: {{use: jsonl, path: tasks.jsonl, truth: {{answer: answer}}}}
+tasks: {{use: jsonl, path: tasks.jsonl, expected: {{answer: answer}}}}
 {metrics}
 pipelines:
   slow:
@@ -116,7 +116,7 @@ def test_a_verifier_that_passes_wrong_answers_is_seen(tmp_path: Path) -> None:
 
 
 def test_a_metric_joins_a_finished_run_and_no_task_runs_again(tmp_path: Path) -> None:
-    """Added later it is asked once a record; the same again is not asked; a mended truth is asked anew."""
+    """Added later it is asked once a record; the same again is not asked; a mended expected is asked anew."""
     log = tmp_path / "log"
     counted = f"metrics: {{right: {{use: metric_parts.Counted, log: {log}}}}}"
     assert ran(write(tmp_path, "++++++++--??", metrics="")).ran == 24
@@ -193,7 +193,7 @@ def test_the_speed_up_is_predicted_as_it_is_measured(tmp_path: Path) -> None:
         ("metrics: {exact: {use: exakt}}", "exact"),
         ("metrics: {exact: exact}", "a part is written"),
         ("metrics: {exact: {use: limit, items: 3}}", "is a stopping rule, not a metric"),
-        ("metrics: {exact: {use: exact, thruth: a}}", "did you mean truth"),
+        ("metrics: {exact: {use: exact, expcted: a}}", "did you mean expected"),
     ],
 )
 def test_a_wrong_metric_is_refused_with_its_place(tmp_path: Path, metrics: str, message: str) -> None:
@@ -216,7 +216,7 @@ def test_a_metric_may_share_a_model_with_the_pipelines(tmp_path: Path) -> None:
     assert dict(row.statuses) == {"accepted": 5}
     assert row.solved["asks"].rate.value == 0.8
     # Its verifier is asked why answers differ, and is shown no truth either.
-    assert "the truth is {}" in (tmp_path / "run" / "report.html").read_text()
+    assert "what is expected is {}" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_a_metric_that_failed_is_asked_again(tmp_path: Path) -> None:
@@ -245,7 +245,8 @@ def test_evaluate_opens_metrics_and_counts_waiting_tasks() -> None:
     asks = Asks(Shared())
     waits = Pipeline(Answers("slow"), Believes(), First(), policy=escalate())
     tasks = [
-        Task(id=str(i), input={"slow": word}, truth={"answer": "yes"}) for i, word in enumerate(("yes", "?"))
+        Task(id=str(i), input={"slow": word}, expected={"answer": "yes"})
+        for i, word in enumerate(("yes", "?"))
     ]
     found = evaluate({"waits": waits}, tasks, metrics={"asks": asks})
     row = found.summary.pipelines[0].rows[-1]
@@ -259,10 +260,10 @@ def test_evaluate_opens_metrics_and_counts_waiting_tasks() -> None:
     ("tasks", "message"),
     [
         (
-            "truth: {other: answer}",
-            r"metrics\.exact\.truth: the truth of task '1' has no 'answer'; there is other",
+            "expected: {other: answer}",
+            r"metrics\.exact\.expected: what is expected of task '1' has no 'answer'; there is other",
         ),
-        ("", r"metrics\.exact: no task has a truth to compare with"),
+        ("", r"metrics\.exact: no task expects anything to compare with"),
     ],
 )
 def test_a_metric_that_cannot_judge_the_tasks_is_told_before_any_runs(
@@ -270,7 +271,7 @@ def test_a_metric_that_cannot_judge_the_tasks_is_told_before_any_runs(
 ) -> None:
     """No task is paid for, and no directory made."""
     file = write(tmp_path, "+-")
-    file.write_text(file.read_text().replace("truth: {answer: answer}", tasks))
+    file.write_text(file.read_text().replace("expected: {answer: answer}", tasks))
     with pytest.raises(ConfigError, match=message):
         ran(file)
     assert not (tmp_path / "run").exists()
@@ -305,7 +306,7 @@ def test_the_same_in_python(tmp_path: Path) -> None:
     row = quick_row(ran(write(tmp_path, "++++++++--??")))
     words = ["yes"] * 8 + ["no"] * 2 + ["?"] * 2
     tasks = [
-        Task(id=str(place), input={"slow": "yes", "quick": word}, truth={"answer": "yes"})
+        Task(id=str(place), input={"slow": "yes", "quick": word}, expected={"answer": "yes"})
         for place, word in enumerate(words)
     ]
     for size in (1, 5):

@@ -96,7 +96,7 @@ pipelines:
 EXECUTORS = {
     "serial": "{use: serial}",
     "thread": "{use: thread, workers: 2}",
-    "process": "{use: process, workers: 2}",
+    "process": "{use: process, workers: 1}",
     "batch": "{use: batch, size: 3}",
 }
 
@@ -114,15 +114,29 @@ def ran(folder: Path, text: str, name: str, *overrides: str) -> tuple[RunResult,
     return done, results(folder / name)
 
 
-@pytest.mark.parametrize("text", [NESTED, DEEP, PARTIAL], ids=["nested", "deep", "partial"])
-def test_the_same_records_under_every_executor(text: str, tmp_path: Path) -> None:
+FURTHEST = (("serial", "task"), ("process", "round"))
+"""The plain way to run a pipeline, and the one that is furthest from it."""
+EACH = (*FURTHEST, ("thread", "round"), ("batch", "task"))
+ALL = tuple(itertools.product(EXECUTORS, ("task", "round")))
+
+
+@pytest.mark.parametrize(
+    ("text", "ways"),
+    [
+        pytest.param(NESTED, EACH, id="nested"),
+        pytest.param(DEEP, FURTHEST, id="deep"),
+        pytest.param(PARTIAL, FURTHEST, id="partial"),
+        *(pytest.param(text, ALL, marks=pytest.mark.exhaustive) for text in (NESTED, DEEP, PARTIAL)),
+    ],
+)
+def test_the_same_records_under_every_executor(
+    text: str, ways: tuple[tuple[str, str], ...], tmp_path: Path
+) -> None:
     """Inner tasks, to any depth, come to the same wherever the outer ones run."""
     found = {}
-    for name, durable in itertools.product(EXECUTORS, ("task", "round")):
-        # Of the other two the plain way and the one that is furthest from it.
-        if text == NESTED or (name, durable) in (("serial", "task"), ("process", "round")):
-            config = (f"executor={EXECUTORS[name]}", f"durable={durable}")
-            found[name, durable] = ran(tmp_path, text, f"{name}-{durable}", *config)[1]
+    for name, durable in ways:
+        config = (f"executor={EXECUTORS[name]}", f"durable={durable}")
+        found[name, durable] = ran(tmp_path, text, f"{name}-{durable}", *config)[1]
     assert len(found["serial", "task"]) == 4
     assert len(found) > 1
     assert all(each == found["serial", "task"] for each in found.values())

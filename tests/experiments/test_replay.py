@@ -1,4 +1,4 @@
-"""`draftverify replay` and `draftverify tune` on whole runs: what they say, and what they refuse."""
+"""`draftverify replay` and `draftverify replay --tune` on whole runs: what they say, and what they refuse."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from draftverify.bench.artifact import Artifact, DataHash, Interval, PartIdentity, write_artifact
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.experiment import load_experiment
 from draftverify.bench.records import load_run, timeless
@@ -21,7 +21,7 @@ from draftverify.bench.runner.run import run
 from draftverify.bench.runner.workload import workload
 from draftverify.errors import ConfigError
 from draftverify.identity import identity_of
-from draftverify.lab.cli.tune import yaml_lines
+from draftverify.lab.cli.replay import yaml_lines
 from draftverify.lab.recording import Recording
 from draftverify.lab.replay import Gap
 from draftverify.lab.tune import default_space, doubt, nested, read_space, tune
@@ -40,7 +40,7 @@ class Tasks:
     def load(self):
         # Every third task has its good number late.
         return [
-            Task(id=f"t{i}", input={"list": [1 + i % 3, 2, 5 + i % 4, 9, 3, 8]}, truth={"good": 5 + i % 4})
+            Task(id=f"t{i}", input={"list": [1 + i % 3, 2, 5 + i % 4, 9, 3, 8]}, expected={"good": 5 + i % 4})
             for i in range(60)
         ]
 
@@ -50,7 +50,7 @@ class Halves:
 
     def load(self):
         lists = [5, 1, 1, 1, 5], [1, 1, 1, 1, 5]
-        return [Task(id=f"h{i}", input={"list": lists[i % 2]}, truth={"good": 5}) for i in range(40)]
+        return [Task(id=f"h{i}", input={"list": lists[i % 2]}, expected={"good": 5}) for i in range(40)]
 
 
 class Listed:
@@ -82,7 +82,7 @@ class Good:
         self.numbers = (8, 9)
 
     def __call__(self, task, outcome):
-        good = task.truth["good"]
+        good = task.expected["good"]
         return outcome.value in (self.numbers if good == 8 else (good,))
 '''
 
@@ -206,7 +206,7 @@ def test_tasks_that_are_not_those_of_the_run_give_no_score(made, monkeypatch, ca
         raise ConfigError("no such file")
 
     monkeypatch.setattr("draftverify.lab.recording.workload", gone)
-    assert main(["replay", str(made / "listed"), "--set", "rule.threshold=0.2"]) == Exit.OK
+    assert main(["replay", str(made / "listed"), "--set", "rule.threshold=0.2"]) == ExitCode.OK
     assert "the tasks cannot be loaded any more: no such file" in capsys.readouterr().out
 
 
@@ -223,7 +223,7 @@ def test_nothing_set_gains_nothing(made):
 
 def test_what_the_log_lacks_is_named(made, capsys):
     """Task, round and why; a draft that was never made is in no log."""
-    assert main(["replay", str(made / "listed"), "--set", "rule.threshold=0.95"]) == Exit.OK
+    assert main(["replay", str(made / "listed"), "--set", "rule.threshold=0.95"]) == ExitCode.OK
     told = capsys.readouterr().out
     assert "answered 0 of 60 tasks from the records" in told
     assert "not in the log: task t0, round 2: nothing was drafted here" in told
@@ -231,9 +231,9 @@ def test_what_the_log_lacks_is_named(made, capsys):
 
 def test_a_generator_that_does_not_say_needs_the_callers_word(made, capsys):
     """--drafts-from."""
-    assert main(["replay", str(made / "unsaid"), "--set", "block=1"]) == Exit.OK
+    assert main(["replay", str(made / "unsaid"), "--set", "block=1"]) == ExitCode.OK
     assert "does not say what its drafts depend on (drafts_from)" in capsys.readouterr().out
-    assert main(["replay", str(made / "unsaid"), "--set", "block=1", "--drafts-from", "list"]) == Exit.OK
+    assert main(["replay", str(made / "unsaid"), "--set", "block=1", "--drafts-from", "list"]) == ExitCode.OK
     assert "answered 60 of 60 tasks" in capsys.readouterr().out
 
 
@@ -260,11 +260,11 @@ def test_a_config_that_has_moved_is_named(made, tmp_path, monkeypatch, capsys):
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     about["starts"][-1]["command"] = ["draftverify", "run", "gone.yaml"]
     (tmp_path / "run" / "run.json").write_text(json.dumps(about))
-    assert main(["replay", "run", "--set", "block=1"]) == Exit.CONFIG
+    assert main(["replay", "run", "--set", "block=1"]) == ExitCode.CONFIG
     assert "guess_parts" in capsys.readouterr().err
-    assert main(["replay", "run", "--set", "block=1", "--config", str(made / "listed.yaml")]) == Exit.OK
+    assert main(["replay", "run", "--set", "block=1", "--config", str(made / "listed.yaml")]) == ExitCode.OK
     capsys.readouterr()
-    assert main(["replay", "run", "--json", "--config", str(made / "listed.yaml")]) == Exit.OK
+    assert main(["replay", "run", "--json", "--config", str(made / "listed.yaml")]) == ExitCode.OK
     assert json.loads(capsys.readouterr().out)["gain"]["value"] == 1
 
 
@@ -277,7 +277,7 @@ def test_tune_finds_a_cheaper_policy_on_held_out_tasks(made, capsys, tmp_path):
     assert not found.held_out.gaps
     assert 1 < found.held_out.gain.low < found.held_out.gain.value
     assert found.settings["rule"]["use"] == "first"
-    assert main(["tune", str(made / "best")]) == Exit.OK
+    assert main(["replay", str(made / "best"), "--tune"]) == ExitCode.OK
     told = capsys.readouterr().out
     assert "candidates that the log can answer for" in told
     assert re.search(r"solved: 0\.\d+ \[.*\] as it ran → 1 \[", told)
@@ -289,7 +289,7 @@ def test_tune_says_no_better_where_nothing_is(made, capsys, tmp_path):
     """A space that holds what ran alone."""
     space = tmp_path / "space.yaml"
     space.write_text("block: [2]\n")
-    assert main(["tune", str(made / "listed"), "--space", str(space)]) == Exit.OK
+    assert main(["replay", str(made / "listed"), "--tune", str(space)]) == ExitCode.OK
     assert "no better than what ran" in capsys.readouterr().out
 
 
@@ -494,12 +494,12 @@ def test_stages_that_were_not_asked_are_told_with_their_tasks(staged, capsys):
         "--config",
         str(staged / "staged.yaml"),
     ]
-    assert main([*said, "--set", "verifier.stages=[cheap, dear]"]) == Exit.OK
+    assert main([*said, "--set", "verifier.stages=[cheap, dear]"]) == ExitCode.OK
     told = capsys.readouterr().out
     assert (
         "items that stages before refused were never put before the stage cheap (and 59 more tasks)" in told
     )
-    assert main([*said, "--set", "verifier.stages=[chaep]"]) == Exit.CONFIG
+    assert main([*said, "--set", "verifier.stages=[chaep]"]) == ExitCode.CONFIG
     assert "has no stage 'chaep'; it has dear, cheap; did you mean cheap?" in capsys.readouterr().err
 
 

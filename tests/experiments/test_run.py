@@ -20,7 +20,7 @@ from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, StoreError
 from draftverify.rules import All, Limit
 from draftverify.values import TaskRecord
-from tests.experiments.run_parts import LENGTH, truth
+from tests.experiments.run_parts import LENGTH, expected
 from tests.experiments.runs import load, results, write
 
 
@@ -43,7 +43,7 @@ class Watch:
 
 
 def answer(task: str) -> list[int]:
-    return [truth(task, position) for position in range(LENGTH)]
+    return [expected(task, position) for position in range(LENGTH)]
 
 
 def test_a_run_commits_every_unit_once(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_a_waiting_task_goes_on_with_its_answer(tmp_path: Path, durable: str) ->
         before = records.store.rounds("spec", question.task, 0)
         assert len(before) == question.round
         assert ("spec", question.task, 0) not in records.store.committed()
-        right = truth(question.task, sum(len(round.decision.emitted) for round in before))
+        right = expected(question.task, sum(len(round.decision.emitted) for round in before))
         assert records.store.answer(question, "edit", right, "looked it up")
     assert waiting_run(tmp_path, durable=durable).ran == 1
     with load_run(tmp_path / "run") as records:
@@ -301,7 +301,7 @@ def test_an_answer_is_used_once(tmp_path: Path) -> None:
     config = load(tmp_path, **{**ESCALATING, "chance": 0.0, "count": 1, "durable": "round"})
     run(config, out=tmp_path / "run")
     with load_run(tmp_path / "run") as records:
-        records.store.answer(records.store.questions("pending")[0], "edit", truth("t0", 0))
+        records.store.answer(records.store.questions("pending")[0], "edit", expected("t0", 0))
     with pytest.raises(KeyboardInterrupt):
         run(config, out=tmp_path / "run", watcher=Stop())
     assert run(config, out=tmp_path / "run").waiting == 1
@@ -333,17 +333,23 @@ def test_answering_until_nothing_waits_gives_right_values(tmp_path: Path) -> Non
             for question in records.store.questions("pending"):
                 rounds = records.store.rounds(question.pipeline, question.task, 0)
                 place = sum(len(round.decision.emitted) for round in rounds)
-                records.store.answer(question, "edit", truth(question.task, place))
+                records.store.answer(question, "edit", expected(question.task, place))
     found = results(tmp_path / "run")
     assert len(found) == 8
     assert all(record.outcome.value == answer(task) for (_, task), record in found.items())
 
 
 @pytest.mark.parametrize(
-    "executor",
-    ["{use: serial}", "{use: batch, size: 3}", "{use: thread, workers: 4}", "{use: process, workers: 2}"],
+    ("executor", "epoch", "seen"),
+    [
+        ("{use: serial}", "", [0, 0, 0, 0, 0]),
+        ("{use: serial}", "epoch: 2", [0, 0, 2, 2, 4]),
+        ("{use: batch, size: 3}", "epoch: 2", [0, 0, 2, 2, 4]),
+        ("{use: thread, workers: 4}", "epoch: 2", [0, 0, 2, 2, 4]),
+        ("{use: process, workers: 2}", "epoch: 2", [0, 0, 2, 2, 4]),
+        pytest.param("{use: process, workers: 2}", "", [0, 0, 0, 0, 0], marks=pytest.mark.exhaustive),
+    ],
 )
-@pytest.mark.parametrize(("epoch", "seen"), [("", [0, 0, 0, 0, 0]), ("epoch: 2", [0, 0, 2, 2, 4])])
 def test_memory_grows_by_epochs_in_task_order(
     tmp_path: Path, executor: str, epoch: str, seen: list[int]
 ) -> None:

@@ -412,8 +412,8 @@ def test_an_editor_knows_both() -> None:
 
 
 def test_the_pages_matrix_has_six_cells() -> None:
-    """docs/sweeps.md counts right."""
-    page = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text()
+    """docs/comparing.md counts right."""
+    page = (Path(__file__).parents[2] / "docs" / "comparing.md").read_text()
     block = next(each for each in re.findall(r"```yaml\n(.*?)```", page, re.S) if each.startswith("matrix:"))
     file = {**YAML(typ="safe", pure=True).load(block), "pipelines": {"drafted": {}}, "models": {"draft": {}}}
     root, _ = read(json.dumps(file), "file")

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
-from draftverify.bench.cli.plan import forecast_line
+from draftverify.bench.cli.progress import forecast_line
 from draftverify.bench.config.experiment import load_experiment
 from draftverify.bench.records import load_run
 from draftverify.bench.records.listing import list_runs
@@ -331,7 +331,7 @@ def test_an_estimate_from_failed_tasks_says_so(tmp_path: Path, capsys: pytest.Ca
     """They may have taken less than the others will; the exit code is a run's, and the next command is named."""
     tasks = {"use": "run_parts.Numbered", "count": 9}
     file = write(tmp_path, tasks=tasks, **broken(tmp_path, "t0", "t2"))
-    assert main(["run", str(file), "--out", str(tmp_path / "run"), "--estimate"]) == Exit.FAILED_TASKS
+    assert main(["run", str(file), "--out", str(tmp_path / "run"), "--estimate"]) == ExitCode.FAILED_TASKS
     out = capsys.readouterr().out
     assert "6 of their runs failed" in out
     assert f"draftverify show {tmp_path / 'run'} --tasks failed" in out
@@ -486,9 +486,7 @@ def test_kills_lose_nothing_and_repeat_nothing(tmp_path: Path, executor: str, ki
             }
             assert not ran & finished, "what was finished ran again"
             before = after
-        process = start(file, out, *option, "--set", f"executor={executor}")
-        _, error = process.communicate()
-        assert process.returncode == 6, error
+        assert main(["run", str(file), "--out", str(out), *option, "--set", f"executor={executor}"]) == 6
         after = rows(out)
         assert {key: after.get(key) for key in before} == before
         before = after

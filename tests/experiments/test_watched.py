@@ -33,12 +33,12 @@ def passes(log: Path) -> list[list[str]]:
 
 @pytest.mark.parametrize("batch", [1, 3])
 def test_what_hangs_or_dies_costs_its_own_task(tmp_path: Path, batch: int) -> None:
-    """A call that lets no other thread run ends by the deadline; the failures say which it was."""
-    log = tmp_path / "log"
+    """A call that lets no other thread run ends by the deadline; the failures say which it was; nothing lives on."""
+    log, children = tmp_path / "log", tmp_path / "children"
     file = write(
         tmp_path,
         verifier="Trial",
-        check=f", hang: [t1], die: [t4], log: {log}",
+        check=f", hang: [t1], die: [t4], log: {log}, children: {children}",
         executor=f"{{use: process, workers: 1, batch: {batch}, deadline: 0.5}}",
     )
     done = run(load_experiment(only_spec(file)), out=tmp_path / "run")
@@ -54,6 +54,13 @@ def test_what_hangs_or_dies_costs_its_own_task(tmp_path: Path, batch: int) -> No
     if batch == 1:  # alone in its process it hangs once, dies twice, and takes nobody along
         tries = Counter(task for shared in passes(log) for task in shared)
         assert (tries["t1"], tries["t4"]) == (1, 2)
+    orphans = [int(number) for number in children.read_text().split()]
+    assert len(orphans) == 2  # whatever a worker began ends with it
+    try:
+        assert gone(orphans)
+    finally:
+        for orphan in filter(alive, orphans):
+            os.kill(orphan, signal.SIGKILL)
 
 
 def test_units_share_passes_in_a_worker(tmp_path: Path) -> None:
@@ -100,11 +107,7 @@ def test_a_worker_ends_with_its_driver_even_when_it_hangs(tmp_path: Path) -> Non
     worker = int(log.read_text().split()[0])
     os.kill(driver.pid, signal.SIGKILL)
     driver.wait()
-    for _ in range(200):
-        if not alive(worker):
-            return
-        time.sleep(0.05)
-    pytest.fail("the worker lives on")
+    assert gone([worker])
 
 
 def alive(pid: int) -> bool:
@@ -113,6 +116,15 @@ def alive(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
+
+
+def gone(numbers: list[int]) -> bool:
+    """Whether these processes have ended, in ten seconds at most."""
+    for _ in range(200):
+        if not any(alive(number) for number in numbers):
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def begin(tmp_path: Path, **changes: object) -> tuple[Begin, bytes]:
@@ -158,11 +170,7 @@ def test_a_worker_that_has_nothing_to_do_is_let_go(tmp_path: Path) -> None:
     watched = Watched(first, idle=0.2)
     watched.perform(unit, alone=False).result(timeout=60)
     (one,) = {line.split()[0] for line in log.read_text().splitlines()}
-    for _ in range(200):
-        if not alive(int(one)):
-            break
-        time.sleep(0.05)
-    assert not alive(int(one))
+    assert gone([int(one)])
     watched.perform(unit, alone=False).result(timeout=60)
     assert {line.split()[0] for line in log.read_text().splitlines()} > {one}
     watched.close()

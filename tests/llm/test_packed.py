@@ -25,8 +25,8 @@ from draftverify_llm.packed import (
     Int4Head,
     Int4Linear,
     Joint,
+    JointPart,
     PackedLinear,
-    Part,
     obstacle,
     pack,
 )
@@ -141,6 +141,7 @@ def test_a_model_whose_head_is_rounded_too():
 
 
 @pytest.mark.weights
+@pytest.mark.exhaustive
 def test_a_rounded_head_of_a_real_model_finds_the_likeliest_token():
     """On English text it is the one of the whole head at 97 of 100 places or more; rounded alone it is not."""
     from draftverify_llm import LocalModel
@@ -178,6 +179,7 @@ def test_a_model_that_does_not_fit_is_refused(change, message):
 
 
 @pytest.mark.weights
+@pytest.mark.exhaustive
 def test_a_four_bit_file_comes_out_as_it_is():
     """SmolLM2's GGUF has four-bit layers of that very form: packed again they hold the same values."""
     from draftverify_llm import LocalModel
@@ -209,7 +211,7 @@ def test_a_packed_model_decodes():
     """Through transformers' own code and through the short way of the tokens adapter, with the same logits."""
     from draftverify import Proposal
     from draftverify.kit import make_context
-    from draftverify_tokens.reader import Reader
+    from draftverify_tokens.reader import BlockReader
     from tests.tokens.tiny import tiny_llama
 
     model = tiny_llama(64).bfloat16()
@@ -217,8 +219,8 @@ def test_a_packed_model_decodes():
     before = model(torch.tensor([ids])).logits[0, -1]
     pack(model, "bfloat16")
     torch.testing.assert_close(model(torch.tensor([ids])).logits[0, -1], before, atol=0.1, rtol=0.05)
-    assert type(model.model.layers[0].self_attn.k_proj) is (Part if RUNS else torch.nn.Linear)
-    read = Reader(model).read([make_context({"prompt_ids": ids})], [Proposal.chain(())]).logits[0]
+    assert type(model.model.layers[0].self_attn.k_proj) is (JointPart if RUNS else torch.nn.Linear)
+    read = BlockReader(model).read([make_context({"prompt_ids": ids})], [Proposal.chain(())]).logits[0]
     torch.testing.assert_close(read, before, atol=0.1, rtol=0.05)
 
 
@@ -252,7 +254,7 @@ def test_layers_of_which_some_have_a_bias_keep_it(biased):
         before = model(IDS).logits
         pack(model, "bfloat16")
         torch.testing.assert_close(model(IDS).logits, before, atol=0.02, rtol=0.02)
-    assert (type(model.model.layers[0].self_attn.q_proj) is Part) is (RUNS and len(biased) == 3)
+    assert (type(model.model.layers[0].self_attn.q_proj) is JointPart) is (RUNS and len(biased) == 3)
 
 
 def test_layers_of_those_names_with_other_inputs_are_not_joined():
@@ -533,6 +535,7 @@ def test_without_the_kernel_a_config_runs(without, tmp_path, caplog):
     ]
 
 
+@pytest.mark.exhaustive
 def test_the_example_runs_on_a_processor_without_the_instructions(tmp_path):
     """examples/rounded_draft.yaml, with other weights, where torch and oneDNN are held to AVX2: torch's own refusal is
     what is met here, and it is told once."""

@@ -9,7 +9,7 @@ import pytest
 
 from draftverify.errors import ResourceError
 from draftverify_llm import LlamaCpp, LocalModel, gguf_file, resolve, torch_directory
-from draftverify_llm.cache import Progress
+from draftverify_llm.cache import WeightsProgress
 
 SMALL = "smollm2-135m-instruct"
 STORIES = "stories15m"
@@ -102,7 +102,7 @@ def test_a_file_that_is_no_gguf_is_a_resource_error(cache: Path, tmp_path: Path)
 def test_a_conversion_happens_once() -> None:
     """The second call finds the directory and reports no work."""
     first = torch_directory(SMALL)
-    told: list[Progress] = []
+    told: list[WeightsProgress] = []
     assert torch_directory(SMALL, told.append) == first
     assert told == []
 

@@ -1,4 +1,4 @@
-"""The metrics that ship: an answer against the task's truth."""
+"""The metrics that ship: an answer against what the task expects."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from draftverify import ConfigError, Outcome, Task
 from draftverify.checks.metrics import Contains, Exact, Numeric, Regex
 
 
-def said(metric: Any, truth: Any, value: Any, status: Any = "accepted") -> bool | None:
+def said(metric: Any, expected: Any, value: Any, status: Any = "accepted") -> bool | None:
     found: bool | None = metric(
-        Task(id="1", truth={metric.truth: truth}), Outcome(status=status, value=value)
+        Task(id="1", expected={metric.expected: expected}), Outcome(status=status, value=value)
     )
     return found
 
 
 @pytest.mark.parametrize(
-    ("truth", "value", "right"),
+    ("expected", "value", "right"),
     [
         ("Paris", "Paris", True),
         ("Paris", " Paris\n", True),
@@ -44,13 +44,13 @@ def said(metric: Any, truth: Any, value: Any, status: Any = "accepted") -> bool 
         (5, "[" * 50_000, False),  # no JSON that can be read is a wrong answer, not a metric that failed
     ],
 )
-def test_exact(truth: Any, value: Any, right: bool) -> None:
+def test_exact(expected: Any, value: Any, right: bool) -> None:
     """Equal, but for white space around texts and JSON written as text."""
-    assert said(Exact(), truth, value) is right
+    assert said(Exact(), expected, value) is right
 
 
 @pytest.mark.parametrize(
-    ("truth", "value", "right"),
+    ("expected", "value", "right"),
     [
         ("paris", "It is Paris.", True),
         (["Lyon", "Paris"], "It is Paris.", True),
@@ -59,13 +59,13 @@ def test_exact(truth: Any, value: Any, right: bool) -> None:
         ("é", ("caf", "é"), True),
     ],
 )
-def test_contains(truth: Any, value: Any, right: bool) -> None:
-    """The truth, or one of several, stands in the answer; case does not count."""
-    assert said(Contains(), truth, value) is right
+def test_contains(expected: Any, value: Any, right: bool) -> None:
+    """The expected, or one of several, stands in the answer; case does not count."""
+    assert said(Contains(), expected, value) is right
 
 
 @pytest.mark.parametrize(
-    ("truth", "value", "tolerance", "right"),
+    ("expected", "value", "tolerance", "right"),
     [
         (18, "She makes 9 * 2 = $18 a day.", 0, True),
         (18, "18 eggs, so 16 are left", 0, False),
@@ -94,13 +94,13 @@ def test_contains(truth: Any, value: Any, right: bool) -> None:
         (0.3, "0.30", 0, True),
     ],
 )
-def test_numeric(truth: Any, value: Any, tolerance: float, right: bool) -> None:
+def test_numeric(expected: Any, value: Any, tolerance: float, right: bool) -> None:
     """The last number of the answer, with commas left out, within the tolerance."""
-    assert said(Numeric(tolerance=tolerance), truth, value) is right
+    assert said(Numeric(tolerance=tolerance), expected, value) is right
 
 
 def test_regex() -> None:
-    """The truth is the pattern."""
+    """The expected is the pattern."""
     assert said(Regex(), r"^\d{4}-\d\d$", "2026-11") is True
     assert said(Regex(), r"^\d{4}-\d\d$", "Nov 2026") is False
 
@@ -114,22 +114,22 @@ def test_a_pattern_that_backtracks_without_end_says_nothing() -> None:
 @pytest.mark.parametrize("metric", [Exact(), Contains(), Numeric(), Regex()])
 def test_giving_up_is_never_right_and_abstaining_only_without_an_answer(metric: Any) -> None:
     """An outcome that was not accepted is wrong, whatever it was left with; null says that there is no answer."""
-    truth = "1"
-    assert said(metric, truth, "1") is True
-    assert said(metric, truth, "1", "exhausted") is False
-    assert said(metric, truth, "1", "failed") is False
-    assert said(metric, truth, None, "abstained") is False
+    expected = "1"
+    assert said(metric, expected, "1") is True
+    assert said(metric, expected, "1", "exhausted") is False
+    assert said(metric, expected, "1", "failed") is False
+    assert said(metric, expected, None, "abstained") is False
     assert said(metric, None, None, "abstained") is True
     assert said(metric, None, "1") is False
     assert said(metric, None, "1", "exhausted") is False
 
 
 @pytest.mark.parametrize("metric", [Exact(), Contains(), Numeric(), Regex()])
-def test_a_task_without_truth_has_no_score_and_one_without_the_field_is_an_error(metric: Any) -> None:
+def test_a_task_without_expected_has_no_score_and_one_without_the_field_is_an_error(metric: Any) -> None:
     """No truth at all: nothing to say. Another field: the message names what there is."""
     assert metric(Task(id="1"), Outcome(status="accepted", value="1")) is None
     with pytest.raises(ConfigError, match="other"):
-        metric(Task(id="1", truth={"other": 1}), Outcome(status="accepted", value="1"))
+        metric(Task(id="1", expected={"other": 1}), Outcome(status="accepted", value="1"))
 
 
 def test_a_negative_tolerance_is_refused() -> None:

@@ -14,7 +14,7 @@ from . import tiny
 
 RUN = """
 name: chosen
-tasks: {{use: jsonl, path: {tasks}, truth: {{right: right}}}}
+tasks: {{use: jsonl, path: {tasks}, expected: {{right: right}}}}
 parts: [./parts.py]
 metrics: {{right: {{use: parts.Listed}}}}
 pipelines:
@@ -40,10 +40,11 @@ class Recorded:
 
 class Listed:
     def __call__(self, task, outcome):
-        return outcome.value in task.truth["right"]
+        return outcome.value in task.expected["right"]
 """
 
 
+@pytest.mark.exhaustive
 def test_a_fit_makes_the_scores_probabilities(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,8 +72,8 @@ def test_a_fit_makes_the_scores_probabilities(
     (tmp_path / "train.yaml").write_text(
         f"data: solutions.jsonl\nmodel: {tiny.save(tmp_path / 'model')}\nepochs: 8\ndtype: float32\n"
     )
-    assert main(["train", "verifier", "train.yaml", "--out", "made"]) == 0
-    assert main(["fit", "fitted.yaml"]) == 0, capsys.readouterr().err
+    assert main(["fit", "part", "verifier", "train.yaml", "--out", "made"]) == 0
+    assert main(["fit", "scores", "fitted.yaml"]) == 0, capsys.readouterr().err
     assert main(["run", "asked.yaml", "--out", "run"]) == 0, capsys.readouterr().err
     fit = json.loads((tmp_path / "scores.json").read_text())
     assert fit["name"] == "TrainedVerifier"

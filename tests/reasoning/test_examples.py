@@ -65,7 +65,7 @@ def test_best_of_n(examples: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("examples/reasoning/solutions.jsonl").write_text("\n".join(lines) + "\n")
     out = ["--out", "examples/reasoning/verifier"]
     small = ["--set", "depth=2", "--set", "layers=0", "--set", "epochs=1", "--set", "dtype=float32"]
-    assert main(["train", "verifier", "examples/reasoning/verifier.yaml", *out, *small]) == 0
+    assert main(["fit", "part", "verifier", "examples/reasoning/verifier.yaml", *out, *small]) == 0
     fewer = [*QUICK, "--set", "tasks.size=1"]
     for pipeline in ("majority", "best"):
         fewer += ["--set", f"pipelines.{pipeline}.block=2"]

@@ -1,4 +1,4 @@
-"""Generators of solutions: whole, step by step, growing side by side, and refined."""
+"""Generators of solutions: whole, step by step, and refined."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from draftverify import (
-    Budget,
     Check,
     ConfigError,
     ContractError,
@@ -22,9 +21,9 @@ from draftverify import (
     verifier,
 )
 from draftverify.kit import Subject, check_component, make_context
-from draftverify.rules import First, LongestPrefix, Majority, Rounds, SpeculativeRejection
+from draftverify.rules import First, LongestPrefix, Majority, Rounds
 from draftverify_llm import Completion
-from draftverify_reasoning import Partials, Sample, SelfRefine, Steps
+from draftverify_reasoning import SelfRefine, SolutionSampler, Steps
 
 from .scripted_text import Batched, Script
 
@@ -52,7 +51,7 @@ def numbered(prompt: Any, seed: int, i: int) -> str:
 def test_solutions_are_texts_with_their_answers() -> None:
     """The question stands in the template; the answer is found, or None."""
     script = Script(lambda prompt, seed, i: ["So 1 + 2.\nThe answer is $3.00.", "No idea"][i])
-    made = Sample(script, template="Q: {question}").propose(CONTEXTS[0], 2)
+    made = SolutionSampler(script, template="Q: {question}").propose(CONTEXTS[0], 2)
     assert script.prompts == ["Q: 1 + 2?"]
     assert made.items == (
         {"text": "So 1 + 2.\nThe answer is $3.00.", "answer": "3"},
@@ -66,7 +65,7 @@ def test_solutions_are_texts_with_their_answers() -> None:
 def test_the_default_template_asks_for_what_is_found() -> None:
     """A model that does as told is understood."""
     script = Script(numbered)
-    made = Sample(script).propose(CONTEXTS[1], 1)
+    made = SolutionSampler(script).propose(CONTEXTS[1], 1)
     assert "The answer is" in script.prompts[0]
     assert script.prompts[0].startswith("two?")
     assert made.items[0]["answer"] == "0"
@@ -75,7 +74,9 @@ def test_the_default_template_asks_for_what_is_found() -> None:
 def test_a_refused_solution_is_shown_as_its_text() -> None:
     """With what was said of it as the user's turn."""
     script = Script(lambda prompt, seed, i: f"The answer is {len(prompt) if isinstance(prompt, list) else 0}")
-    pipeline = Pipeline(Sample(script, template="{question}"), accept("3"), First(), policy=feedback(1))
+    pipeline = Pipeline(
+        SolutionSampler(script, template="{question}"), accept("3"), First(), policy=feedback(1)
+    )
     assert pipeline.run(TASK).value["answer"] == "3"
     assert script.prompts[1][1:] == [
         {"role": "assistant", "content": "The answer is 0"},
@@ -86,30 +87,29 @@ def test_a_refused_solution_is_shown_as_its_text() -> None:
 def test_solutions_of_many_tasks_are_one_batch_and_a_vote_counts_them() -> None:
     """Two tasks, five solutions each, one call; without batches there is no `propose_many`."""
     batched = Batched(lambda prompt, seed, i: f"The answer is {max(i, 2)}")
-    pipeline = Pipeline(Sample(batched), accept("2"), Majority(), block=5, done=Rounds(1))
+    pipeline = Pipeline(SolutionSampler(batched), accept("2"), Majority(), block=5, done=Rounds(1))
     tasks = [TASK, Task(id="u", input={"question": "?"})]
     outcomes = pipeline.run_batch(tasks)
     assert batched.batches == [2]
     assert [each.value["answer"] for each in outcomes] == ["2", "2"]
-    assert not hasattr(Sample(Script(numbered)), "propose_many")
+    assert not hasattr(SolutionSampler(Script(numbered)), "propose_many")
 
 
 def test_a_task_without_a_question_is_named() -> None:
     """With what it has instead."""
     with pytest.raises(ContractError, match="task x has no text under `question` or `prompt`; it has text"):
-        Sample(Script(numbered)).propose(make_context(Task(id="x", input={"text": "a"})), 1)
+        SolutionSampler(Script(numbered)).propose(make_context(Task(id="x", input={"text": "a"})), 1)
 
 
 @pytest.mark.parametrize(
     ("make", "path"),
     [
-        (lambda model: Sample(model, template="no field"), "template"),
-        (lambda model: Sample(model, max_tokens=0), "max_tokens"),
-        (lambda model: Sample(model, system="s", chat=False), "system"),
-        (lambda model: Sample(model, stop="Question:"), "stop"),
+        (lambda model: SolutionSampler(model, template="no field"), "template"),
+        (lambda model: SolutionSampler(model, max_tokens=0), "max_tokens"),
+        (lambda model: SolutionSampler(model, system="s", chat=False), "system"),
+        (lambda model: SolutionSampler(model, stop="Question:"), "stop"),
         (lambda model: Steps(model, chains=0), "chains"),
         (lambda model: Steps(model, separator=""), "separator"),
-        (lambda model: Partials(model, tokens=0), "tokens"),
         (lambda model: SelfRefine(model, rounds=0), "rounds"),
     ],
 )
@@ -120,14 +120,13 @@ def test_arguments_out_of_range_are_refused_when_opened(make: Any, path: str) ->
     assert caught.value.path == path
 
 
-@pytest.mark.parametrize("kind", [Steps, Partials])
-def test_a_model_that_cannot_go_on_with_a_turn_is_refused(kind: Any) -> None:
+def test_a_model_that_cannot_go_on_with_a_turn_is_refused() -> None:
     """It can still be asked without turns."""
     script = Script(numbered)
     script.continues_turns = False
     with pytest.raises(ConfigError, match="chat: false"):
-        kind(script).open()
-    kind(script, chat=False).open()
+        Steps(script).open()
+    Steps(script, chat=False).open()
 
 
 # Steps
@@ -206,95 +205,12 @@ def test_chains_are_a_tree_in_which_shared_steps_stand_once() -> None:
     assert steps.propose(CONTEXTS[0], 1).items == ("a",)
 
 
-# Partial solutions
-
-
-def spelled(prompt: Any, seed: int, i: int) -> str:
-    """Goes on with one of two stories, which the beginning tells apart."""
-    stories = ["a b c d The answer is 1", "x y The answer is 22"]
-    begun = prompt[-1]["content"] if isinstance(prompt, list) and prompt[-1]["role"] == "assistant" else ""
-    if not begun:
-        return stories[i % 2]
-    story = next(each for each in stories if each.startswith(begun.strip()))
-    return story[len(begun) :]
-
-
-@pytest.mark.parametrize("kind", [Script, Batched])
-def test_partial_solutions_grow_until_they_are_finished(kind: Any) -> None:
-    """By so many tokens a round; those that were cut are not extended, the value is the best of the finished."""
-    script = kind(spelled)
-    score = verifier(lambda context, item: Check("pass", score=float(item["text"][0] == "a")), scores=True)
-    pipeline = Pipeline(Partials(script, tokens=3), score, SpeculativeRejection(0.5), block=4)
-    record = pipeline.record(TASK)
-    assert record.outcome.value == {
-        "text": "a b c d The answer is 1", "answer": "1", "finished": True, "tokens": record.outcome.value["tokens"],
-    }  # fmt: skip
-    assert [len(round.items) for round in record.rounds][:3] == [4, 2, 1]
-    assert record.rounds[1].extends == (0, 1)
-    assert [item["finished"] for item in record.rounds[0].items] == [False] * 4
-    assert {how["max_tokens"] for how in script.how} == {3}
-
-
-def test_a_solution_has_no_more_tokens_than_allowed() -> None:
-    """It is finished there; what is finished is not extended."""
-    script = Script(lambda prompt, seed, i: "a b c d e f g")
-    partials = Partials(script, tokens=3, max_tokens=4)
-    score = verifier(lambda context, item: Check("pass", score=1.0), scores=True)
-    record = Pipeline(partials, score, SpeculativeRejection(0.0), block=2, budget=Budget(rounds=9)).record(
-        TASK
-    )
-    assert [how["max_tokens"] for how in script.how] == [3, 1, 1]
-    assert [held.value["tokens"] for held in record.rounds[-1].held] == [4, 4]
-    assert record.outcome.status == "accepted"
-    made = partials.propose(make_context(TASK, held=record.rounds[-1].held), 2)
-    assert (made.items, made.exhausted) == ((), True)
-
-
-class Pieces(Script):
-    """Answers with these pieces, one after the other, each cut off at its end but the last."""
-
-    def __init__(self, *pieces: str, counted: int = 1) -> None:
-        super().__init__(numbered)
-        self.pieces = pieces
-        self.counted = counted
-
-    def complete(self, prompt: Any, **how: Any) -> list[Completion]:  # type: ignore[override]
-        self.how.append(how)
-        last = len(self.how) == len(self.pieces)
-        piece = self.pieces[(len(self.how) - 1) % len(self.pieces)]
-        return [Completion(piece, 1, self.counted, "stop" if last else "length")]
-
-
-def grown(model: Script, **more: Any) -> list[tuple[str, bool]]:
-    """What one solution is after each round, until it is finished or for six rounds."""
-    score = verifier(lambda context, item: Check("pass", score=1.0), scores=True)
-    pipeline = Pipeline(Partials(model, **more), score, SpeculativeRejection(), budget=Budget(rounds=6))
-    rounds = pipeline.record(TASK).rounds
-    return [(item["text"], item["finished"]) for round in rounds for item in round.items]
-
-
-def test_a_stop_string_across_two_rounds_ends_a_solution() -> None:
-    """And is no part of it."""
-    assert grown(Pieces("a Quest", "ion: b", "c"), stop=["Question:"]) == [
-        ("a Quest", False),
-        ("a ", True),
-    ]
-    assert grown(Pieces("a\n", "b\n", "c"), stop=["\n\n"])[-1] == ("a\nb\nc", True)
-
-
-def test_a_character_that_a_round_cuts_is_written_again() -> None:
-    """Tokens of a byte can end inside of it; the replacement character would stand in the solution for good."""
-    assert grown(Pieces("2 \ufffd", "× 3")) == [("2 ", False), ("2 × 3", True)]
+def test_a_character_that_a_block_cuts_is_written_again() -> None:
+    """Tokens of a byte can end inside of it; the replacement character would stand in the steps for good."""
     cut = Completion("2 \ufffd", 1, 1, "length")
     script = Script(numbered)
     script.complete = lambda prompt, **how: [cut]  # type: ignore[method-assign]
     assert Steps(script).propose(CONTEXTS[0], 3).items == ("2",)
-
-
-def test_solutions_end_where_a_server_counts_no_tokens() -> None:
-    """Each round counts what it was allowed."""
-    found = grown(Pieces("a", "b", "c", "d", "e", "f", "g", counted=0), tokens=4, max_tokens=10)
-    assert found == [("a", False), ("ab", False), ("abc", True)]
 
 
 # Refining
@@ -358,13 +274,12 @@ def test_alone_it_reviews_and_improves(kind: Any) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        Sample,
+        SolutionSampler,
         Steps,
         lambda model: Steps(model, chains=3),
-        lambda model: Partials(model, tokens=2),
         lambda model: SelfRefine(model, "it may make answers worse"),
     ],
-    ids=["sample", "steps", "tree", "partials", "self_refine"],
+    ids=["sample", "steps", "tree", "self_refine"],
 )
 def test_they_conform(make: Any, model: Any) -> None:
     """Every check of the conformance kit that applies to a generator."""

@@ -21,7 +21,7 @@ def test_problems_are_the_same_for_the_same_seed() -> None:
     assert [task.id for task in tasks] == [f"{name}-5-{i}" for name in ("chain_sum", "gcd") for i in range(3)]
     assert [task.group for task in tasks] == ["chain_sum"] * 3 + ["gcd"] * 3
     again = Gym(["chain_sum", "gcd"], size=3, seed=5).load()
-    assert [(task.input, task.truth) for task in tasks] == [(task.input, task.truth) for task in again]
+    assert [(task.input, task.expected) for task in tasks] == [(task.input, task.expected) for task in again]
     other = Gym("chain_sum", size=3, seed=6).load()
     assert [task.input["question"] for task in other] != [task.input["question"] for task in tasks[:3]]
 
@@ -39,22 +39,22 @@ def test_a_task_s_input_makes_the_entry_again_and_does_not_tell_the_answer() -> 
     for task in Gym("chain_sum", size=4, seed=1, config=options).load():
         assert set(task.input) == {"question", "gym"}
         assert set(task.input["gym"]) == {"dataset", "seed", "size", "index", "config"}
-        _, entry = entry_of(task.without_truth())
-        assert (entry["question"], entry["answer"]) == (task.input["question"], task.truth["answer"])
+        _, entry = entry_of(task.without_expected())
+        assert (entry["question"], entry["answer"]) == (task.input["question"], task.expected["answer"])
         assert entry["metadata"]["num_terms"] == 3
 
 
 def test_a_dataset_without_one_answer_has_no_truth() -> None:
     """Where many answers are right, there is nothing to compare with but the scorer's word."""
     (task,) = Gym("graph_color", size=1).load()
-    assert task.truth == {}
+    assert task.expected == {}
     assert score_answer(task, "{}") < 1
 
 
 def test_the_dataset_s_own_scorer_judges() -> None:
     """The right answer has 1, a wrong one less."""
     (task,) = Gym("countdown", size=1, seed=3).load()
-    assert score_answer(task, task.truth["answer"]) == 1.0
+    assert score_answer(task, task.expected["answer"]) == 1.0
     assert score_answer(task, "1 + 1") < 1.0
 
 

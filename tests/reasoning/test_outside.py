@@ -13,7 +13,6 @@ from draftverify.rules import Majority, Rounds
 from draftverify_reasoning import (
     Answered,
     AnswerMatches,
-    Arithmetic,
     Gym,
     GymScorer,
     GymSolved,
@@ -36,7 +35,7 @@ def sum_of_two() -> Task:
 
 def test_the_scorer_of_the_dataset_judges_texts_solutions_and_steps(sum_of_two: Task) -> None:
     """A text, a solution and a sequence of steps with the right answer pass with score 1, a wrong one is rejected."""
-    right = sum_of_two.truth["answer"]
+    right = sum_of_two.expected["answer"]
     items = [
         f"<answer>{right}</answer>",
         solution(f"It is {right}."),
@@ -52,7 +51,7 @@ def test_the_scorer_of_the_dataset_judges_texts_solutions_and_steps(sum_of_two: 
 def test_an_answer_reaches_the_scorer_as_it_was_spelled() -> None:
     """Scorers that compare texts see the case that the model wrote, not the normal form."""
     (task,) = Gym("caesar_cipher", size=1).load()
-    right = task.truth["answer"]
+    right = task.expected["answer"]
     assert right != right.casefold()
     (passed,) = check(GymScorer(form="tag"), task, solution(f"<answer>{right}</answer>", "tag"))
     assert passed.verdict == "pass"
@@ -61,7 +60,7 @@ def test_an_answer_reaches_the_scorer_as_it_was_spelled() -> None:
 def test_the_threshold_is_the_scorer_s() -> None:
     """A scorer that gives something to a nearly right answer passes it under a lower threshold."""
     (task,) = Gym("caesar_cipher", size=1).load()
-    nearly = f"<answer>{task.truth['answer']} I THINK</answer>"
+    nearly = f"<answer>{task.expected['answer']} I THINK</answer>"
     (strict,) = check(GymScorer(), task, nearly)
     (lenient,) = check(GymScorer(threshold=0.5), task, nearly)
     assert (strict.verdict, lenient.verdict) == ("reject", "pass")
@@ -132,14 +131,14 @@ def test_a_named_form_ends_a_chain() -> None:
 
 
 def test_the_metric_of_answers() -> None:
-    """By value; abstaining is right where there is no answer; no truth, no say; a tuple of steps is read as one."""
-    task, metric = Task(id="t", truth={"answer": "1/2"}), AnswerMatches()
+    """By value; abstaining is right where there is no answer; no expected, no say; a tuple of steps is read as one."""
+    task, metric = Task(id="t", expected={"answer": "1/2"}), AnswerMatches()
     for value in ("so 0.5", solution(r"\boxed{\frac12}"), ("a", "#### .5"), (solution("0.5"),)):
         assert metric(task, Outcome(status="accepted", value=value)) is True
     assert metric(task, Outcome(status="accepted", value="so 0.4")) is False
     assert metric(task, Outcome(status="accepted", value="so")) is False
     assert metric(task, Outcome(status="exhausted", value="0.5")) is False
-    unanswerable = Task(id="t", truth={"answer": None})
+    unanswerable = Task(id="t", expected={"answer": None})
     assert metric(unanswerable, Outcome(status="abstained")) is True
     assert metric(unanswerable, Outcome(status="accepted", value="0.5")) is False
     assert metric(Task(id="t"), Outcome(status="accepted", value="0.5")) is None
@@ -151,7 +150,7 @@ def test_the_metric_of_answers() -> None:
 
 def test_the_metric_of_reasoning_gym(sum_of_two: Task) -> None:
     """The dataset's scorer says what is solved; nothing accepted, no answer and an unreadable one are not."""
-    metric, right = GymSolved(), sum_of_two.truth["answer"]
+    metric, right = GymSolved(), sum_of_two.expected["answer"]
     assert metric(sum_of_two, Outcome(status="accepted", value=f"The answer is {right}.")) is True
     assert metric(sum_of_two, Outcome(status="accepted", value="no")) is False
     assert metric(sum_of_two, Outcome(status="exhausted", value=right)) is False
@@ -178,7 +177,6 @@ def test_a_recorded_score_is_passed_on_and_a_missing_one_is_an_error() -> None:
 VERIFIERS: dict[str, Callable[[], Any]] = {
     "answered": lambda: Answered(),
     "answer": lambda: KnownAnswer("answer"),
-    "arithmetic": lambda: Arithmetic(),
     "recorded_score": lambda: RecordedScore(),
 }
 
@@ -213,7 +211,7 @@ def test_votes_of_plain_texts_are_by_their_answers() -> None:
 def test_at_another_threshold_the_scorer_says_what_it_would_have_said() -> None:
     """From the checks of one threshold; no answer is rejected at any."""
     (task,) = Gym("caesar_cipher", size=1).load()
-    right = task.truth["answer"]
+    right = task.expected["answer"]
     block = Proposal.alternatives([f"<answer>{right}</answer>", f"<answer>{right} I THINK</answer>", "?"])
     context = make_context(task)
     for threshold in (0.0, 0.5, 1.0):

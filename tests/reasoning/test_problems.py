@@ -19,15 +19,19 @@ def write(folder: Path, *rows: Any) -> Path:
 
 
 def test_problems_in_the_layout_of_gsm8k(tmp_path: Path) -> None:
-    """The question goes in, the extracted answer is the truth, the line's number the id; the solution is nowhere."""
+    """The question goes in, the extracted answer is the expected, the line's number the id; the solution is nowhere."""
     path = write(
         tmp_path,
         {"question": "3 + 4?", "answer": "It is 3 + 4 = <<3+4=7>>7.\n#### 7"},
         {"question": "500 + 500?", "answer": "#### 1,000"},
     )
     first, second = Problems(path).load()
-    assert (first.id, dict(first.input), dict(first.truth)) == ("1", {"question": "3 + 4?"}, {"answer": "7"})
-    assert second.truth == {"answer": "1000"}
+    assert (first.id, dict(first.input), dict(first.expected)) == (
+        "1",
+        {"question": "3 + 4?"},
+        {"answer": "7"},
+    )
+    assert second.expected == {"answer": "1000"}
     assert len(Problems(path, limit=1).load()) == 1
 
 
@@ -41,7 +45,7 @@ def test_other_names_and_forms(tmp_path: Path) -> None:
     (boxed,) = Problems(path, {**fields, "answer": "solution"}, form="boxed").load()
     (plain,) = Problems(path, {**fields, "answer": "gt"}, form="plain").load()
     assert (boxed.id, boxed.group) == ("3", "easy")
-    assert boxed.truth == plain.truth == {"answer": "0.5"}
+    assert boxed.expected == plain.expected == {"answer": "0.5"}
 
 
 @pytest.mark.parametrize(

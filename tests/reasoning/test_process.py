@@ -13,7 +13,7 @@ from draftverify.bench.config.experiment import load_experiment
 from draftverify.bench.runner.build import Builder
 from draftverify.kit import Subject, check_component, make_context
 from draftverify.rules import Limit, LongestPrefix
-from draftverify_reasoning import Process, StepwiseSolution, TrainedVerifier, VerifierTraining
+from draftverify_reasoning import ProcessVerifier, StepwiseSolution, TrainedVerifier, VerifierTraining
 
 from . import tiny
 
@@ -36,9 +36,9 @@ class Scripted:
 
 
 def verified(proposal: Proposal, *accepted: str, question: str = QUESTION) -> tuple[Any, Scripted]:
-    """What a Process says of a block, and what it asked for."""
+    """What a ProcessVerifier says of a block, and what it asked for."""
     scorer = Scripted()
-    found = Process(scorer).verify(make_context({"question": question}, accepted=accepted), proposal)
+    found = ProcessVerifier(scorer).verify(make_context({"question": question}, accepted=accepted), proposal)
     return found.checks, scorer
 
 
@@ -95,7 +95,7 @@ def test_the_sound_prefix_is_kept_and_drafting_goes_on() -> None:
 
     pipeline = Pipeline(
         generator(propose, shape="chain", reads=[]),
-        Process(Scripted()),
+        ProcessVerifier(Scripted()),
         LongestPrefix(),
         block=3,
         done=Limit(4),
@@ -119,7 +119,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_trained_verifier_s_token_scores_are_the_steps(trained: Path) -> None:
     """A chain is one row of one pass, and its last step's score is the whole solution's."""
     verifier = TrainedVerifier(trained)
-    process = Process(verifier, threshold=-1e6)
+    process = ProcessVerifier(verifier, threshold=-1e6)
     steps = ["We add 2 and 2.", "That is 4.", "And 2 makes 6."]
     checks = process.verify(make_context({"question": QUESTION}), Proposal.chain(steps)).checks
     (whole,) = verifier.verify(
@@ -141,7 +141,9 @@ def test_it_keeps_the_contract(trained: Path) -> None:
         Proposal.chain(()),
     ]
     tasks = [{"question": QUESTION}, {"question": "What is 1 + 1?"}]
-    check_component(Subject(Process(TrainedVerifier(trained)), tasks=tasks, proposals=blocks, tolerance=1e-4))
+    check_component(
+        Subject(ProcessVerifier(TrainedVerifier(trained)), tasks=tasks, proposals=blocks, tolerance=1e-4)
+    )
 
 
 def test_it_is_written_in_yaml(trained: Path, tmp_path: Path) -> None:
@@ -171,7 +173,7 @@ pipelines:
     )
     builder = Builder()
     named, placed = (builder.part(each.verifier) for each in load_experiment(tmp_path / "run.yaml").pipelines)
-    assert isinstance(named, Process)
+    assert isinstance(named, ProcessVerifier)
     assert isinstance(named.scorer, TrainedVerifier)
     assert named.identity == placed.identity == TrainedVerifier(trained).identity
 
@@ -180,7 +182,7 @@ pipelines:
 def test_at_a_stricter_threshold_it_says_what_it_would_have_said(threshold: float) -> None:
     """From the checks of a looser one, trees too; a step that was never looked at stays unchecked at a looser one."""
     context = make_context({"question": QUESTION}, accepted=("x 9",))
-    strict, loose = Process(Scripted(), threshold), Process(Scripted(), 0.5)
+    strict, loose = ProcessVerifier(Scripted(), threshold), ProcessVerifier(Scripted(), 0.5)
     for block in (
         Proposal.chain(["a 2", "b 1", "c 3", "d -1", "e 2"]),
         Proposal.tree(["a 1", "b long", "aa 2", "ab 3", "aba 1"], (-1, -1, 0, 0, 3)),
@@ -188,5 +190,5 @@ def test_at_a_stricter_threshold_it_says_what_it_would_have_said(threshold: floa
         first = loose.verify(context, block).checks
         assert strict.rejudged(context, block, first) == strict.verify(context, block).checks
     chain = Proposal.chain(["a 1", "b 3"])
-    again = loose.rejudged(context, chain, Process(Scripted(), 2.0).verify(context, chain).checks)
+    again = loose.rejudged(context, chain, ProcessVerifier(Scripted(), 2.0).verify(context, chain).checks)
     assert [check.verdict for check in again] == ["pass", "unchecked"]

@@ -11,7 +11,7 @@ import pytest
 from draftverify import ConfigError, Pipeline, Task, fallback
 from draftverify.kit import Subject, check_component, make_context
 from draftverify.rules import Best, First, Majority, Rounds
-from draftverify_reasoning import Answered, Recorded, RecordedScore
+from draftverify_reasoning import Answered, RecordedScore, RecordedSolutions
 
 POOL = {"task_id": "t", "samples": [
     {"text": "so 7", "score": 0.1, "correct": True, "system": "small"},
@@ -28,7 +28,7 @@ def write(folder: Path, *rows: Any) -> Path:
 
 def test_solutions_with_their_answers(tmp_path: Path) -> None:
     """The recorded answer, normalised, else the one in the text; what was recorded beside it is kept."""
-    made = Recorded(write(tmp_path, POOL)).propose(make_context(Task(id="t")), 8)
+    made = RecordedSolutions(write(tmp_path, POOL)).propose(make_context(Task(id="t")), 8)
     assert made.items == (
         {"text": "so 7", "answer": "7", "correct": True, "score": 0.1, "system": "small"},
         {"text": "so 8", "answer": "9", "correct": False, "score": 0.9, "system": "large"},
@@ -41,7 +41,7 @@ def test_parallel_lists_found_by_the_question(tmp_path: Path) -> None:
     """A file with samples in parallel lists, matched by what is asked."""
     row = {"question": "3 +  4?", "code": ["a", "b"], "pred": ["7", "8"], "rm": [[1.5], [-2]]}
     fields = {"prompt": "question", "text": "code.*", "answer": "pred.*", "score": "rm.*.0"}
-    recorded = Recorded(write(tmp_path, row), fields, match="prompt")
+    recorded = RecordedSolutions(write(tmp_path, row), fields, match="prompt")
     made = recorded.propose(make_context(Task(id="t", input={"question": "3 + 4?"})), 1)
     assert made.items == ({"text": "a", "answer": "7", "score": 1.5},)
     assert not made.exhausted
@@ -50,18 +50,18 @@ def test_parallel_lists_found_by_the_question(tmp_path: Path) -> None:
 def test_one_system_of_several(tmp_path: Path) -> None:
     """The samples of the system that was named, and a wrong name is told."""
     path = write(tmp_path, POOL)
-    made = Recorded(path, system="large").propose(make_context(Task(id="t")), 8)
+    made = RecordedSolutions(path, system="large").propose(make_context(Task(id="t")), 8)
     assert [item["system"] for item in made.items] == ["large"]
-    both = Recorded(path, system=["large", "small"]).propose(make_context(Task(id="t")), 8)
+    both = RecordedSolutions(path, system=["large", "small"]).propose(make_context(Task(id="t")), 8)
     assert [item["system"] for item in both.items] == ["large", "small"]
     with pytest.raises(ConfigError, match="no sample is of the system 'larg'; did you mean 'large'"):
-        Recorded(path, system="larg").open()
+        RecordedSolutions(path, system="larg").open()
 
 
 def test_a_pool_smaller_than_n_is_exhausted(tmp_path: Path) -> None:
     """Best of eight of a pool of three is the best of three; an empty pool gives nothing, and is no error."""
     path = write(tmp_path, POOL, {"task_id": "u", "samples": []})
-    pipeline = Pipeline(Recorded(path), RecordedScore(), Best(), block=8)
+    pipeline = Pipeline(RecordedSolutions(path), RecordedScore(), Best(), block=8)
     outcome = pipeline.run(Task(id="t"))
     assert (outcome.status, outcome.value["answer"], outcome.score) == ("accepted", "9", 0.9)
     assert pipeline.run(Task(id="u")).status == "exhausted"
@@ -70,7 +70,7 @@ def test_a_pool_smaller_than_n_is_exhausted(tmp_path: Path) -> None:
 def test_a_solution_without_a_score_is_an_error_and_takes_no_part(tmp_path: Path) -> None:
     """It is not scored zero: below it nothing would be chosen that has a negative score."""
     path = write(tmp_path, {"task_id": "t", "samples": [{"text": "a"}, {"text": "b", "score": -3}]})
-    outcome = Pipeline(Recorded(path), RecordedScore(), Best(), block=2).run(Task(id="t"))
+    outcome = Pipeline(RecordedSolutions(path), RecordedScore(), Best(), block=2).run(Task(id="t"))
     assert (outcome.value["text"], outcome.tally.errors) == ("b", 1)
 
 
@@ -93,19 +93,19 @@ def test_a_solution_without_a_score_is_an_error_and_takes_no_part(tmp_path: Path
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, row: Any, message: str) -> None:
     """A score that is none refuses the file."""
     with pytest.raises(ConfigError, match=message):
-        Recorded(write(tmp_path, {"task_id": "s", "text": "a"}, row)).open()
+        RecordedSolutions(write(tmp_path, {"task_id": "s", "text": "a"}, row)).open()
 
 
 def test_the_generator_conforms(tmp_path: Path) -> None:
     """Law, shape, reproducibility, one batch as many calls, opened and closed twice."""
-    check_component(Subject(Recorded(write(tmp_path, POOL)), tasks=[Task(id="t")]))
+    check_component(Subject(RecordedSolutions(write(tmp_path, POOL)), tasks=[Task(id="t")]))
 
 
 def test_votes_are_by_answer(tmp_path: Path) -> None:
     """Solutions that say one number in several ways vote together."""
     samples = [f"#### {said}" for said in ("8", "7", "$7.00", "14/2")]
     path = write(tmp_path, {"task_id": "t", "samples": [{"text": text, "score": 1} for text in samples]})
-    outcome = Pipeline(Recorded(path), RecordedScore(), Majority(), block=4).run(Task(id="t"))
+    outcome = Pipeline(RecordedSolutions(path), RecordedScore(), Majority(), block=4).run(Task(id="t"))
     assert (outcome.value["answer"], outcome.support) == ("7", 0.75)
 
 
@@ -118,9 +118,9 @@ def test_cheap_models_that_agree_and_a_dear_one_for_the_rest(tmp_path: Path) -> 
         for system, text in zip(("small", "other", "large"), texts, strict=True)
     ]
     path = write(tmp_path, *samples)
-    cheap = Recorded(path, match="prompt", system=["small", "other"])
+    cheap = RecordedSolutions(path, match="prompt", system=["small", "other"])
     vote = Pipeline(cheap, Answered(), Majority(ballots=2), block=2, done=Rounds(1))
-    large = Recorded(path, match="prompt", system="large")
+    large = RecordedSolutions(path, match="prompt", system="large")
     cascade = Pipeline(vote, Answered(), First(), policy=fallback(large, name="large"))
     found = [cascade.run(Task(id=task, input={"question": f"q{task}"})).value["system"] for task in said]
     assert found == ["small", "large", "large"]

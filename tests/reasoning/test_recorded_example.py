@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def test_without_the_recording_the_error_says_where_it_comes_from(
     example: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It names the line of the config's header that fetches the file."""
-    assert main(["run", "reasoning-recorded.yaml"]) == Exit.CONFIG
+    assert main(["run", "reasoning-recorded.yaml"]) == ExitCode.CONFIG
     found = re.search(r"reasoning-recorded\.yaml:(\d+) says where it comes from", capsys.readouterr().err)
     assert found is not None
     assert "curl" in (example / "reasoning-recorded.yaml").read_text().splitlines()[int(found[1]) - 1]

@@ -101,7 +101,7 @@ def test_what_cannot_be_scored_is_told_apart(verifier: TrainedVerifier) -> None:
     assert (empty.verdict, empty.reason, empty.score) == ("reject", "empty solution", None)
     assert (long.verdict, long.reason, long.score) == ("abstain", "too long", None)
     assert odd.score is not None
-    with pytest.raises(ContractError, match="no solution"):
+    with pytest.raises(ContractError, match="is no text, no mapping"):
         checks(verifier, 3)
     with pytest.raises(ContractError, match="question"):
         verifier.verify(make_context({"other": "x"}), Proposal.alternatives(["x"]))
@@ -147,7 +147,7 @@ def test_another_model_or_no_verifier_is_refused(made: tuple[Path, Path], tmp_pa
         for name, content in kept.items():
             (model / name).write_bytes(content)
     TrainedVerifier(directory).open()
-    with pytest.raises(ResourceError, match="draftverify train verifier"):
+    with pytest.raises(ResourceError, match="draftverify fit part verifier"):
         TrainedVerifier(tmp_path).open()
     for name in ("verifier.json", "verifier.safetensors"):
         (tmp_path / name).write_bytes((directory / name).read_bytes())

@@ -58,6 +58,7 @@ def test_majority_takes_the_answer_of_most() -> None:
     assert benchmark.majority(row) == 0
 
 
+@pytest.mark.exhaustive
 def test_the_benchmark_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From the recorded solutions to a verifier, by the command, and to its figures; again without training."""
     right = np.random.default_rng(1).random((24, 4)) < 0.5

@@ -21,7 +21,7 @@ from tests.experiments.runs import load, results, write
 from tests.records.samples import ROUNDS as RECORDED
 from tests.records.samples import record, waiting
 
-EXECUTORS = ["{use: serial}", "{use: thread, workers: 2}", "{use: process, workers: 2}"]
+EXECUTORS = ["{use: serial}", "{use: thread, workers: 2}", "{use: process, workers: 1}"]
 ROUNDS = {"durable": "round", "policy": "[{do: regenerate, times: 2}]"}
 
 
@@ -266,7 +266,7 @@ def test_a_server_that_goes_away_in_the_middle(
     monkeypatch.setattr(db, "PAUSES", (0.0, 0.5, 1.0, 4.0) if back else (0.0, 0.1))
     monkeypatch.setenv("TEST_STORE_HOST", postgres_server.url.partition("host=")[2])
     url = "postgresql://tester@/postgres?host=${TEST_STORE_HOST}"
-    chosen = {"executor": "{use: process, workers: 2}", "more": f"store: {url}", **ROUNDS}
+    chosen = {"executor": "{use: process, workers: 1}", "more": f"store: {url}", **ROUNDS}
     experiment = load(tmp_path, seconds=0.002, **chosen)
     out = tmp_path / "run"
     outage = threading.Thread(target=lambda: (postgres_server.stop(), back and postgres_server.start()))

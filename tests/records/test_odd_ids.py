@@ -81,8 +81,8 @@ def test_what_not_every_database_takes_none_is_given(tmp_path: Path, url: str, w
         ('"task"', r"must return a list of Tasks, not 'task'"),
         ('(Task(id=each) for each in ("a", "a"))', "two tasks have the id 'a'"),
         (
-            '[Task(id="a", truth="42")]',
-            r"truth of task 'a' is '42' \(str\); a mapping is needed, as truth=\{'answer'",
+            '[Task(id="a", expected="42")]',
+            r"truth of task 'a' is '42' \(str\); a mapping is needed, as expected=\{'answer'",
         ),
         ('[Task(id="a", input=["x"])]', r"the input of task 'a' is \['x'\] \(list\); a mapping is needed"),
     ],

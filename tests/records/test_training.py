@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import Question, RunDirectory, RunRecords, load_run, split_of
 from draftverify.errors import ConfigError
@@ -342,7 +342,7 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     [
         (["--to", "csv", "--split", "train"], "--split is of training data"),
         (["--to", "jsonl", "--chat"], "--chat is of training data"),
-        (["--to", "trl-sft", "--items"], "--items is of tables"),
+        (["--to", "trl-sft", "--rows", "items"], "--rows is of tables"),
     ],
 )
 def test_options_of_the_other_kind_are_refused(
@@ -350,7 +350,7 @@ def test_options_of_the_other_kind_are_refused(
 ) -> None:
     """Nothing is written, and the message says what the option is for."""
     run_of(tmp_path / "run", [one("a", (alternatives(REJECT, PASS, kept=(1,)),))]).close()
-    assert main(["export", str(tmp_path / "run"), *options]) == Exit.CONFIG
+    assert main(["export", str(tmp_path / "run"), *options]) == ExitCode.CONFIG
     assert said in capsys.readouterr().err
 
 

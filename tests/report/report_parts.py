@@ -32,7 +32,7 @@ class Asked:
                 id=f"q{place}",
                 input={"program": program, "n": place},
                 group="hostile" if place % 5 == 4 else "plain",
-                truth={"answer": "right"},
+                expected={"answer": "right"},
             )
             for place in range(count)
         ]

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from draftverify.bench.cli.compare import lines
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import RunDirectory, RunRecords, load_run
 from draftverify.bench.records.listing import list_runs
@@ -311,7 +311,7 @@ def test_the_command_says_what_differs_and_fails_only_where_asked(
     made(Path("b"), {"p": "1" * 25 + "0" * 15})
     assert main(["compare", "a", "b"]) == 0
     assert "worse" in capsys.readouterr().out
-    assert main(["compare", "a", "b", "--fail-on-worse"]) == Exit.WORSE
+    assert main(["compare", "a", "b", "--fail-on-worse"]) == ExitCode.WORSE
     assert main(["compare", "b", "a", "--fail-on-worse"]) == 0
     capsys.readouterr()
     assert main(["compare", "a", "b", "--tasks", "--on", "exact"]) == 0
@@ -345,7 +345,7 @@ def test_what_cannot_be_compared_is_said(
     made(Path("a"), {"p": MANY})
     made(Path("b"), {"p": MANY})
     made(Path("c"), {"x": MANY, "y": MANY})
-    assert main(["compare", *given]) == (Exit.RESOURCE if "nowhere" in given else Exit.CONFIG)
+    assert main(["compare", *given]) == (ExitCode.RESOURCE if "nowhere" in given else ExitCode.CONFIG)
     assert said in " ".join(capsys.readouterr().err.split())
 
 

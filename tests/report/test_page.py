@@ -119,12 +119,12 @@ def test_few_rows_are_those_that_went_wrong(tokens, monkeypatch):
 
 def test_the_command_writes_the_file_anywhere(shaped, tmp_path, capsys):
     """It says where; a place that cannot be written to is an error; what is no run is one too."""
-    assert main(["report", str(shaped), "-o", str(tmp_path / "a.html")]) == 0
+    assert main(["view", str(shaped), "-o", str(tmp_path / "a.html")]) == 0
     assert "wrote" in capsys.readouterr().out
     assert overview_of((tmp_path / "a.html").read_text())["name"] == "shapes"
-    assert main(["report", str(shaped), "-o", str(tmp_path / "none" / "a.html")]) != 0
+    assert main(["view", str(shaped), "-o", str(tmp_path / "none" / "a.html")]) != 0
     assert "write it elsewhere with -o" in capsys.readouterr().err
-    assert main(["report", str(tmp_path)]) != 0
+    assert main(["view", str(tmp_path), "-o", str(tmp_path / "a.html")]) != 0
     assert "not a run directory" in capsys.readouterr().err
 
 

@@ -22,9 +22,9 @@ def scripts_normalised(s: str) -> str:
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", s).split())
 
 
-def scripts_f1(prediction: str, truth: str) -> float:
+def scripts_f1(prediction: str, expected: str) -> float:
     """`compute_f1` of SQuAD 2.0's."""
-    have, want = scripts_normalised(prediction).split(), scripts_normalised(truth).split()
+    have, want = scripts_normalised(prediction).split(), scripts_normalised(expected).split()
     same = sum((Counter(have) & Counter(want)).values())
     if not have or not want:
         return float(have == want)

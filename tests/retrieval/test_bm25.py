@@ -1,4 +1,4 @@
-"""BM25: what it finds, by either engine, kept in an index or not; and RM3 where there is feedback."""
+"""BM25: what it finds, kept in an index or not; and RM3 where there is feedback."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ import Stemmer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from draftverify import ConfigError, ContractError
+from draftverify import ConfigError, ContractError, Task
 from draftverify.kit import make_context
 from draftverify_retrieval import Bm25, Corpus, DamagedIndexError
 from draftverify_retrieval.passages import Passage, Retriever
-from draftverify_retrieval.words import Words
+from draftverify_retrieval.words import TermExtractor
 
 from .corpora import ANIMALS, asked, corpus_of, passages, write_lines
 
-ENGINES = ["bm25s", "rank-bm25"]
 TEXTS = st.text(alphabet="abc ", min_size=1, max_size=30).filter(str.strip)
 SAYINGS = st.lists(
     st.sampled_from(["cat", "dog", "tea", "rain", "hunts", "falls"]), min_size=1, max_size=6
@@ -35,10 +34,9 @@ def found(retriever, question: str, k: int = 5) -> list[str]:
     return [retriever.corpus.passage(row)["id"] for row in rows.tolist() if row >= 0]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_it_finds_what_shares_terms(tmp_path, engine):
+def test_it_finds_what_shares_terms(tmp_path):
     """Stemmed; what shares none is not found, and the rest of the answer is row −1."""
-    bm25 = Bm25(corpus_of(tmp_path), engine)
+    bm25 = Bm25(corpus_of(tmp_path))
     assert isinstance(bm25, Retriever)
     assert found(bm25, "Which cat hunts at night?") == ["cats", "mice"]
     rows, scores = bm25.search(["rivers", "the"], 7)
@@ -47,13 +45,12 @@ def test_it_finds_what_shares_terms(tmp_path, engine):
     assert rows.tolist() == [[4, *[-1] * 6], [-1] * 7]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     "question", ["", " \n", "?!", "кто спит днём", "猫はいつ寝ますか", "the of and", "x" * 100_000]
 )
-def test_a_question_without_a_term_of_the_corpus_finds_nothing(tmp_path, engine, question):
+def test_a_question_without_a_term_of_the_corpus_finds_nothing(tmp_path, question):
     """An empty one, another script, stop words alone: an empty block, and there is no next."""
-    bm25 = Bm25(corpus_of(tmp_path), engine)
+    bm25 = Bm25(corpus_of(tmp_path))
     assert found(bm25, question) == []
     block = bm25.propose(asked(question), 3)
     assert len(block) == 0
@@ -71,8 +68,7 @@ def test_a_corpus_in_another_script_is_searched_in_it(tmp_path):
 
 def test_a_corpus_of_stop_words_finds_nothing(tmp_path):
     """It has no terms."""
-    for engine in ENGINES:
-        assert found(Bm25(corpus_of(tmp_path, {"a": "the", "b": "of it"}), engine), "the of it") == []
+    assert found(Bm25(corpus_of(tmp_path, {"a": "the", "b": "of it"})), "the of it") == []
 
 
 @given(texts=st.lists(TEXTS, min_size=1, max_size=8), query=TEXTS, k=st.integers(1, 10))
@@ -81,10 +77,10 @@ def test_the_ranking_is_the_formula_sorted(tmp_path, texts, query, k):
     """Lucene's BM25 written out; equal scores come by row, wherever k cuts them."""
     corpus = corpus_of(tmp_path, {str(row): text for row, text in enumerate(texts)})
     (rows,), (scores,) = Bm25(corpus, stemmer=None, stopwords=None).search([query], k)
-    terms = [Words(None, None).terms(text) for text in texts]
+    terms = [TermExtractor(None, None).terms(text) for text in texts]
     mean = sum(map(len, terms)) / len(terms)
     right = np.zeros(len(texts))
-    for term in Words(None, None).terms(query):
+    for term in TermExtractor(None, None).terms(query):
         df = sum(term in each for each in terms)
         for row, each in enumerate(terms):
             if tf := each.count(term):
@@ -101,7 +97,7 @@ def test_the_scores_are_those_of_bm25s(tmp_path):
     """To the last bit, for the same terms."""
     corpus = corpus_of(tmp_path)
     bm25, query = Bm25(corpus), "A cat fears the rain and the mouse"
-    words = Words("english", "english")
+    words = TermExtractor("english", "english")
     theirs = bm25s.BM25()
     theirs.index([words.terms(text) for text in corpus.texts()], show_progress=False)
     rows, scores = theirs.retrieve([words.terms(query)], k=3, show_progress=False)
@@ -147,8 +143,8 @@ def test_many_tasks_are_ranked_in_one_search(tmp_path, monkeypatch):
 
 def test_a_task_without_a_question_is_an_error(tmp_path):
     """That names what is there."""
-    with pytest.raises(ContractError, match="prompt"):
-        Bm25(corpus_of(tmp_path)).propose(make_context("x"), 1)
+    with pytest.raises(ContractError, match="it has text"):
+        Bm25(corpus_of(tmp_path)).propose(make_context(Task(id="t", input={"text": "x"})), 1)
 
 
 EXPANDABLE = {
@@ -160,10 +156,9 @@ EXPANDABLE = {
 }
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_feedback_expands_the_question(tmp_path, engine):
+def test_feedback_expands_the_question(tmp_path):
     """Passages that share no term with the question are found by the terms of those that did; RM3."""
-    bm25 = Bm25(corpus_of(tmp_path, EXPANDABLE), engine)
+    bm25 = Bm25(corpus_of(tmp_path, EXPANDABLE))
     block = bm25.propose(asked("cat"), 2)
     assert {item["id"] for item in block.items} == {"tom", "cat"}
     assert bm25.propose(asked("cat", block.items), 3).items == ()
@@ -224,14 +219,14 @@ def test_an_index_holds_terms_and_matrix(tmp_path, monkeypatch):
     index = tmp_path / "index"
     first = Bm25(corpus_of(tmp_path, index=index)).search(["cat and tea"], 5)
     read: list[str] = []
-    inner = Words.terms
-    monkeypatch.setattr(Words, "terms", lambda self, text: read.append(text) or inner(self, text))
+    inner = TermExtractor.terms
+    monkeypatch.setattr(TermExtractor, "terms", lambda self, text: read.append(text) or inner(self, text))
     monkeypatch.setattr(bm25s.BM25, "build_index_from_ids", None)
     again = Bm25(corpus_of(tmp_path, index=index)).search(["cat and tea"], 5)
     assert read == ["cat and tea"]
     assert [each.tolist() for each in again] == [each.tolist() for each in first]
     monkeypatch.undo()
-    monkeypatch.setattr(Words, "terms", lambda self, text: read.append(text) or inner(self, text))
+    monkeypatch.setattr(TermExtractor, "terms", lambda self, text: read.append(text) or inner(self, text))
     read.clear()
     Bm25(corpus_of(tmp_path, {**ANIMALS, "milk": "Milk is white."}, index=index)).open()
     assert read == ["Milk is white."]
@@ -243,7 +238,6 @@ def test_two_settings_share_one_index(tmp_path):
     for _ in range(2):
         assert found(Bm25(corpus_of(tmp_path, index=index)), "cats") == ["cats", "mice"]
         assert found(Bm25(corpus_of(tmp_path, index=index), stemmer=None), "cats") == ["cats"]
-        assert found(Bm25(corpus_of(tmp_path, index=index), "rank-bm25", stemmer=None), "cats") == ["cats"]
         one, other = (
             Bm25(corpus_of(tmp_path, index=index), b=b).search(["cat"], 2)[1].tolist() for b in (0.0, 1.0)
         )
@@ -262,14 +256,13 @@ def test_a_matrix_of_terms_that_were_numbered_otherwise_is_made_anew(tmp_path):
 @given(
     states=st.lists(st.dictionaries(st.sampled_from("uvwxyz"), SAYINGS, min_size=1), min_size=2, max_size=4),
     query=SAYINGS,
-    engine=st.sampled_from(ENGINES),
 )
-def test_an_index_after_any_changes_ranks_as_one_made_anew(tmp_path_factory, states, query, engine):
+def test_an_index_after_any_changes_ranks_as_one_made_anew(tmp_path_factory, states, query):
     """Adds, edits, deletes and other orders: rows and scores to the last bit."""
     folder = tmp_path_factory.mktemp("bm25")
     for state in states:
-        kept = Bm25(corpus_of(folder, state, index=folder / "index"), engine)
-        fresh = Bm25(corpus_of(folder, state), engine)
+        kept = Bm25(corpus_of(folder, state, index=folder / "index"))
+        fresh = Bm25(corpus_of(folder, state))
         assert [each.tolist() for each in kept.search([query], 6)] == [
             each.tolist() for each in fresh.search([query], 6)
         ]

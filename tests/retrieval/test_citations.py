@@ -13,7 +13,7 @@ from draftverify import ConfigError, Outcome, Pipeline, Proposal, Task, feedback
 from draftverify.kit import ScriptedGenerator, check_component, make_context
 from draftverify.rules import First
 from draftverify_retrieval import Citations, Cited
-from draftverify_retrieval.citations import Finding, Shelf
+from draftverify_retrieval.citations import PassageShelf, QuoteFinding
 from draftverify_retrieval.folding import Folded
 
 EIFFEL = (
@@ -26,12 +26,12 @@ PASSAGES = [
 ]
 
 
-def findings(answer: Any, passages: Any = PASSAGES, least_words: int = 3, **how: Any) -> list[Finding]:
-    shelf = Shelf(passages, **how)
+def findings(answer: Any, passages: Any = PASSAGES, least_words: int = 3, **how: Any) -> list[QuoteFinding]:
+    shelf = PassageShelf(passages, **how)
     return shelf.examine(shelf.claims_of(answer), least_words)
 
 
-def only(answer: Any, passages: Any = PASSAGES, **how: Any) -> Finding:
+def only(answer: Any, passages: Any = PASSAGES, **how: Any) -> QuoteFinding:
     (finding,) = findings(answer, passages, **how)
     return finding
 

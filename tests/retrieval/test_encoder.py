@@ -92,7 +92,7 @@ def test_no_text_and_broken_text(plain: Path) -> None:
 def test_a_separator_in_a_text_is_text(plain: Path) -> None:
     """What a text says about tokens is read as letters, not as the token."""
     encoder = Encoder(plain)
-    ids = encoder._open()[0].tokenizer.encode("[SEP]").ids
+    ids = encoder._get()[0].tokenizer.encode("[SEP]").ids
     assert ids.count(3) == 1
     assert len(ids) > 3
 
@@ -133,7 +133,7 @@ def test_what_is_not_followed_is_refused(tmp_path: Path) -> None:
 def test_minilm_says_which_sentences_are_alike() -> None:
     """The catalogue's encoder gives hand-pooled vectors, and puts a question near its answer."""
     encoder = Encoder()
-    directory = encoder._open()[0].directory
+    directory = encoder._get()[0].directory
     texts = [
         "Who wrote Hamlet?",
         "Hamlet is a tragedy by William Shakespeare.",

@@ -9,7 +9,6 @@ import pytest
 from draftverify import ConfigError, ContractError, Outcome, Task
 from draftverify.checks.metrics import check_metrics, score
 from draftverify_retrieval import metrics as m
-from draftverify_retrieval.relevance import qrels_of
 
 ANSWERS = ["Paris", "the city of Paris"]
 ABSTAINED = Outcome(status="abstained")
@@ -19,8 +18,8 @@ def accepted(value: Any) -> Outcome:
     return Outcome(status="accepted", value=value)
 
 
-def task(**truth: Any) -> Task:
-    return Task(id="1", truth=truth)
+def task(**expected: Any) -> Task:
+    return Task(id="1", expected=expected)
 
 
 def reading(id: str, answer: str = "", **place: Any) -> dict[str, Any]:
@@ -67,7 +66,7 @@ def test_a_question_without_answer(answers: Any) -> None:
         assert [metric(task(answers=answers), each) for each in outcomes] == [1, 0, 0, 0]
     assert [m.AnsweredUnanswerable()(task(answers=answers), each) for each in outcomes] == [0, 0, 1, 1]
     assert m.UnansweredAnswerable()(task(answers=answers), ABSTAINED) is None
-    assert m.Recall()(task(answers=answers), accepted((reading("a"),))) is None
+    assert m.PassageRecall()(task(answers=answers), accepted((reading("a"),))) is None
     assert m.Precision()(task(answers=answers), accepted((reading("a"),))) == 0
     assert m.Precision()(task(answers=answers), ABSTAINED) is None
 
@@ -82,51 +81,56 @@ def test_a_question_with_an_answer_that_got_none() -> None:
 
 def test_rankings_by_the_ids_of_passages() -> None:
     """Grades count for nDCG; a passage that comes twice counts once, but for precision, which counts what was taken."""
-    truth = {"answers": ANSWERS, "passages": {"a": 2, "b": 1, "never": 0}}
+    expected = {"answers": ANSWERS, "passages": {"a": 2, "b": 1, "never": 0}}
     found = accepted((reading("x"), reading("b"), reading("b"), reading("a")))
-    assert m.Recall(2)(task(**truth), found) == 0.5
-    assert m.Recall(3)(task(**truth), found) == 1.0
-    assert m.MRR()(task(**truth), found) == 0.5
-    assert m.MRR(1)(task(**truth), found) == 0.0
-    assert m.NDCG(3)(task(**truth), found) == pytest.approx((1 / 1.5849625 + 2 / 2) / (2 + 1 / 1.5849625))
-    assert m.Precision()(task(**truth), found) == 0.75
-    assert m.Recall()(task(**truth), ABSTAINED) == 0.0
+    assert m.PassageRecall(2)(task(**expected), found) == 0.5
+    assert m.PassageRecall(3)(task(**expected), found) == 1.0
+    assert m.MRR()(task(**expected), found) == 0.5
+    assert m.MRR(1)(task(**expected), found) == 0.0
+    assert m.NDCG(3)(task(**expected), found) == pytest.approx((1 / 1.5849625 + 2 / 2) / (2 + 1 / 1.5849625))
+    assert m.Precision()(task(**expected), found) == 0.75
+    assert m.PassageRecall()(task(**expected), ABSTAINED) == 0.0
 
 
 @pytest.mark.parametrize(
-    "truth", [{"passages": [3]}, {"passages": {3: 1}}, {"passages": "3"}, {"document": 3}]
+    "expected", [{"passages": [3]}, {"passages": {3: 1}}, {"passages": "3"}, {"document": 3}]
 )
-def test_ids_may_be_numbers_in_the_truth(truth: dict[str, Any]) -> None:
+def test_ids_may_be_numbers_in_the_truth(expected: dict[str, Any]) -> None:
     """A corpus makes texts of them; a single id needs no list."""
     found = accepted((reading("3"),))
-    assert m.Recall(1)(task(**truth), found) == m.Precision()(task(**truth), found) == 1
-    assert qrels_of([task(**truth)]) == {"1": {"3": 1}}
+    assert m.PassageRecall(1)(task(**expected), found) == m.Precision()(task(**expected), found) == 1
 
 
 def test_rankings_by_a_place_in_a_document() -> None:
     """A piece of the document counts where it holds the answer's span, and all such pieces as one passage."""
-    truth = {"answers": ANSWERS, "document": "d", "spans": [[10, 15]]}
+    expected = {"answers": ANSWERS, "document": "d", "spans": [[10, 15]]}
     before, on, also = (reading(f"d#{i}", document="d", start=i, end=i + 12) for i in (0, 8, 5))
     other = reading("e#0", document="e", start=8, end=20)
-    assert m.MRR()(task(**truth), accepted((before, other, on, also))) == pytest.approx(1 / 3)
-    assert m.Recall(4)(task(**truth), accepted((before, other, on, also))) == 1.0
-    assert m.Recall(4)(task(**truth), accepted((before, other))) == 0.0
-    assert m.Precision()(task(**truth), accepted((before, other, on, also))) == 0.5
-    assert m.MRR()(task(**truth), accepted(reading("d"))) == 1.0  # the paragraph is the passage
+    assert m.MRR()(task(**expected), accepted((before, other, on, also))) == pytest.approx(1 / 3)
+    assert m.PassageRecall(4)(task(**expected), accepted((before, other, on, also))) == 1.0
+    assert m.PassageRecall(4)(task(**expected), accepted((before, other))) == 0.0
+    assert m.Precision()(task(**expected), accepted((before, other, on, also))) == 0.5
+    assert m.MRR()(task(**expected), accepted(reading("d"))) == 1.0  # the paragraph is the passage
 
 
 def test_rankings_by_answers_that_stand_in_the_text() -> None:
     """Where nobody knows the passages, one is relevant that holds an answer as words."""
     found = accepted((reading("x", "parisian"), {"text": "Paris is."}, "the city of Paris"))
-    assert m.Recall(1, "answer")(task(answers=ANSWERS), found) == 0.0
-    assert m.Recall(2, "answer")(task(answers=ANSWERS), found) == 1.0
+    assert m.PassageRecall(1, "answer")(task(answers=ANSWERS), found) == 0.0
+    assert m.PassageRecall(2, "answer")(task(answers=ANSWERS), found) == 1.0
     assert m.MRR(relevant="answer")(task(answers=ANSWERS), found) == 0.5
     assert m.Precision("answer")(task(answers=ANSWERS), found) == pytest.approx(2 / 3)
 
 
 def test_tasks_that_cannot_be_judged_are_refused_at_once() -> None:
-    """Without any truth, without what the metric reads; a task without truth beside others has no figure."""
-    for metric in (m.ExactMatch(), m.F1(), m.AnsweredUnanswerable(), m.UnansweredAnswerable(), m.Recall()):
+    """Without any expected, without what the metric reads; a task without expectation beside others has no figure."""
+    for metric in (
+        m.ExactMatch(),
+        m.F1(),
+        m.AnsweredUnanswerable(),
+        m.UnansweredAnswerable(),
+        m.PassageRecall(),
+    ):
         with pytest.raises(ConfigError, match="no task has a truth"):
             check_metrics({"metric": metric}, [task()])
         assert metric(task(), accepted("Paris")) is None
@@ -136,7 +140,7 @@ def test_tasks_that_cannot_be_judged_are_refused_at_once() -> None:
         check_metrics({"metric": m.Precision()}, [task(answers=ANSWERS)])
     check_metrics({"metric": m.Precision()}, [task(), task(answers=[]), task(passages=["a"])])
     check_metrics({"metric": m.Precision("answer")}, [task(answers="Paris")])
-    for refused in (lambda: m.Recall(0), lambda: m.MRR(0), lambda: m.F1(0)):
+    for refused in (lambda: m.PassageRecall(0), lambda: m.MRR(0), lambda: m.F1(0)):
         with pytest.raises(ConfigError, match="1 or more"):
             refused()
 
@@ -144,5 +148,5 @@ def test_tasks_that_cannot_be_judged_are_refused_at_once() -> None:
 def test_what_is_no_answer_is_no_wrong_answer() -> None:
     """A value that cannot be read is the metric's failure, with its reason."""
     with pytest.raises(ContractError, match="no id"):
-        m.Recall()(task(passages=["a"]), accepted(("a text",)))
+        m.PassageRecall()(task(passages=["a"]), accepted(("a text",)))
     assert "an answer is a text" in score(m.F1(), task(answers=ANSWERS), accepted({"id": "1"})).problem

@@ -61,11 +61,12 @@ def test_a_long_passage_s_best_window_counts(weights: Path) -> None:
     assert (
         text[check.correction["answer_start"] : check.correction["answer_end"]] == check.correction["answer"]
     )
-    from draftverify_retrieval.reading import Pair
+    from draftverify_retrieval.reading import QuestionPassage
     from draftverify_retrieval.windows import rows_of
 
-    assert reader._loaded is not None
-    rows = rows_of(reader._loaded.tokenizer, [Pair("Who found gold?", text, 0)], reader._loaded.longest)
+    rows = rows_of(
+        reader._get().tokenizer, [QuestionPassage("Who found gold?", text, 0)], reader._get().longest
+    )
     assert len(rows) > 5
     assert all(len(row.ids) <= 128 for row in rows)
     covered = {at for row in rows for at, ok in zip(row.offsets, row.answers, strict=True) if ok}

@@ -10,7 +10,7 @@ import pytest
 
 from draftverify import ConfigError, Proposal, ResourceError
 from draftverify.kit import check_component, make_context
-from draftverify_retrieval import Reader, ReaderTraining
+from draftverify_retrieval import ReaderTraining, TrainedReader
 
 from . import tiny
 from .readers import check_common, checks_of, subject_of
@@ -115,12 +115,12 @@ def test_of_few_passages_one_is_held_out(data: Path, encoder: Path, tmp_path: Pa
 
 def test_it_keeps_the_contract(trained: tuple[Path, dict[str, Any]]) -> None:
     """The kit's checks."""
-    check_component(subject_of(Reader(trained[0])))
+    check_component(subject_of(TrainedReader(trained[0])))
 
 
 def test_what_holds_of_every_reader(trained: tuple[Path, dict[str, Any]]) -> None:
     """Empty questions and passages, batches alike to 1e-4, places of answers, identity."""
-    check_common(Reader(trained[0]))
+    check_common(TrainedReader(trained[0]))
 
 
 def test_each_text_is_read_once_for_all_blocks(
@@ -139,7 +139,7 @@ def test_each_text_is_read_once_for_all_blocks(
     monkeypatch.setattr(matching, "read_texts", read_texts)
     block = Proposal.alternatives([passage_of(0), passage_of(1)])
     contexts = [make_context({"question": question}) for question in ("Who found gold?", "When was rain?")]
-    Reader(trained[0]).verify_many(contexts, [block, block])
+    TrainedReader(trained[0]).verify_many(contexts, [block, block])
     assert [sorted(call) for call in calls] == [
         sorted(["Who found gold?", "When was rain?", passage_of(0), passage_of(1)])
     ]
@@ -148,8 +148,8 @@ def test_each_text_is_read_once_for_all_blocks(
 def test_a_rejected_passage_has_its_reading_too(trained: tuple[Path, dict[str, Any]]) -> None:
     """The threshold decides on the verdict alone; score and reading stay."""
     question, text = "Who found the gold of north paris?", passage_of(0)
-    (low,) = checks_of(Reader(trained[0], threshold=-1e6), question, text)
-    (high,) = checks_of(Reader(trained[0], threshold=1e6), question, text)
+    (low,) = checks_of(TrainedReader(trained[0], threshold=-1e6), question, text)
+    (high,) = checks_of(TrainedReader(trained[0], threshold=1e6), question, text)
     assert (low.verdict, high.verdict, high.reason) == ("pass", "reject", "no answer")
     assert (low.score, low.correction) == (high.score, high.correction)
     assert low.correction["answer"] in text
@@ -157,7 +157,7 @@ def test_a_rejected_passage_has_its_reading_too(trained: tuple[Path, dict[str, A
 
 def test_a_long_passage_is_read_to_its_end(trained: tuple[Path, dict[str, Any]]) -> None:
     """What stands behind the encoder's window counts as if it stood alone, or more."""
-    reader = Reader(trained[0])
+    reader = TrainedReader(trained[0])
     question, text = "Who found the gold of north paris?", passage_of(0)
     (alone,) = checks_of(reader, question, text)
     (far,) = checks_of(reader, question, "Nothing of that kind. " * 60 + text)
@@ -210,24 +210,23 @@ def test_another_encoder_or_no_reader_is_refused(
     """A reader follows its encoder's weights; a directory without one says how to make it."""
     other = tiny.save(tmp_path / "encoder")
     training(data, other, epochs=1).train(tmp_path / "reader")
-    Reader(tmp_path / "reader").open()
-    assert Reader(tmp_path / "reader").identity != Reader(trained[0]).identity
+    TrainedReader(tmp_path / "reader").open()
+    assert TrainedReader(tmp_path / "reader").identity != TrainedReader(trained[0]).identity
     tiny.save(other, seed=9)
     with pytest.raises(ResourceError, match="another encoder"):
-        Reader(tmp_path / "reader").open()
-    with pytest.raises(ResourceError, match="draftverify train reader"):
-        Reader(tmp_path).open()
+        TrainedReader(tmp_path / "reader").open()
+    with pytest.raises(ResourceError, match="draftverify fit part reader"):
+        TrainedReader(tmp_path).open()
 
 
 def test_weights_that_are_no_numbers_are_errors(trained: tuple[Path, dict[str, Any]]) -> None:
     """NaN of the head is an error of the check, never a rejection."""
     import torch
 
-    reader = Reader(trained[0])
+    reader = TrainedReader(trained[0])
     reader.open()
-    assert reader._loaded is not None
     with torch.no_grad():
-        reader._loaded[1].head.direct.bias.fill_(float("nan"))
+        reader._get()[1].head.direct.bias.fill_(float("nan"))
     (check,) = checks_of(reader, "Who found the gold?", passage_of(0))
     assert (check.verdict, check.reason) == ("error", "not finite")
 
@@ -239,7 +238,7 @@ def test_weights_that_are_no_numbers_are_errors(trained: tuple[Path, dict[str, A
         ('{"question": "Who?", "passage": "A king."}', "answers"),
         ('{"question": "Who?", "passage": "A king.", "answers": "king"}', "answers is no list"),
         ('{"question": " ", "passage": "A king.", "answers": []}', "must not be empty"),
-        ("[1, 2", "JSONDecodeError"),
+        ("[1, 2", "not JSON"),
     ],
 )
 def test_lines_that_cannot_be_read_are_named(encoder: Path, tmp_path: Path, line: str, said: str) -> None:

@@ -32,7 +32,7 @@ pipelines:
 
 
 def test_a_reader_is_trained_and_read_with(tmp_path: Path) -> None:
-    """`draftverify train reader` writes the directory that a pipeline names; what is accepted are readings."""
+    """`draftverify fit part reader` writes the directory that a pipeline names; what is accepted are readings."""
     tiny.save(tmp_path / "encoder")
     passages = [passage_of(i) for i in range(24)]
     questions = [f"Who found the {THINGS[(5 * i) % 12]} of {PLACES[i]}?" for i in range(24)]
@@ -47,7 +47,7 @@ def test_a_reader_is_trained_and_read_with(tmp_path: Path) -> None:
     )
     (tmp_path / "tasks.jsonl").write_text(json.dumps({"question": "Who found the gold of north paris?"}))
     (tmp_path / "config.yaml").write_text(CONFIG)
-    arguments = ["train", "reader", str(tmp_path / "train.yaml"), "--out", str(tmp_path / "reader")]
+    arguments = ["fit", "part", "reader", str(tmp_path / "train.yaml"), "--out", str(tmp_path / "reader")]
     assert main(arguments) == 0
     report = json.loads((tmp_path / "reader" / "report.json").read_text())
     assert report["questions"] + report["held_out_questions"] == 24

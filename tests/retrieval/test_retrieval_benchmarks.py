@@ -56,7 +56,7 @@ def test_the_recall_benchmark_runs(tmp_path, monkeypatch):
     recall.main(["--data", str(tmp_path / "xquad.json"), "--out", str(tmp_path / "recall.json")])
     found = json.loads((tmp_path / "recall.json").read_text())
     for corpus in ("paragraphs", "sentences"):
-        for name in ("bm25", "rank-bm25", "all-MiniLM-L6-v2", "hybrid"):
+        for name in ("bm25", "all-MiniLM-L6-v2", "hybrid"):
             figures = found[corpus][name]
             assert figures["@1"]["recall"] <= figures["@5"]["recall"] <= figures["@20"]["recall"] == 1
     assert found["sentences"]["bm25"]["@1"]["recall"] == 1

@@ -20,7 +20,6 @@ TASKS = [
 ]
 MAKERS = {
     "bm25": lambda corpus: Bm25(corpus),
-    "rank-bm25": lambda corpus: Bm25(corpus, "rank-bm25"),
     "flat": lambda corpus: Dense(corpus, Hashed()),
     "hnsw": lambda corpus: Dense(corpus, Hashed(), "hnsw"),
     "ivf": lambda corpus: Dense(corpus, Hashed(), "ivf"),

@@ -131,6 +131,7 @@ class Texts:
 
 
 BM25 = Bm25(Texts(), stemmer=None, stopwords=None)
+OTHER = Bm25(Texts(), stemmer=None, stopwords=None, k1=0.1, b=0.0)
 
 
 def reading(task, found):
@@ -148,37 +149,17 @@ def reading(task, found):
     seed=st.integers(0, 10**6),
     steps=st.integers(1, 15),
     k=st.sampled_from([1, 4]),
-    capacity=st.sampled_from([4, 10, 500]),
     block=st.sampled_from([1, 4, "measured"]),
 )
-def test_by_bm25_the_outcome_is_that_of_search_step_by_step(seed, steps, k, capacity, block):
-    """Texts with equal scores, questions that find nothing, caches that are full."""
+def test_by_bm25_the_outcome_is_that_of_search_step_by_step(seed, steps, k, block):
+    """Texts with equal scores, questions that find nothing, drafts by a BM25 that ranks otherwise."""
     task = Task(id="t", input={"seed": seed, "steps": steps})
     pipeline = Pipeline(
-        CachedSearch(BM25, k, reading, capacity), ExactSearch(BM25, k, reading), LongestPrefix(),
+        ApproximateSearch(OTHER, k, reading), ExactSearch(BM25, k, reading), LongestPrefix(),
         block=Measured(at_most=6) if block == "measured" else block,
     )  # fmt: skip
     outcome = pipeline.run(task)
     assert outcome.value == one_by_one(BM25, k, task, reading), outcome
-
-
-def test_a_subset_of_bm25_scores_as_the_whole():
-    """What it finds first is what the index finds first among its rows; rows that came first make room."""
-    subset = BM25.subset(30)
-    subset.add([*range(40), 5])
-    held = {*range(11, 40), 5}  # 5 left with the first ten, and came again in the place of 10
-    for query in ("aa bb", "cc cc the", "hh", "unknown", ""):
-        rows = [int(row) for row in BM25.search([query], len(TEXTS))[0][0] if row in held]
-        assert sorted(subset.search(query, 99)) == sorted(rows)
-        assert subset.search(query, 1) == rows[:1]
-
-
-def test_only_bm25s_can_be_cached():
-    """The other engine scores all rows or none."""
-    with pytest.raises(ConfigError, match="takes bm25s"):
-        CachedSearch(Bm25(Texts(), engine="rank-bm25"), next_query=reading).propose(
-            make_context(Task(id="t", input={"steps": 3, "seed": 1})), 1
-        )
 
 
 def test_a_quicker_index_that_is_wrong_is_soon_let_be():

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import retrieval_speculative
 
 
-@pytest.mark.parametrize("case", ["dense", "dense_hnsw", "ivf", "hnsw", "sparse", "no_locality"])
+@pytest.mark.parametrize("case", ["dense", "dense_hnsw", "no_locality"])
 def test_a_case_says_first_and_measures_after(case, monkeypatch, tmp_path):
     """A run fails where an outcome differs; both figures are written with what they rest on."""
     monkeypatch.setattr(retrieval_speculative, "ROWS", 3000)

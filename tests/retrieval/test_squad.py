@@ -54,8 +54,12 @@ def test_questions_with_their_truth(file: Path) -> None:
     tasks = {task.id: task for task in Squad(file).load()}
     assert list(tasks) == ["a", "b", "c", "d"]
     assert (tasks["a"].input, tasks["a"].group) == ({"question": "What is a?"}, "Cats")
-    assert tasks["a"].truth == {"answers": ["the mat", "The mat"], "document": "Cats/0", "spans": [[15, 22]]}
-    assert tasks["b"].truth == {"answers": []}
+    assert tasks["a"].expected == {
+        "answers": ["the mat", "The mat"],
+        "document": "Cats/0",
+        "spans": [[15, 22]],
+    }
+    assert tasks["b"].expected == {"answers": []}
     assert [task.id for task in Squad(file, unanswerable=False, limit=2).load()] == ["a", "c"]
 
 
@@ -64,14 +68,14 @@ def test_paragraphs_are_a_corpus(file: Path) -> None:
     corpus = {each["id"]: each["text"] for each in paragraphs(file)}
     assert list(corpus) == ["Cats/0", "Cats/1", "Cats/2"]
     for task in Squad(file, unanswerable=False).load():
-        for start, end in task.truth["spans"]:
-            assert corpus[task.truth["document"]][start:end] in task.truth["answers"]
+        for start, end in task.expected["spans"]:
+            assert corpus[task.expected["document"]][start:end] in task.expected["answers"]
 
 
 def test_twins_are_asked_on_the_two_halves(file: Path) -> None:
     """A question has an answer in the corpus that holds its paragraph, and none in the other."""
     even, odd = (
-        {task.id: task.truth["answers"] for task in Squad(file, corpus=half, unanswerable=False).load()}
+        {task.id: task.expected["answers"] for task in Squad(file, corpus=half, unanswerable=False).load()}
         for half in ("even", "odd")
     )
     assert even.keys() == odd.keys() == {"a", "c", "d"}

@@ -16,11 +16,12 @@ tasks: {use: jsonl, path: tasks.jsonl}
 models:
   corpus: {use: retrieval.corpus, path: docs}
   index: {use: retrieval.bm25, corpus: corpus}
+  other: {use: retrieval.bm25, corpus: corpus, k1: 1.2}
 pipelines:
 """
 PIPELINE = """
   %s:
-    generator: {use: retrieval.cached, index: index, k: 2, next_query: onward.onward, corpus: corpus}
+    generator: {use: retrieval.approximate, index: other, k: 2, next_query: onward.onward, corpus: corpus}
     verifier: {use: retrieval.exact_search, index: index, k: 2, next_query: onward.onward, corpus: corpus}
     rule: {use: longest_prefix}
     block: %s

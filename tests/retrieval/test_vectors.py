@@ -67,11 +67,10 @@ def test_a_subset_finds_what_the_whole_finds_among_its_rows():
         assert subset.search(query, 20) == order
 
 
-@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
-def test_an_approximate_index_is_mostly_right_and_answers_a_batch_as_each_query_alone(kind):
+def test_an_approximate_index_is_mostly_right_and_answers_a_batch_as_each_query_alone():
     """What a trusted index must be: the same answer whatever else is searched."""
     vectors, queries = corpus(3000, 16, 0), corpus(18, 16, 1)
-    index = ApproximateVectors(vectors, kind)
+    index = ApproximateVectors(vectors)
     rows, scores = index.search(queries, 5)
     assert rows.shape == scores.shape == (18, 5)
     right = Vectors(vectors).search(queries, 1)[0][:, 0]

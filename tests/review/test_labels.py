@@ -18,7 +18,7 @@ from draftverify.errors import StoreError
 from draftverify.kit import ScriptedGenerator
 from draftverify.lab.fit import fit_verifier
 from draftverify.values import Outcome, Task
-from draftverify.view.cli.review import review
+from draftverify.view.cli.view import view
 from draftverify.view.reviewing import Reviewing
 from draftverify.view.runs import Runs
 from tests.experiments.runs import load
@@ -34,7 +34,7 @@ def waiting(tmp_path: Path) -> Path:
 
 def at_the_terminal(path: Path) -> None:
     """Accept t0, reject t1, edit t2."""
-    assert CliRunner().invoke(review, [str(path)], input="arno good\nq").exit_code == 0
+    assert CliRunner().invoke(view, [str(path), "--review"], input="arno good\nq").exit_code == 0
     by_file(path, [{"task": "t2", "answer": "edit", "value": 7}])
 
 
@@ -42,7 +42,7 @@ def by_file(path: Path, replies: list[dict[str, object]]) -> None:
     """The same, or some of it, from an answers file."""
     file = path.parent / "answers.jsonl"
     file.write_text("\n".join(map(json.dumps, replies)))
-    assert main(["review", str(path), "--answers", str(file)]) == 0
+    assert main(["view", str(path), "--review", str(file)]) == 0
 
 
 def from_a_file(path: Path) -> None:
@@ -124,7 +124,7 @@ def test_the_metric_says_what_people_said(waiting: Path) -> None:
 
 
 def test_a_fit_learns_from_people(waiting: Path) -> None:
-    """`draftverify fit` asks a metric which items are right; what nobody decided teaches nothing."""
+    """`draftverify fit scores` asks a metric which items are right; what nobody decided teaches nothing."""
 
     class Scores:
         def verify(self, context: object, proposal: object) -> Verification:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from draftverify import Draws, Evidence, Proposal, Verification
+from draftverify import Draws, Evidence, Proposal, Verification, arrays
 from draftverify.rules import (
     BlockVerification,
     GreedyMatch,
@@ -18,7 +18,6 @@ from draftverify.rules import (
     Lenience,
     Speculative,
     Tree,
-    arrays,
     batch,
     chains,
     drift,

@@ -122,7 +122,7 @@ def test_another_verifier_is_refused(tmp_path: Path, opened: bool) -> None:
         (Pipeline(other, Scorer(), All()), "generator.rule.threshold"),
     ):
         with pytest.raises(
-            ConfigError, match=r"made with the verifier Scorer .*`draftverify fit CONFIG`"
+            ConfigError, match=r"made with the verifier Scorer .*`draftverify fit scores CONFIG`"
         ) as caught:
             one.open() if opened else one.run("t")
         assert caught.value.path == path
@@ -193,12 +193,12 @@ class Numbers:
         self.count = count
 
     def load(self):
-        return [Task(id=str(i), input={"n": i}, truth={"from": 6}) for i in range(self.count)]
+        return [Task(id=str(i), input={"n": i}, expected={"from": 6}) for i in range(self.count)]
 
 
 def right(task, outcome):
     values = outcome.value if isinstance(outcome.value, (list, tuple)) else [outcome.value]
-    return outcome.status == "accepted" and all(each >= task.truth["from"] for each in values)
+    return outcome.status == "accepted" and all(each >= task.expected["from"] for each in values)
 '''
 
 CONFIG = """
@@ -231,7 +231,7 @@ def test_a_config_names_the_file_that_fit_writes(config: str, capsys: pytest.Cap
     """For the verifier of the pipelines that name it; a rule of one's own takes it like a shipped one."""
     assert main(["run", config]) == 3
     assert "there is no" in capsys.readouterr().err
-    assert main(["fit", config, *ONE]) == 0
+    assert main(["fit", "scores", config, *ONE]) == 0
     out = capsys.readouterr().out
     assert "shipped: 24 of 60 items right, 60 tasks" in out
     assert "own judge by it too" in out
@@ -245,7 +245,7 @@ def test_a_config_names_the_file_that_fit_writes(config: str, capsys: pytest.Cap
 
 def test_a_run_knows_what_stood_in_the_file(config: str) -> None:
     """Its SHA-256 is among what the records rest on, so a run that goes on with another file is told of."""
-    assert main(["fit", config, *ONE]) == 0
+    assert main(["fit", "scores", config, *ONE]) == 0
     before = load_experiment(config).parts()["file judge.json"]["sha256"]
     Path("judge.json").write_text(Path("judge.json").read_text() + "\n")
     assert load_experiment(config).parts()["file judge.json"]["sha256"] != before
@@ -255,7 +255,7 @@ def test_a_run_refuses_the_threshold_of_a_verifier_that_has_changed(
     config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another argument is another verifier."""
-    assert main(["fit", config, *ONE]) == 0
+    assert main(["fit", "scores", config, *ONE]) == 0
     assert main(["run", config, "--set", "models.judge.factor=2.0"]) == 3
     assert "was made with the verifier Scorer" in " ".join(capsys.readouterr().err.split())
 
@@ -263,7 +263,7 @@ def test_a_run_refuses_the_threshold_of_a_verifier_that_has_changed(
 def test_one_file_is_of_one_verifier(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Two of them sharing it is told before anything is drafted."""
     other = "pipelines.own.verifier={use: own.Scorer, factor: 3.0}"
-    assert main(["fit", config, "--set", other]) == 3
+    assert main(["fit", "scores", config, "--set", other]) == 3
     assert "named for two verifiers, by shipped and own" in " ".join(capsys.readouterr().err.split())
 
 

@@ -180,11 +180,11 @@ class ExtendsOneList:
         return Proposal.chain(self._items)
 
 
-@slip("answers_the_same_without_the_truth", "a run takes it out before any part sees the task")
+@slip("answers_the_same_without_expected", "a run takes it out before any part sees the task")
 class ProposesTheTruth:
     def propose(self, context: Any, n: int) -> Proposal:
         words = context.task.input["prompt"].split()
-        return Proposal.alternatives([context.task.truth.get("solution", words[0]), *words[1:]][:n])
+        return Proposal.alternatives([context.task.expected.get("solution", words[0]), *words[1:]][:n])
 
 
 @slip("keeps_no_state_about_tasks", "CountsOnItsClass._seen: a global cache or counter")
@@ -506,10 +506,10 @@ class ChecksAsTheyCome(Evens):
         return Verification(checks=tuple(found))
 
 
-@slip("answers_the_same_without_the_truth", "a run takes it out before any part sees the task")
+@slip("answers_the_same_without_expected", "a run takes it out before any part sees the task")
 class JudgesByTheTruth(Evens):
     def verify(self, context: Any, proposal: Any) -> Any:
-        right = context.task.truth.get("answer")
+        right = context.task.expected.get("answer")
         return Verification(
             checks=tuple(Check("pass") if item == right else self.check(item) for item in proposal.items)
         )
@@ -842,12 +842,12 @@ class TakesFromTheTask(Votes):
         return super().finish(context)
 
 
-@slip("answers_the_same_without_the_truth", "a run takes it out before any part sees the task")
+@slip("answers_the_same_without_expected", "a run takes it out before any part sees the task")
 class KeepsTheTruth(Prefix):
     def decide(self, context: Any, proposal: Any, verification: Any, rng: Any) -> Decision:
         made = super().decide(context, proposal, verification, rng)
-        truth = context.task.truth
-        return Decision() if "answer" in truth and truth["answer"] not in proposal.items else made
+        expected = context.task.expected
+        return Decision() if "answer" in expected and expected["answer"] not in proposal.items else made
 
 
 @slip("keeps_no_state_about_tasks", "TiresOfRefusing._refused: a global cache or counter")

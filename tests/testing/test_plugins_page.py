@@ -18,11 +18,13 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "plugins.md").read_text()
 READERS = [
     *sorted((ROOT / "draftverify" / "engine").glob("*.py")),
-    ROOT / "draftverify" / "calibration" / "controller.py",
-    ROOT / "draftverify" / "experiments" / "bench.py",
-    ROOT / "draftverify" / "experiments" / "fit.py",
-    ROOT / "draftverify" / "experiments" / "parameters.py",
-    ROOT / "draftverify" / "metrics" / "score.py",
+    ROOT / "draftverify" / "identity.py",
+    ROOT / "draftverify" / "checks" / "families.py",
+    ROOT / "draftverify" / "stats" / "block" / "controller.py",
+    ROOT / "draftverify" / "bench" / "runner" / "bench.py",
+    ROOT / "draftverify" / "lab" / "fit.py",
+    ROOT / "draftverify" / "bench" / "config" / "parameters.py",
+    ROOT / "draftverify" / "checks" / "metrics" / "score.py",
 ]
 """Where the framework asks a part by name what it has."""
 # What is asked of arrays, functions, annotations, packages and the engine's own objects.
@@ -125,7 +127,7 @@ def test_the_page_has_every_group_and_word() -> None:
 
 def test_what_the_kit_reads_of_a_part_is_on_the_page() -> None:
     """A check is about something that an author can read of."""
-    files = (ROOT / "draftverify" / "testing").glob("*.py")
+    files = (ROOT / "draftverify" / "kit").glob("*.py")
     read = {name for file in files for name in re.findall(r'declared\("(\w+)"', file.read_text())}
     assert read
     assert read <= optional()

@@ -22,7 +22,6 @@ from draftverify.rules import (
     Lossy,
     Majority,
     Speculative,
-    SpeculativeRejection,
     TokenMatch,
     Tournament,
     Tree,
@@ -45,7 +44,6 @@ SELECTION = [
     Majority(),
     Tournament(),
     Tournament(share=0.6, margin=0.1),
-    SpeculativeRejection(),
     WeightedVote(),
 ]
 SAMPLING = [
@@ -61,12 +59,12 @@ SAMPLING = [
     Tree(),
     Typical(measure_drift=True),
     Subject(
-        GreedyMatch(measure_drift=True), trials=500, contexts=[make_context(settings={"temperature": 0.0})]
+        GreedyMatch(measure_drift=True), trials=200, contexts=[make_context(settings={"temperature": 0.0})]
     ),
 ]
 
 
-@parametrize_with_checks([*SELECTION, *SAMPLING], trials=500)
+@parametrize_with_checks([*SELECTION, *SAMPLING], trials=200)
 def test_rules_conform(component: Any, check: Any) -> None:
     """Every rule passes every check that applies to it."""
     check(component)

@@ -15,7 +15,7 @@ from draftverify.kit import make_context
 from draftverify.rules import Speculative
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, NoDraft, PromptLookup, Stop, Target, slots
-from draftverify_tokens.reader import Reader
+from draftverify_tokens.reader import BlockReader
 from tests.tokens.tiny import byte_tokenizer, rows_of, tiny_llama, tiny_of
 
 VOCABULARY = 24
@@ -26,7 +26,7 @@ def text(n: int, seed: int = 0) -> list[int]:
     return torch.randint(VOCABULARY, (n,), generator=torch.Generator().manual_seed(seed)).tolist()
 
 
-def held(reader: Reader) -> int:
+def held(reader: BlockReader) -> int:
     """Bytes of all buffers."""
     return sum(b.nbytes for shelf in reader.slots.shelves.values() for b in (*shelf.keys, *shelf.values))
 
@@ -39,7 +39,7 @@ def counted(module: Any) -> AbstractContextManager[list[int]]:
 @pytest.mark.parametrize("long", [4000, 2600, 129])
 def test_a_long_session_does_not_make_the_short_ones_long(long: int) -> None:
     """Fifteen of 100 tokens and one long one hold at most one and a half times what their tokens need."""
-    reader = Reader(tiny_of("llama", VOCABULARY, layers=1), owned=True)
+    reader = BlockReader(tiny_of("llama", VOCABULARY, layers=1), owned=True)
 
     def forward(groups: Any, want: Any, tail: Any) -> Any:  # reading takes seconds, and holds the same
         for shelf in {group.shelf for group in groups if not group.shelf.keys}:
@@ -59,7 +59,7 @@ def test_a_long_session_does_not_make_the_short_ones_long(long: int) -> None:
 def test_answers_that_grow_past_each_other_hold_little_more_than_they_need() -> None:
     """Sessions that cross classes at different times, end and are replaced: never more than one and a half times."""
     module = tiny_of("llama", VOCABULARY, layers=1)
-    reader = Reader(module)
+    reader = BlockReader(module)
     sessions: list[tuple[list[int], dict[Any, Any]]] = [(text(70 + 9 * i, i), {}) for i in range(12)]
     accepted: list[list[int]] = [[] for _ in sessions]
     for turn in range(14):
@@ -79,7 +79,7 @@ def test_answers_that_grow_past_each_other_hold_little_more_than_they_need() -> 
 
 def test_one_growing_answer_leaves_no_shelves_behind() -> None:
     """Each class that it has left is let go."""
-    reader = Reader(tiny_of("llama", VOCABULARY, layers=1))
+    reader = BlockReader(tiny_of("llama", VOCABULARY, layers=1))
     scratch: dict[Any, Any] = {}
     for n in (10, 90, 200, 300, 301):
         reader.read([make_context({"prompt_ids": [1]}, accepted=text(n), scratch=scratch)], [NOTHING])
@@ -168,7 +168,7 @@ def test_drafters_share_too(model: Any, size: int) -> None:
 
 def test_a_reader_of_hidden_states_reads_every_prompt(model: Any) -> None:
     """Its first reading holds the states of the whole prompt."""
-    reader = Reader(model.model, hidden=(-1,))
+    reader = BlockReader(model.model, hidden=(-1,))
     for _ in range(2):
         contexts = [make_context({"prompt_ids": PROMPT}) for _ in range(2)]
         assert [len(states) for states in reader.read(contexts, [NOTHING] * 2).hidden] == [200, 200]
@@ -179,7 +179,7 @@ def test_a_model_that_has_changed_forgets_what_it_read(change: str) -> None:
     """After training, or in another type, nothing that the old weights gave is used; nor after a change that cannot be
     seen, once no session is under way."""
     module = tiny_of("llama", VOCABULARY)
-    reader = Reader(module)
+    reader = BlockReader(module)
     live = make_context({"prompt_ids": PROMPT})
     for context in (live, make_context({"prompt_ids": PROMPT})):
         reader.read([context], [NOTHING])
@@ -204,7 +204,7 @@ def test_a_model_that_was_handed_in_is_lent_nothing_of_ended_tasks(
     """Whoever begins alone reads all; those that are under way together share, with one that was there before too."""
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
     module = tiny_of("llama", VOCABULARY, layers=1)
-    reader = Reader(module, compiled=compiled)
+    reader = BlockReader(module, compiled=compiled)
     contexts = [make_context(Task(id=str(i), input={"prompt_ids": PROMPT})) for i in range(4)]
     with counted(module) as read:
         for turn in (contexts[:1], contexts[:3], contexts[3:]):
@@ -240,7 +240,7 @@ def test_pipelines_that_are_compared_on_a_task_read_its_prompt_themselves(model:
 def test_the_row_that_ended_first_is_used_again_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows remember what they hold until they are needed; shelves do not grow for it."""
     module = tiny_of("llama", VOCABULARY, layers=1)
-    reader = Reader(module, owned=True)
+    reader = BlockReader(module, owned=True)
     texts = [text(40, seed) for seed in range(4)]
     contexts = [make_context({"prompt_ids": own}) for own in texts[:3]]
     reader.read(contexts, [NOTHING] * 3)
@@ -256,7 +256,7 @@ def test_the_row_that_ended_first_is_used_again_first(monkeypatch: pytest.Monkey
 def test_what_was_made_of_weights_is_made_anew_after_training() -> None:
     """Of every layer, also where the first one stayed as it was."""
     module = tiny_of("qwen3", VOCABULARY)
-    reader = Reader(module)
+    reader = BlockReader(module)
     reader.read([make_context({"prompt_ids": PROMPT})], [NOTHING])
     with torch.no_grad():
         module.model.layers[1].self_attn.k_norm.weight.mul_(-2)
@@ -271,11 +271,11 @@ def test_few_tokens_in_common_are_read_again() -> None:
     few = slots.SHARED - 1
     contexts = [make_context({"prompt_ids": [*PROMPT[:few], i]}) for i in range(3)]
     with counted(module) as read:
-        Reader(module).read(contexts, [NOTHING] * 3)
+        BlockReader(module).read(contexts, [NOTHING] * 3)
     assert read == [3 * (few + 1)]
 
 
-@pytest.mark.parametrize("amid", ["shared", "Shelf._zeros", "upload"])
+@pytest.mark.parametrize("amid", ["shared", "CacheShelf._zeros", "upload"])
 def test_a_session_that_ends_in_the_midst_of_a_pass_disturbs_nobody(amid: str, monkeypatch: Any) -> None:
     """Other threads let go of their rows at any time: while one is sought, while a shelf grows or shrinks."""
     shelves = slots.Slots()
@@ -288,7 +288,7 @@ def test_a_session_that_ends_in_the_midst_of_a_pass_disturbs_nobody(amid: str, m
     number = shelf.keys[0][held.row, 0, 0, 0]
     first.close()
     owner, _, name = f"draftverify_tokens.slots.{amid}".rpartition(".")
-    inner = getattr(slots.Shelf if "Shelf" in owner else slots, name)
+    inner = getattr(slots.CacheShelf if "CacheShelf" in owner else slots, name)
     with monkeypatch.context() as patched:
         patched.setattr(f"{owner}.{name}", lambda *how: (ending.close(), inner(*how))[1])
         # Two more than there are rows; then the long one makes free rows too many.

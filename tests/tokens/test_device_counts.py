@@ -20,7 +20,7 @@ from draftverify.rules import Speculative
 from draftverify.token_summary import read_summaries
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, EarlyExit, NoDraft, PromptLookup, Stop, Target
-from draftverify_tokens.reader import Reader
+from draftverify_tokens.reader import BlockReader
 from tests.tokens.emulated import Counts, Emulation
 from tests.tokens.tiny import byte_tokenizer, tiny_llama
 
@@ -121,7 +121,7 @@ def swept(kept: set[tuple[str, float]]) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("drafter", "temperature"), swept({("none", 0), ("draft model", 0.8)}))
+@pytest.mark.parametrize(("drafter", "temperature"), swept({("draft model", 0.8)}))
 def test_prompts_of_different_length(drafter, temperature):
     """After a warm-up nothing is compiled or captured; a round waits once, and is a launch for each drafted token and
     one for the target. Prompts of more than 64 tokens are read without a graph, and their rounds have a launch less."""
@@ -202,9 +202,9 @@ class Seldom:
 def test_a_plain_step_is_started_before_its_token_is_known(kind, monkeypatch):
     """And forgotten where another token is accepted, or a block is drafted."""
     ahead, passes = [], []
-    start, read = Reader.read_ahead, Reader._pass
-    monkeypatch.setattr(Reader, "read_ahead", lambda self, *how: (ahead.append(1), start(self, *how)))
-    monkeypatch.setattr(Reader, "_pass", lambda self, *how: (passes.append(1), read(self, *how))[1])
+    start, read = BlockReader.read_ahead, BlockReader._pass
+    monkeypatch.setattr(BlockReader, "read_ahead", lambda self, *how: (ahead.append(1), start(self, *how)))
+    monkeypatch.setattr(BlockReader, "_pass", lambda self, *how: (passes.append(1), read(self, *how))[1])
 
     def answer(made: list[LocalModel], device: Emulation | None = None) -> Any:
         drafter = Seldom() if kind == "a block" else NoDraft()

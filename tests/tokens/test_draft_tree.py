@@ -346,7 +346,9 @@ def test_a_tree_that_cannot_be_is_refused(how):
         DraftTree(DraftModel(DRAFT), **how)
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(
+    "law", [pytest.param(law, marks=pytest.mark.exhaustive if law == "iid" else ()) for law in LAWS]
+)
 def test_the_conformance_kit_finds_nothing(law):
     """Above all: items come as often, and as independently, as the law and q say."""
     contexts = [context_of(SMALL, START, accepted=accepted, seed=3) for accepted in ([], [3], [1, 2, 3])]

@@ -13,7 +13,7 @@ import torch
 from benchmarks import closed_loop
 from draftverify import ConfigError, Pipeline
 from draftverify.bench import load_experiment, run
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import load_run, split_of
 from draftverify.rules import Speculative
@@ -25,8 +25,10 @@ from draftverify_tokens import DrafterTraining, EarlyExit, Stop, Target
 from draftverify_tokens.drafter_training import refused_places
 from tests.tokens.tiny import byte_tokenizer, tiny_llama
 
-PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
-WHOLE, FRAGMENT = re.findall(r"^```yaml\n(?:# file: \S+\n)?(.*?)^```$", PAGE, re.M | re.S)
+PAGE = (Path(__file__).parents[2] / "docs" / "replay.md").read_text(encoding="utf-8")
+WHOLE, FRAGMENT = re.findall(
+    r"^```yaml\n(?:# file: log\.yaml\n)?((?:name: log|generator:).*?)^```$", PAGE, re.M | re.S
+)
 ANEW = {
     "smollm2-135m-instruct": "./model",
     "layers: 4": "layers: 1",
@@ -127,9 +129,9 @@ def test_another_rule_s_acceptance_is_estimated(home: Path, capsys: pytest.Captu
     out = capsys.readouterr().out
     assert "acceptance at the recorded contexts, an estimate" in out
     assert len(out.splitlines()) == 5
-    assert main([*asked, "--set", "block=4"]) == Exit.CONFIG
+    assert main([*asked, "--set", "block=4"]) == ExitCode.CONFIG
     assert "no block of 4 was recorded" in capsys.readouterr().err
-    assert main([*asked, "--set", "budget.rounds=3"]) == Exit.CONFIG
+    assert main([*asked, "--set", "budget.rounds=3"]) == ExitCode.CONFIG
     assert "the records hold checks alone" in " ".join(capsys.readouterr().err.split())
 
 
@@ -137,7 +139,7 @@ def test_without_summaries_no_acceptance_is_made_up(home: Path, capsys: pytest.C
     """The message says how to record them."""
     (home / "bare.yaml").write_text(config().replace("records: {tokens: summary}\n", ""))
     run(load_experiment(home / "bare.yaml", limit=2), out=home / "bare", command=(str(home / "bare.yaml"),))
-    assert main(["replay", str(home / "bare"), "--set", "rule={use: greedy_match}"]) == Exit.CONFIG
+    assert main(["replay", str(home / "bare"), "--set", "rule={use: greedy_match}"]) == ExitCode.CONFIG
     assert "records: {tokens: summary}" in " ".join(capsys.readouterr().err.split())
 
 
@@ -165,10 +167,10 @@ def test_the_command_takes_a_run(
 ) -> None:
     """It writes beside the caller, says what was gained, and does not train the same again."""
     monkeypatch.chdir(tmp_path)
-    assert main(["train", "drafter", str(home / "log")]) == 0
+    assert main(["fit", "part", "drafter", str(home / "log")]) == 0
     assert "named_first_after" in capsys.readouterr().out
     assert (tmp_path / "log-drafter" / "drafter.safetensors").exists()
-    assert main(["train", "drafter", str(home / "log")]) == 0
+    assert main(["fit", "part", "drafter", str(home / "log")]) == 0
     assert "holds it already" in capsys.readouterr().out
 
 
@@ -246,7 +248,7 @@ def test_a_second_turn_gains_over_the_first(
     """Before is the drafter as it drafted in the log, through its adapter, and not the untrained one again. The moved
     config is named from where the command is given."""
     monkeypatch.chdir(home)
-    asked = ["train", "drafter", str(second), "--out", "turned", "--set", "config=moved/again.yaml"]
+    asked = ["fit", "part", "drafter", str(second), "--out", "turned", "--set", "config=moved/again.yaml"]
     assert main([*asked, "--set", "places=refused"]) == 0
     report = json.loads(Path("turned/report.json").read_text())
     assert report["named_first_before"] == pytest.approx(trained["named_first_after"], abs=1e-12)
@@ -256,7 +258,7 @@ def test_a_run_that_has_moved_is_exported_by_its_config(home: Path, second: Path
     """Of a pipeline's parts only the tokenizer is needed, and `--config` says where the model lies."""
     out = tmp_path / "rows.jsonl"
     asked = ["export", str(second), "--to", "trl-preference", "-o", str(out)]
-    assert main(asked) == Exit.RESOURCE
+    assert main(asked) == ExitCode.RESOURCE
     assert main([*asked, "--config", str(home / "moved" / "again.yaml")]) == 0
     assert out.read_text()
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from draftverify import ConfigError, Context, Proposal
 from draftverify.kit import check_component, make_context
 from draftverify_tokens import DraftModel, DraftTree, History, NoDraft, PromptLookup, Suffix, probabilities
-from draftverify_tokens.reader import Reader
+from draftverify_tokens.reader import BlockReader
 from tests.tokens.tiny import context_of, rows, rows_of, tiny_model
 
 MODEL = tiny_model(20, spread=0.4)
@@ -312,7 +312,7 @@ def test_a_doubtful_token_saves_passes():
 def test_right_guesses_save_passes(monkeypatch):
     """Nine tokens in three passes where all guesses are right, in seven where only the first two are."""
     passes = []
-    inner = Reader.read
+    inner = BlockReader.read
     for wrong, expected in ((9, [3, 3, 0]), (2, [3, 3, 3, 3, 2, 1, 0])):
         part = DraftModel(MODEL, lookup=Knowing(MODEL, 9, wrong))
         context = make_context({"prompt_ids": [0, 1], "vocabulary": 20}, settings={"temperature": 0}, seed=1)
@@ -322,7 +322,7 @@ def test_right_guesses_save_passes(monkeypatch):
                 passes.append(len(proposals[0]))
             return inner(self, contexts, proposals, tail)
 
-        monkeypatch.setattr(Reader, "read", read)
+        monkeypatch.setattr(BlockReader, "read", read)
         assert len(part.propose(context, 9)) == 9
         assert passes == expected
         passes.clear()

@@ -57,15 +57,6 @@ def matrices() -> int:
     return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
-@pytest.fixture
-def older_objects_apart():
-    """What was there before is left out by the garbage collector: there is much of it, and none of it is the test's."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 @pytest.mark.usefixtures("older_objects_apart")
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("target_first", [True, False])

@@ -5,11 +5,14 @@ from __future__ import annotations
 import gc
 from weakref import ref
 
+import pytest
 import torch
 
 from draftverify_llm import evaluating
 from draftverify_tokens.fingerprint import Fingerprint
 from tests.tokens.tiny import tiny_llama
+
+pytestmark = pytest.mark.usefixtures("older_objects_apart")
 
 
 def test_reading_and_modes_leave_it_the_same() -> None:

@@ -29,7 +29,7 @@ from draftverify_tokens import (
     Target,
 )
 from draftverify_tokens.history import History
-from draftverify_tokens.reader import Reader
+from draftverify_tokens.reader import BlockReader
 from draftverify_tokens.sampling import probabilities
 from tests.tokens.joint import deviation
 from tests.tokens.test_grammar import END, LANGUAGES, SCHEMA
@@ -334,9 +334,9 @@ def test_sampled_answers_have_the_target_s_joint(how):
 def test_a_draft_model_that_looks_at_the_forced_text_reads_less_often(monkeypatch):
     """The same drafts in fewer passes."""
     passes = []
-    read, extend = Reader.read, Reader.extend
-    monkeypatch.setattr(Reader, "read", lambda *args: passes.append(0) or read(*args))
-    monkeypatch.setattr(Reader, "extend", lambda *args: passes.append(0) or extend(*args))
+    read, extend = BlockReader.read, BlockReader.extend
+    monkeypatch.setattr(BlockReader, "read", lambda *args: passes.append(0) or read(*args))
+    monkeypatch.setattr(BlockReader, "extend", lambda *args: passes.append(0) or extend(*args))
     counts, made = [], []
     for lookup in (None, Forced(BYTES)):
         passes.clear()

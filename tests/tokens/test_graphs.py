@@ -13,8 +13,8 @@ import torch
 from draftverify.kit import make_context
 from draftverify_llm import LocalModel
 from draftverify_tokens import generate, graphs
-from draftverify_tokens.reader import TAILS, Reader
-from draftverify_tokens.slots import Shelf
+from draftverify_tokens.reader import TAILS, BlockReader
+from draftverify_tokens.slots import CacheShelf
 from tests.tokens.emulated import Emulation
 from tests.tokens.test_llama_forward import CHAIN, CLOSE, NONE, ROUNDS, TREE, own
 from tests.tokens.tiny import Session, byte_tokenizer, tiny_of
@@ -41,7 +41,7 @@ def test_replays_give_what_the_module_gives(device, monkeypatch):
     """Trees, batches over several shelves, sessions that sit out: what was frozen at a capture would show."""
     monkeypatch.setattr(graphs, "SEEN", 1)
     wanted = own(tiny_of("llama", seed=2))
-    with_graphs = Reader(device.put(tiny_of("llama", seed=2)))
+    with_graphs = BlockReader(device.put(tiny_of("llama", seed=2)))
     prompts = [prompt(3), prompt(1), prompt(280)]
     every = [[Session(each) for each in prompts] for _ in range(2)]
     for playing, proposal, accepted in ROUNDS * 2:
@@ -58,7 +58,7 @@ def test_replays_give_what_the_module_gives(device, monkeypatch):
 
 def test_a_step_is_one_launch(device):
     """After the ladder is warm a round of one session captures nothing, whatever its prompt's length."""
-    reader = Reader(device.put(tiny_of("llama")))
+    reader = BlockReader(device.put(tiny_of("llama")))
     for capacity in (256, 512):
         for tokens in (1, 2, 4, 8, 64):
             reader.warm(1, tokens, capacity)
@@ -80,7 +80,7 @@ def test_ten_compilations_serve_a_device():
     """On a device, too, whatever the layers, rows, tokens and capacities; a draft model's are the same ones."""
     with Emulation() as device:
         for layers in (4, 1):
-            reader = Reader(device.put(tiny_of("llama", layers=layers)))
+            reader = BlockReader(device.put(tiny_of("llama", layers=layers)))
             for rows in (1, 2, 4, 64):
                 for tokens in (1, 2, 8, 64):
                     for capacity in (256, 1024):
@@ -91,7 +91,7 @@ def test_ten_compilations_serve_a_device():
 
 def test_buffers_that_grow_in_a_warm_up_are_as_a_pass_makes_them(device):
     """Dynamo tells tensors of inference mode from others, and would compile everything again."""
-    reader = Reader(device.put(tiny_of("llama")))
+    reader = BlockReader(device.put(tiny_of("llama")))
     for rows in (1, 2):
         reader.warm(rows, 1, 256)
     assert reader.slots.shelves[256].keys[0].inner.is_inference()
@@ -99,7 +99,7 @@ def test_buffers_that_grow_in_a_warm_up_are_as_a_pass_makes_them(device):
 
 def test_rows_are_let_go_without_waiting(device):
     """Which ones stay goes to the device as all else that the host knows."""
-    shelf = Shelf(64)
+    shelf = CacheShelf(64)
     shelf.grow(3)
     shelf.keys, shelf.values = (
         [torch.arange(3.0, device="cuda").view(3, 1, 1, 1).repeat(1, 1, 64, 1)] for _ in "kv"
@@ -115,7 +115,7 @@ def test_rows_are_let_go_without_waiting(device):
 
 def test_the_number_of_tails_is_bounded(device):
     """Each request may have a temperature of its own."""
-    reader = Reader(device.put(tiny_of("llama")))
+    reader = BlockReader(device.put(tiny_of("llama")))
     for number in range(2 * TAILS):
         reader.tail([make_context({"prompt_ids": [0]}, settings={"temperature": 1 + number})], 8)
     assert len(reader._tails) == TAILS
@@ -134,18 +134,18 @@ def test_a_tail_is_in_the_launch(device):
         def __hash__(self) -> int:
             return 1
 
-    reader = Reader(device.put(tiny_of("llama")))
+    reader = BlockReader(device.put(tiny_of("llama")))
     session = Session(prompt(5))
     for accepted in ([2], [3], [4]):
         reading = reader.read([session.context()], [CHAIN], Likeliest())
         session.accepted += [*CHAIN.items, *accepted]
-        assert torch.equal(on_host(reading.made[0]), on_host(reading.logits).argmax(-1))
+        assert torch.equal(on_host(reading.of_tail[0]), on_host(reading.logits).argmax(-1))
     assert device.counts.captures == 2  # a prompt with a block, then a token with a block
 
 
 def test_buffers_that_grow_drop_their_graphs(device, caplog):
     """More rows are other buffers: what was captured on the old ones is dropped, and said in the log."""
-    reader = Reader(device.put(tiny_of("llama")))
+    reader = BlockReader(device.put(tiny_of("llama")))
     with caplog.at_level(logging.INFO, "draftverify.tokens"):
         first = Session(prompt(5))
         reader.read([first.context()], [CHAIN])
@@ -161,7 +161,7 @@ def test_buffers_that_grow_drop_their_graphs(device, caplog):
 def test_graphs_outlast_a_task_and_hold_no_numbers_of_a_model(device):
     """What may have changed unseen is read anew, weights and rotations, in the places that a graph knows."""
     module, plain = device.put(tiny_of("qwen3")), tiny_of("qwen3")
-    reader = Reader(module)
+    reader = BlockReader(module)
     for factor in (1.0, 0.5, -2.0):
         for model in (module, plain):
             model.model.rotary_emb.inv_freq.data.mul_(abs(factor))
@@ -176,7 +176,7 @@ def test_graphs_outlast_a_task_and_hold_no_numbers_of_a_model(device):
 def test_the_number_of_graphs_is_bounded(device, monkeypatch):
     """Beyond the bound the one that was not used for longest goes."""
     monkeypatch.setattr(graphs, "MOST", 2)
-    reader = Reader(device.put(tiny_of("llama")))
+    reader = BlockReader(device.put(tiny_of("llama")))
     for tokens in (1, 2, 1, 4):
         reader.warm(1, tokens, 256)
     assert [key[0][0][1] for key in reader._forward._graphs._made] == [1, 4]
@@ -184,7 +184,7 @@ def test_the_number_of_graphs_is_bounded(device, monkeypatch):
 
 def test_a_lone_session_in_a_later_row_is_a_launch(device):
     """A session that goes on alone while others hold the rows before it is not run eagerly."""
-    reader = Reader(device.put(tiny_of("llama")))
+    reader = BlockReader(device.put(tiny_of("llama")))
     sessions = [Session(prompt(3, i)) for i in range(2)]
     reader.read([session.context() for session in sessions], [NONE] * 2)
     device.reset()
@@ -196,7 +196,7 @@ def test_a_lone_session_in_a_later_row_is_a_launch(device):
 
 def test_a_composition_of_shelves_is_captured_when_it_comes_back(device):
     """The first times the steps of several shelves run compiled, without a capture; then they are captured too."""
-    reader = Reader(device.put(tiny_of("llama")))
+    reader = BlockReader(device.put(tiny_of("llama")))
     sessions = [Session(prompt(3)), Session(prompt(280))]
     captures = []
     for _ in range(5):
@@ -210,8 +210,8 @@ def test_a_composition_of_shelves_is_captured_when_it_comes_back(device):
 
 def test_drafted_tokens_on_the_device_are_read_there(device):
     """A drafter's tokens are not waited for."""
-    reader = Reader(device.put(tiny_of("llama", seed=6)))
-    plain = Reader(tiny_of("llama", seed=6))
+    reader = BlockReader(device.put(tiny_of("llama", seed=6)))
+    plain = BlockReader(tiny_of("llama", seed=6))
     for each in (reader, plain):
         each.read([make_context({"prompt_ids": [1, 2, 3]})], [NONE])
     contexts = [make_context({"prompt_ids": prompt(4)}) for _ in range(2)]

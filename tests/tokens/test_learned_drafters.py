@@ -246,7 +246,9 @@ def test_a_drafter_that_was_not_asked_begins_anew(directory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", ["medusa", "eagle", *(pytest.param(kind, marks=pytest.mark.exhaustive) for kind in KINDS[2:])]
+)
 def test_sampled_output_has_the_targets_distribution(kind, directory):
     """1,000 answers against the enumerated joint; an honest pipeline fails once in a million seeds."""
     model = model_of(6)

@@ -14,7 +14,7 @@ from draftverify_llm.side_by_side import lay_side_by_side
 from draftverify_tokens import layer
 from draftverify_tokens.forward import ModuleForward
 from draftverify_tokens.llama import LlamaForward
-from draftverify_tokens.reader import Reader
+from draftverify_tokens.reader import BlockReader
 from tests.tokens.tiny import Session, tiny_of
 
 CLOSE = {"atol": 1e-4, "rtol": 0}
@@ -35,24 +35,24 @@ def mistral() -> Any:
     return MistralForCausalLM(config).eval()
 
 
-def compiled(model: Any, backend: str = "eager", hidden: tuple[int, ...] = ()) -> Reader:
+def compiled(model: Any, backend: str = "eager", hidden: tuple[int, ...] = ()) -> BlockReader:
     """A reader whose steps are compiled by a backend."""
-    reader = Reader(model, hidden=hidden)
+    reader = BlockReader(model, hidden=hidden)
     reader._forward.compile(backend)
     reader._how = hidden, True
     reader.slots = reader._new_slots()
     return reader
 
 
-def own(model: Any, hidden: tuple[int, ...] = ()) -> Reader:
+def own(model: Any, hidden: tuple[int, ...] = ()) -> BlockReader:
     """A reader by the module's own code."""
-    reader = Reader(model, hidden=hidden, owned=True)
+    reader = BlockReader(model, hidden=hidden, owned=True)
     reader._forward = ModuleForward(model, reader._forward.hidden)
     reader.slots = reader._new_slots()
     return reader
 
 
-def same(readers: tuple[Reader, Reader], prompts: list[list[int]], rounds: Any) -> None:
+def same(readers: tuple[BlockReader, BlockReader], prompts: list[list[int]], rounds: Any) -> None:
     """Both readers' logits and hidden states over rounds of (who plays, block, what is accepted then)."""
     every = [[Session(prompt) for prompt in prompts] for _ in readers]
     for playing, proposal, accepted in rounds:
@@ -114,7 +114,7 @@ def test_compiled_steps_see_what_was_changed(monkeypatch):
     same((reader, own(model)), [[1, 2, 3]], [((0,), CHAIN, [5])])
     assert isinstance(reader._forward, ModuleForward)
     with pytest.raises(ConfigError, match="without hooks"):
-        Reader(model, compiled=True)
+        BlockReader(model, compiled=True)
 
 
 @pytest.mark.exhaustive
@@ -182,16 +182,16 @@ def test_a_tail_is_part_of_the_step():
     def tail(logits: Any) -> tuple[Any, ...]:
         return logits.argmax(-1), logits.softmax(-1)
 
-    for reader in (compiled(model), own(model), Reader(model)):
+    for reader in (compiled(model), own(model), BlockReader(model)):
         reading = reader.read([make_context({"prompt_ids": [1, 2, 3]})], [CHAIN], tail)
-        torch.testing.assert_close(reading.made[0], reading.logits.argmax(-1))
-        torch.testing.assert_close(reading.made[1], reading.logits.softmax(-1))
+        torch.testing.assert_close(reading.of_tail[0], reading.logits.argmax(-1))
+        torch.testing.assert_close(reading.of_tail[1], reading.logits.softmax(-1))
 
 
 def test_what_cannot_be_compiled_is_refused_where_it_was_asked_for():
     """Other families and layers of another kind; where nothing was asked for they are read as they are."""
     with pytest.raises(ConfigError, match="Gemma3ForCausalLM is read by its own code"):
-        Reader(tiny_of("gemma3"), compiled=True)
+        BlockReader(tiny_of("gemma3"), compiled=True)
     model = tiny_of("llama")
 
     class Other(torch.nn.Linear):
@@ -199,5 +199,5 @@ def test_what_cannot_be_compiled_is_refused_where_it_was_asked_for():
 
     model.model.layers[0].mlp.down_proj.__class__ = Other
     with pytest.raises(ConfigError, match=r"no torch\.nn\.Linear"):
-        Reader(model, compiled=True)
-    assert isinstance(Reader(model)._forward, LlamaForward)
+        BlockReader(model, compiled=True)
+    assert isinstance(BlockReader(model)._forward, LlamaForward)

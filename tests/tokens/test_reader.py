@@ -15,7 +15,7 @@ from draftverify.kit import make_context
 from draftverify_tokens import slots
 from draftverify_tokens.forward import ModuleForward
 from draftverify_tokens.llama import LlamaForward
-from draftverify_tokens.reader import Reader
+from draftverify_tokens.reader import BlockReader
 from tests.tokens.tiny import FAMILIES, Session, rows_of, tiny_of
 
 VOCABULARY = 24
@@ -83,7 +83,7 @@ def test_a_cache_never_changes_an_answer(small_classes, family, prompts, rounds)
     """Sessions of a batch accept any path of any tree, sit a round out, lose their cache, begin as others do, and
     outgrow their shelves: the rows stay the same."""
     model = module(family)
-    reader = Reader(model)
+    reader = BlockReader(model)
     sessions = [Session(prompt) for prompt in prompts]
     for turn in rounds:
         playing = [(s, t) for s, t in zip(sessions, turn, strict=False) if not t[4]] or [
@@ -111,7 +111,7 @@ def test_a_cache_never_changes_an_answer(small_classes, family, prompts, rounds)
 def test_reading_on_token_by_token_is_reading_the_block(small_classes, family, prompts, drafts, keep, lone):
     """A drafter's steps give the rows of one pass, also after a session whose row lies between others' has gone on."""
     model = module(family)
-    reader = Reader(model)
+    reader = BlockReader(model)
     sessions = [Session(prompt) for prompt in prompts]
     n = min(map(len, drafts))
     drafted = torch.tensor([draft[:n] for draft in drafts[: len(sessions)]])
@@ -132,7 +132,7 @@ def test_reading_on_token_by_token_is_reading_the_block(small_classes, family, p
 def test_the_short_way_is_the_modules_own(family):
     """For the Llama family the pass in few operations gives what the module's code gives, weights still shared."""
     model = module(family)
-    quick, own = Reader(model), Reader(model, owned=True)
+    quick, own = BlockReader(model), BlockReader(model, owned=True)
     assert isinstance(quick._forward, LlamaForward)
     own._forward = ModuleForward(model, ())
     proposal = block([1, 2, 3, 4, 5], [-1, 0, 0, -1, 3])
@@ -148,7 +148,7 @@ def test_the_short_way_is_the_modules_own(family):
 def test_a_module_that_was_converted_there_and_back_is_read_as_it_is_now():
     """Also where the norms come to lie where they lay before, and only the matrices elsewhere."""
     model = tiny_of("llama", VOCABULARY, dtype="float32")
-    reader = Reader(model)
+    reader = BlockReader(model)
     reader.read([make_context({"prompt_ids": [1, 2, 3]})], [Proposal.chain(())])
     for part in model.modules():
         if isinstance(part, torch.nn.Linear):
@@ -160,7 +160,7 @@ def test_a_module_that_was_converted_there_and_back_is_read_as_it_is_now():
 def test_a_module_that_was_converted_is_read_as_it_is_now():
     """Weights that were put together are put together again after the module changed its type."""
     model = tiny_of("llama", VOCABULARY, dtype="float32")
-    reader = Reader(model)
+    reader = BlockReader(model)
     context = make_context({"prompt_ids": [1, 2, 3]})
     reader.read([context], [Proposal.chain(())])
     model.double()
@@ -177,7 +177,7 @@ def test_long_prompts_are_read_in_pieces(monkeypatch):
     monkeypatch.setattr("draftverify_tokens.reader.AHEAD", 5)
     for family in ("llama", "gemma3"):
         model = module(family)
-        reader = Reader(model, hidden=(-1,))
+        reader = BlockReader(model, hidden=(-1,))
         long, short = Session([i % 20 for i in range(31)]), Session([4, 5])
         reading = reader.read(
             [long.context(), short.context()], [Proposal.chain((1, 2)), Proposal.chain((3,))]
@@ -192,7 +192,7 @@ def test_hidden_states_are_the_modules():
     """Embeddings, a layer in the middle and what the head reads, for every token that the pass read, block last."""
     for family in ("llama", "gpt_neox"):
         model = module(family)
-        reader = Reader(model, hidden=(0, 1, -1))
+        reader = BlockReader(model, hidden=(0, 1, -1))
         session = Session([5, 6, 7])
         for accepted, start, read in (([], 0, [5, 6, 7, 1, 2]), ([1, 9], 4, [9, 1, 2])):
             session.accepted += accepted
@@ -213,7 +213,7 @@ def test_only_what_is_new_is_read():
     hook = model.model.embed_tokens.register_forward_hook(
         lambda _, given, out: read.append(given[0].shape[1])
     )
-    reader, session = Reader(model), Session([1, 2, 3, 4])
+    reader, session = BlockReader(model), Session([1, 2, 3, 4])
     try:
         for items, accepted in (((5, 6), [5, 9]), ((7, 8, 9), [7, 8, 9, 1]), ((), [2]), ((), [])):
             reader.read([session.context()], [Proposal.chain(items)])
@@ -229,15 +229,15 @@ def test_logits_are_computed_for_the_wanted_rows_alone():
     model = module("llama")
     with rows_of("linear", model.lm_head.weight) as seen:
         contexts = [make_context({"prompt_ids": list(range(12))}), make_context({"prompt_ids": [1]})]
-        Reader(model).read(contexts[:1], [Proposal.chain((1,))])
-        Reader(model).read(contexts, [Proposal.chain((1,)), Proposal.chain(())])
+        BlockReader(model).read(contexts[:1], [Proposal.chain((1,))])
+        BlockReader(model).read(contexts, [Proposal.chain((1,)), Proposal.chain(())])
     assert seen == [2, 3]
 
 
 def test_a_pass_that_fails_leaves_no_cache_behind(monkeypatch):
     """Layers that were filled unevenly are never used again, and the row is free for another."""
     model = module("gpt_neox")
-    reader, session = Reader(model), Session([1, 2, 3])
+    reader, session = BlockReader(model), Session([1, 2, 3])
     reader.read([session.context()], [Proposal.chain(())])
     session.accepted.append(4)
 
@@ -256,7 +256,7 @@ def test_a_pass_that_fails_leaves_no_cache_behind(monkeypatch):
 
 def test_rows_are_used_again():
     """Sessions that end give their rows back, however their scratch went, and the buffers stop growing."""
-    reader = Reader(module("llama"))
+    reader = BlockReader(module("llama"))
     for turn in range(6):
         sessions = [Session([turn, i]) for i in range(3)]
         reader.read([s.context() for s in sessions], [Proposal.chain(())] * 3)
@@ -268,7 +268,7 @@ def test_rows_are_used_again():
 def test_sessions_that_stay_move_into_the_rows_of_those_that_ended():
     """A pass is as high as it has sessions, and what was moved is read on as it was."""
     model = module("llama")
-    reader = Reader(model)
+    reader = BlockReader(model)
     ended = Session([4, 5])
     staying = [Session([i, i + 1]) for i in range(2)]
     reader.read([s.context() for s in (staying[0], ended, staying[1])], [Proposal.chain(())] * 3)
@@ -286,7 +286,7 @@ def test_a_batch_outgrows_its_buffers(monkeypatch):
     """Answers that become longer than the buffers were give the rows that they give alone."""
     monkeypatch.setattr(slots, "FINE", 4)
     model = module("llama")
-    reader = Reader(model)
+    reader = BlockReader(model)
     sessions = [Session([1, 2, 3]), Session([4])]
     held = set()
     for turn in range(5):
@@ -312,4 +312,4 @@ def test_a_running_state_is_refused():
         shared_expert_intermediate_size=8, layer_types=["linear_attention", "full_attention"],
     )  # fmt: skip
     with pytest.raises(ConfigError, match="layer 0 of Qwen3NextForCausalLM keeps a running state"):
-        Reader(Qwen3NextForCausalLM(config))
+        BlockReader(Qwen3NextForCausalLM(config))

@@ -15,7 +15,7 @@ from draftverify.rules import Speculative, Tree
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, DraftTree, NoDraft, Suffix, Target
 from draftverify_tokens.models import positions_of
-from draftverify_tokens.reader import Reader
+from draftverify_tokens.reader import BlockReader
 from draftverify_tokens.self_test import ordinary_tokens, self_test
 from tests.tokens.families import POSITIONS, VOCABULARY, module_of
 from tests.tokens.tiny import byte_tokenizer, context_of, rows, tiny_llama, tiny_model
@@ -199,7 +199,7 @@ def test_padding_goes_on_where_a_model_ends(family):
     full, short = [3] * (positions - 1), [4, 5]
     contexts = [make_context({"prompt_ids": prompt}) for prompt in (full, short)]
     blocks = [Proposal.chain((6,)), Proposal.chain((1, 2, 3, 4, 5))]
-    reader = Reader(model.model)
+    reader = BlockReader(model.model)
     reader.read(contexts, [Proposal.chain(())] * 2)
     first, second = reader.read(contexts, blocks).logits.split([2, 6])
     torch.testing.assert_close(first, rows(model, [*full, 6], 2), atol=1e-3, rtol=0)

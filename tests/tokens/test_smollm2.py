@@ -57,7 +57,9 @@ def pipeline(target, generator, block):
     )
 
 
-@pytest.mark.parametrize("drafter", ["none", "lookup", "draft model"])
+@pytest.mark.parametrize(
+    "drafter", ["none", "lookup", pytest.param("draft model", marks=pytest.mark.exhaustive)]
+)
 def test_greedy_output_is_that_of_transformers(target, draft, expected, drafter):
     """In float32, token for token; else the first divergence is named with its top-2 gap."""
     part = {"none": NoDraft(), "lookup": PromptLookup(), "draft model": DraftModel(draft)}[drafter]

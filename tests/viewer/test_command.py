@@ -1,4 +1,4 @@
-"""`draftverify view` and `draftverify review --serve`: a URL on the terminal, an end by Ctrl-C, errors as elsewhere."""
+"""`draftverify view`: a URL on the terminal, an end by Ctrl-C, errors as elsewhere."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from draftverify.bench.cli.main import main
 from draftverify.view import server
 
 
-@pytest.mark.parametrize(("command", "page"), [(["view"], "Runs"), (["review", "--serve"], "Review")])
-def test_the_command_serves_until_ctrl_c(runs: Path, command: list[str], page: str) -> None:
+def test_the_command_serves_until_ctrl_c(runs: Path) -> None:
     """It prints a URL that lets one client in, shows the next one, and ends with code 0, a client connected or not."""
-    root = runs if page == "Runs" else runs / "waits"
-    arguments = [sys.executable, "-u", "-m", "draftverify", command[0], str(root), *command[1:]]
+    arguments = [sys.executable, "-u", "-m", "draftverify", "view", str(runs)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/(review)?\?token=[\w-]{43}", url)
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{43}", url)
         assert "works once" in process.stdout.readline()
         with httpx.Client(trust_env=False, timeout=20, follow_redirects=True) as client:
             assert client.get(url).status_code == 200
-            assert f"<title>{page}" in client.get(url.partition("?")[0]).text
+            address = url.partition("?")[0]
+            assert "<title>Runs" in client.get(address).text
+            assert "<title>Review" in client.get(f"{address}review?run=waits").text
             following = process.stdout.readline()
             assert following.startswith("for another browser: http://127.0.0.1:")
             process.send_signal(signal.SIGINT)
@@ -44,8 +44,6 @@ def test_what_cannot_be_served_is_an_error(
     monkeypatch.setenv("COLUMNS", "400")
     assert main(["view", str(tmp_path / "none")]) == 5
     assert "there is no such directory" in capsys.readouterr().err
-    assert main(["review", str(runs), "--serve"]) == 5
-    assert "not a run directory" in capsys.readouterr().err
     (tmp_path / "run.json").write_text("{")
     assert main(["view", str(tmp_path)]) == 5
     assert "run.json" in capsys.readouterr().err
@@ -60,9 +58,9 @@ def test_what_cannot_be_served_is_an_error(
 
 def test_options_that_do_not_fit_are_refused(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Before anything is served."""
-    assert main(["review", str(runs / "waits"), "--serve", "--answers", "x"]) == 2
-    assert main(["review", str(runs / "waits"), "--port", "1"]) == 2
-    assert "--serve" in capsys.readouterr().err
+    for serving in (["--port", "1"], ["--open"], ["--out", "x.html"]):
+        assert main(["view", str(runs / "waits"), "--review", *serving]) == 2
+        assert "three ways; choose one" in capsys.readouterr().err
 
 
 def test_the_browser_is_opened_only_if_asked(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

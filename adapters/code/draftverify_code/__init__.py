@@ -2,22 +2,32 @@
 
 from draftverify_code.agreement import GeneratedTests
 from draftverify_code.checking import check
-from draftverify_code.generators import Mutate, Recorded, Sample
+from draftverify_code.generators import Mutate, RecordedPrograms, SamplePrograms
 from draftverify_code.hidden_tests import HiddenTests
 from draftverify_code.program import REASONS, Reason, program_of
 from draftverify_code.repair import Repair
-from draftverify_code.sandbox import Command, Exit, Finding, Limits, Sandbox, Suite, Tier
-from draftverify_code.stages import Cases, Compile, ExitStatus, Ir, Lint, Stages, Suites, Syntax, Tests, Types
+from draftverify_code.sandbox import CommandExit, Limits, Sandbox, SandboxCommand, Suite, SuiteFinding, Tier
+from draftverify_code.stages import (
+    Cases,
+    CodeStages,
+    Compile,
+    ExitStatus,
+    Ir,
+    Lint,
+    Suites,
+    Syntax,
+    Tests,
+    Types,
+)
 from draftverify_code.tasks import HumanEval, Mbpp
 
 __all__ = [
     "REASONS",
     "Cases",
-    "Command",
+    "CodeStages",
+    "CommandExit",
     "Compile",
-    "Exit",
     "ExitStatus",
-    "Finding",
     "GeneratedTests",
     "HiddenTests",
     "HumanEval",
@@ -27,12 +37,13 @@ __all__ = [
     "Mbpp",
     "Mutate",
     "Reason",
-    "Recorded",
+    "RecordedPrograms",
     "Repair",
-    "Sample",
+    "SamplePrograms",
     "Sandbox",
-    "Stages",
+    "SandboxCommand",
     "Suite",
+    "SuiteFinding",
     "Suites",
     "Syntax",
     "Tests",

@@ -26,7 +26,7 @@ import numpy as np
 from draftverify import Check, ConfigError, Context, Cost, Evidence, Proposal, Task, Verification
 from draftverify_code.generators.recorded import find_task
 from draftverify_code.program import program_of
-from draftverify_code.sandbox import Finding, Sandbox, Suite
+from draftverify_code.sandbox import Sandbox, Suite, SuiteFinding
 from draftverify_code.stages.running import capped, integrity_of
 from draftverify_code.stages.tests import Tests
 from draftverify_llm import RecordedTask, TextModel, read_recording, read_rows
@@ -166,8 +166,11 @@ class GeneratedTests:
             # A copy of a sandbox is one with the same settings and no processes yet.
             with copy(self.sandbox) if self.sandbox is not None else Sandbox() as box:
                 stage = Tests(box, self.timeout, self.memory)
-                findings = stage.findings(suite, programs, each=self.timeout / 4)
-                notes = {"isolation": box.tier, "integrity": integrity_of(each.check for each in findings)}
+                findings = stage.findings(suite, programs, per_test=self.timeout / 4)
+                notes = {
+                    "isolation": box.tier,
+                    "integrity": integrity_of(finding.check for finding in findings),
+                }
             places = [distinct[test] for test in tests]
             for row, finding in zip(cross, findings, strict=True):
                 row[:] = _row(finding, len(distinct))[places]
@@ -177,25 +180,25 @@ class GeneratedTests:
         cost = Cost(units=units) if units else None
         return Verification(checks=checks, evidence=Evidence(cross=cross), cost=cost, notes=notes)
 
-    def _check(self, finding: Finding, share: float, score: float) -> Check:
-        found = finding.check
-        said = capped(found.feedback)
+    def _check(self, finding: SuiteFinding, share: float, score: float) -> Check:
+        check = finding.check
+        feedback = capped(check.feedback)
         if share > 0.0:
-            said = said if share < 1.0 else ""
-            return Check("pass", score, feedback=said, stage=self.name, caveat=found.caveat)
-        none = 0.0 if found.verdict == "reject" else None
-        return Check(found.verdict, none, found.reason, said, self.name, caveat=found.caveat)
+            feedback = feedback if share < 1.0 else ""
+            return Check("pass", score, feedback=feedback, stage=self.name, caveat=check.caveat)
+        none = 0.0 if check.verdict == "reject" else None
+        return Check(check.verdict, none, check.reason, feedback, self.name, caveat=check.caveat)
 
     def _tests(self, context: Context) -> tuple[tuple[str, ...], float]:
         """The task's tests, repeated ones as often as they were written, and what asking for them cost just now."""
         task = context.task
         if "tests" in task.input:
-            given = task.input["tests"]
-            if not isinstance(given, (list, tuple)) or not all(isinstance(test, str) for test in given):
+            written = task.input["tests"]
+            if not isinstance(written, (list, tuple)) or not all(isinstance(test, str) for test in written):
                 raise ConfigError(
-                    f"the `tests` of task {task.id!r} should be a list of texts, not {given!r:.80}"
+                    f"the `tests` of task {task.id!r} should be a list of texts, not {written!r:.80}"
                 )
-            return tuple(given), 0.0
+            return tuple(written), 0.0
         if self.path is None and self.model is None:
             raise ConfigError(
                 f"task {task.id!r} has no `tests`; give it some, or give the verifier a `path` or a `model`"
@@ -211,10 +214,10 @@ class GeneratedTests:
             # A file's texts may go on from the word, or have it: what does not compile is left out.
             continued = self.path is not None or not self.chat
             entry_point = _entry_point(task)
-            found = [
+            lists = [
                 extract_asserts(text, entry_point, limit=self.limit, continued=continued) for text in texts
             ]
-            context.scratch[key] = tuple(test for tests in found for test in tests)
+            context.scratch[key] = tuple(test for tests in lists for test in tests)
         return context.scratch[key], units
 
     def _read(self, path: Path) -> dict[str, RecordedTask]:
@@ -227,9 +230,9 @@ class GeneratedTests:
         """What the model writes, and its price; the same in every round, also where the scratch is gone."""
         assert self.model is not None
         template = self.template or (INSTRUCTION if self.chat else COMPLETION)
-        asked = template.replace("{entry_point}", _entry_point(task))
-        made = self.model.complete(
-            asked.replace("{prompt}", str(task.input.get("prompt", ""))),
+        request = template.replace("{entry_point}", _entry_point(task))
+        completions = self.model.complete(
+            request.replace("{prompt}", str(task.input.get("prompt", ""))),
             n=self.samples,
             max_tokens=self.max_tokens,
             temperature=self.temperature,
@@ -237,7 +240,7 @@ class GeneratedTests:
             seed=zlib.crc32(task.id.encode()),
             chat=self.chat,
         )
-        return [each.text for each in made], self.model.price(made)
+        return [completion.text for completion in completions], self.model.price(completions)
 
 
 def extract_asserts(text: str, entry_point: str, *, limit: int = 5, continued: bool = True) -> list[str]:
@@ -255,15 +258,15 @@ def extract_asserts(text: str, entry_point: str, *, limit: int = 5, continued: b
     Returns:
         Assert statements, in order, equal ones as often as they stand there.
     """
-    found: list[str] = []
+    asserts: list[str] = []
     for piece in re.split(r"assert(?=[ \t([{])", f"assert {text}" if continued else text)[1:]:
-        if len(found) == limit:
+        if len(asserts) == limit:
             break
         if entry_point in piece and (statement := _statement(piece)) is not None:
             tree = ast.parse(statement)
             if any(isinstance(node, ast.Name) and node.id == entry_point for node in ast.walk(tree)):
-                found.append(statement)
-    return found
+                asserts.append(statement)
+    return asserts
 
 
 def _statement(piece: str) -> str | None:
@@ -294,8 +297,8 @@ def read_tests(
         ConfigError: with the line, when the file or a line is not as it must be.
     """
     if "samples" not in fields:
-        _, first = next(read_rows(path), ("", {}))
-        if "tests" in first and "samples" not in first:
+        _, row = next(read_rows(path), ("", {}))
+        if "tests" in row and "samples" not in row:
             fields = {**fields, "samples": "tests"}
     return read_recording(path, fields, match)
 
@@ -315,7 +318,7 @@ def _entry_point(task: Task) -> str:
     return name
 
 
-def _row(finding: Finding, m: int) -> Any:
+def _row(finding: SuiteFinding, m: int) -> Any:
     """What one program did on m different tests; it fails those that it did not get to by its own fault."""
     row = np.full(m, 0.0 if finding.check.verdict == "reject" else np.nan)
     for place, passed in enumerate(finding.passed[:m]):

@@ -51,7 +51,7 @@ def check(
     asserts = texts_of(asserts, "`asserts`")
     if bool(asserts) == bool(test):
         raise ContractError("give check() `asserts` or `test`, one of them")
-    given = {"test": test, "test_list": asserts, "setup": setup, "entry_point": entry_point}
-    suite = suite_of(given, "this program")
-    (found,) = Tests(sandbox, timeout, memory, integrity).findings(suite, [program_of(program)])
-    return found.check
+    fields = {"test": test, "test_list": asserts, "setup": setup, "entry_point": entry_point}
+    suite = suite_of(fields, "this program")
+    (finding,) = Tests(sandbox, timeout, memory, integrity).findings(suite, [program_of(program)])
+    return finding.check

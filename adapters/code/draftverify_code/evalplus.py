@@ -129,20 +129,20 @@ def _by_problem(
 
 _CONVERSIONS = _by_problem(
     (
-        lambda call: [tuple(each) for each in call],
+        lambda call: [tuple(argument) for argument in call],
         "2 116 132 143 222 261 273 394 399 421 424 429 470 560 579 596 616 630 726 740 744 809",
     ),
     (
-        lambda call: [[tuple(each) for each in some] for some in call],
+        lambda call: [[tuple(value) for value in some] for some in call],
         "63 64 70 94 120 237 272 299 400 409 417 438 473 614 780",
     ),
-    (lambda call: [[tuple(each) for each in call[0]], *call[1:]], "75 413 444 753"),
+    (lambda call: [[tuple(value) for value in call[0]], *call[1:]], "75 413 444 753"),
     (lambda call: [call[0], tuple(call[1])], "106 750"),
     (lambda call: [tuple(call[0]), *call[1:]], "250 307 405 446 617 720 763 808"),
     (lambda call: list(map(_frozen, call)), "259 401 445 580 615 791"),
-    (lambda call: [tuple(tuple(each) if isinstance(each, list) else each for each in call[0])], "278"),
+    (lambda call: [tuple(tuple(value) if isinstance(value, list) else value for value in call[0])], "278"),
     (lambda call: [{key: tuple(value) for key, value in call[0].items()}, *call[1:]], "722"),
-    (lambda call: [[set(each) if isinstance(each, list) and each else {} for each in call[0]]], "115"),
+    (lambda call: [[set(value) if isinstance(value, list) and value else {} for value in call[0]]], "115"),
     (lambda call: [float(call[0]), complex(call[1])], "124"),
     (lambda call: [complex(call[0])], "252"),
 )

@@ -14,7 +14,7 @@ __all__ = ["HiddenTests"]
 
 
 class HiddenTests(Sandboxed):
-    """Whether the accepted program passes the tests of the task's truth: its `test`, or its `test_list`.
+    """Whether the accepted program passes the tests of what the task expects: its `test`, or its `test_list`.
 
     The tests run as those of `code.tests` do. A program that runs out of time or memory has failed them; where the
     check itself breaks or the machine took the time, the metric has failed and says nothing of the program.
@@ -41,7 +41,7 @@ class HiddenTests(Sandboxed):
 
     def __call__(self, task: Task, outcome: Outcome) -> bool | None:
         """Raises: ContractError: the truth's tests cannot be read, or running them broke."""
-        if not task.truth:
+        if not task.expected:
             return None
         if outcome.status != "accepted":
             return False
@@ -52,7 +52,7 @@ class HiddenTests(Sandboxed):
             program = program_of(value)
         except ContractError:  # an answer that is no program has solved nothing
             return False
-        suite = suite_of({**task.input, **task.truth}, f"task {task.id}")
+        suite = suite_of({**task.input, **task.expected}, f"task {task.id}")
         (finding,) = self._tests.findings(suite, [program], seconds=seconds_of(task.input, self.timeout))
         check = finding.check
         if check.verdict not in ("pass", "reject"):

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import ast
 import builtins
+import symtable
 
-__all__ = ["BUILTINS", "FUNCTIONS", "binds", "bound", "free", "is_definition", "reads", "root"]
+__all__ = [
+    "BUILTINS",
+    "FUNCTIONS",
+    "binds",
+    "bound",
+    "free",
+    "global_names",
+    "is_definition",
+    "reads",
+    "root",
+]
 
 BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -19,7 +30,7 @@ def bound(node: ast.AST) -> list[str]:
         return [alias.asname or alias.name.split(".")[0] for alias in node.names]
     if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return [name for target in targets for each in ast.walk(target) for name in bound(each)]
+        return [name for target in targets for inner in ast.walk(target) for name in bound(inner)]
     if isinstance(node, ast.Name):
         return [] if isinstance(node.ctx, ast.Load) else [node.id]
     if isinstance(node, ast.arg):
@@ -33,24 +44,48 @@ def bound(node: ast.AST) -> list[str]:
 
 def binds(node: ast.AST) -> set[str]:
     """The names that are bound anywhere in it."""
-    return {name for each in ast.walk(node) for name in bound(each)}
+    return {name for inner in ast.walk(node) for name in bound(inner)}
 
 
 def free(node: ast.AST) -> set[str]:
     """The names that are read in it and bound nowhere in it."""
-    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
-    return {each.id for each in names if isinstance(each.ctx, ast.Load)} - binds(node)
+    names = [name for name in ast.walk(node) if isinstance(name, ast.Name)]
+    return {name.id for name in names if isinstance(name.ctx, ast.Load)} - binds(node)
 
 
 def reads(node: ast.AST) -> set[str]:
     """The names of outside that it uses: those that it reads or declares global; `stdin` for `sys.stdin`."""
-    found = free(node)
-    for each in ast.walk(node):
-        if isinstance(each, ast.Global):
-            found.update(each.names)
-        elif isinstance(each, ast.Attribute) and each.attr == "stdin":
-            found.add("stdin")
-    return found
+    names = free(node)
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Global):
+            names.update(inner.names)
+        elif isinstance(inner, ast.Attribute) and inner.attr == "stdin":
+            names.add("stdin")
+    return names
+
+
+def global_names(text: str) -> tuple[set[str], set[str]]:
+    """The names that Python reads from its globals, and those that it binds there.
+
+    Raises:
+        SyntaxError: it does not compile.
+    """
+    read: set[str] = set()
+    written: set[str] = set()
+    try:
+        tables = [symtable.symtable(text, "<text>", "exec")]
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SyntaxError(str(error)) from error
+    for table in tables:
+        top = table.get_type() == "module"
+        for symbol in table.get_symbols():
+            if top or symbol.is_global():
+                if symbol.is_referenced():
+                    read.add(symbol.get_name())
+                if symbol.is_assigned() or symbol.is_imported():
+                    written.add(symbol.get_name())
+        tables.extend(table.get_children())
+    return read, written
 
 
 def root(node: ast.AST) -> str:

@@ -53,15 +53,15 @@ def program_of(item: Any) -> str:
     return text.removeprefix("\ufeff")
 
 
-def texts_of(values: Any, what: str) -> tuple[str, ...]:
+def texts_of(values: Any, label: str) -> tuple[str, ...]:
     """A list of texts; one text is none.
 
     Raises:
-        ContractError: naming it as `what`.
+        ContractError: naming it as `label`.
     """
     if isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
-        found = tuple(values)
-        if all(isinstance(each, str) for each in found):
-            return found
+        texts = tuple(values)
+        if all(isinstance(text, str) for text in texts):
+            return texts
     hint = "; put it into a list" if isinstance(values, str) else ""
-    raise ContractError(f"{what} must be a list of texts, not {values!r:.80}{hint}")
+    raise ContractError(f"{label} must be a list of texts, not {values!r:.80}{hint}")

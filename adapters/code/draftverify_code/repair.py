@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from draftverify import ConfigError, Task
-from draftverify_code.generators.assertions import global_names, separated
-from draftverify_code.generators.edits import Source
-from draftverify_code.names import BUILTINS, FUNCTIONS
+from draftverify_code.generators.edits import ProgramSource
+from draftverify_code.names import BUILTINS, FUNCTIONS, global_names
 
 __all__ = ["Repair"]
 
@@ -26,10 +25,9 @@ class Repair:
     """One task per directory that holds the file `target`: the directory itself, or each one in it that does.
 
     A problem is judged in one of two ways. Where it holds a file of the name `asserts`, the assert statements in it
-    are the tests, each for itself, and everything else in it is executed before them; where that would change what they
-    say (a name gets another value between two asserts, an assert stands in a loop) the file is one test, a script. The
-    program never runs in their process. Elsewhere the whole directory is handed to the sandbox, where `command`, or a
-    stage for test files, runs on a copy of it.
+    are the tests, each for itself, and what stands before them is executed first; where other statements stand between
+    them, or an assert stands in a loop, the file is one test, a script. The program never runs in their process.
+    Elsewhere the whole directory is handed to the sandbox, where `command`, or a stage for test files, runs on a copy.
 
     A task's id is the directory's name, its group "asserts" or "files". Its input: `program`, the file's text;
     `target`; `prompt`, the same in words, for a model; `test_list` and `setup`, `test` (a script), or `files` (path →
@@ -80,7 +78,9 @@ class Repair:
             raise ConfigError("there is no such directory", where=where)
         problems = [self.directory]
         if not _is_there(self.directory / self.target):
-            problems = sorted(each for each in self.directory.iterdir() if _is_there(each / self.target))
+            problems = sorted(
+                problem for problem in self.directory.iterdir() if _is_there(problem / self.target)
+            )
         if not problems:
             raise ConfigError(
                 f"no problem is here: neither {self.target} nor */{self.target}; name the file to mend as `target`",
@@ -94,17 +94,17 @@ class Repair:
         if target not in files:
             raise ConfigError(f"{target} is hidden or left out, so it cannot be mended", where=str(problem))
         program = files[target]
-        given: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "prompt": _PROMPT.format(program=program),
             "program": program,
             "target": target,
         }
         asserts = files.get(str(PurePosixPath(self.asserts)))
         if asserts is None:
-            given |= {"files": files, "command": list(self.command)}
+            fields |= {"files": files, "command": list(self.command)}
         else:
-            given |= _tests(asserts, where=str(problem / self.asserts))
-        return Task(id=problem.resolve().name, input=given, group="files" if asserts is None else "asserts")
+            fields |= _tests(asserts, where=str(problem / self.asserts))
+        return Task(id=problem.resolve().name, input=fields, group="files" if asserts is None else "asserts")
 
 
 _PROMPT = """\
@@ -126,23 +126,39 @@ def _is_there(path: Path) -> bool:
 def _tests(text: str, where: str) -> dict[str, Any]:
     """A file of asserts as `test_list` and `setup`, or as the script `test`."""
     try:
-        source = Source(text)
+        source = ProgramSource(text)
         read, bound = global_names(text)
     except SyntaxError as error:
         raise ConfigError(f"the asserts do not parse: {error}", where=where) from error
     if not _asserts(source.tree):
         raise ConfigError("there is no assert statement outside of functions", where=where)
-    found = separated(source, read - bound - BUILTINS)
-    if found is not None:
-        asserts, others = found
-        setup = {"setup": "\n".join(others)} if others else {}
-        return {"test_list": [source.text(each) for each in asserts], **setup}
-    if any(isinstance(each, ast.FunctionDef) and each.name == "check" for each in source.tree.body):
+    body = source.tree.body
+    first = next((place for place, node in enumerate(body) if isinstance(node, ast.Assert)), len(body))
+    asserts = [source.text(statement) for statement in body[first:]]
+    if (
+        asserts
+        and all(isinstance(statement, ast.Assert) for statement in body[first:])
+        and not any(global_names(statement)[1] for statement in asserts)
+        and not any(_tries(statement, read - bound - BUILTINS) for statement in body[:first])
+    ):
+        preamble = source.data[: source.span(body[first])[0]].decode().strip()
+        return {"test_list": asserts, **({"setup": preamble} if preamble else {})}
+    if any(
+        isinstance(statement, ast.FunctionDef) and statement.name == "check" for statement in source.tree.body
+    ):
         raise ConfigError(
             "a function of the name check is taken for check(candidate), all the tests; give it another name",
             where=where,
         )
     return {"test": text}
+
+
+def _tries(statement: ast.stmt, functions: Collection[str]) -> bool:
+    """Whether a statement asserts something or names one of the program's functions."""
+    return any(
+        isinstance(node, ast.Assert) or (isinstance(node, ast.Name) and node.id in functions)
+        for node in ast.walk(statement)
+    )
 
 
 def _asserts(tree: ast.Module) -> bool:

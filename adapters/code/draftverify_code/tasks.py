@@ -10,8 +10,8 @@ from typing import Any
 
 from draftverify import ConfigError, ContractError, ResourceError, Task
 from draftverify_code.evalplus import differential_test, is_native
-from draftverify_code.generators.assertions import global_names
 from draftverify_code.generators.extract import parsed
+from draftverify_code.names import global_names
 from draftverify_code.stages.running import seconds_of
 from draftverify_llm import read_rows
 
@@ -29,8 +29,8 @@ class HumanEval:
     `prompt`, `form: "completion"`, `entry_point`, `test`, and `setup`: the prompt again, for the judge, since some
     tests call a helper that the prompt defines.
 
-    The tests are the task's truth too, for the metric `code.tests`. A line's `timeout` (seconds for all tests of one
-    program) goes before that of the stage or metric which runs them.
+    The tests are what the task expects too, for the metric `code.tests`. A line's `timeout` (seconds for all tests of
+    one program) goes before that of the stage or metric which runs them.
 
     One line that cannot be read refuses the whole file, with its place.
 
@@ -90,8 +90,8 @@ class Mbpp:
 
     MBPP gives its asserts to the model too: without one the arguments' order and the function's name are a
     guess. So the prompt ends with the first `shown` of them, and the others stay hidden; with 0 it ends with the
-    function's name. The tests are the task's truth too, for the metric `code.tests`. A line's `timeout` (seconds for
-    all tests of one program) goes before that of the stage or metric which runs them.
+    function's name. The tests are what the task expects too, for the metric `code.tests`. A line's `timeout` (seconds
+    for all tests of one program) goes before that of the stage or metric which runs them.
 
     One line that cannot be read refuses the whole file, with its place.
 
@@ -125,40 +125,40 @@ class Mbpp:
         return _load(self.path, self.limit, self.timeouts, self._described)
 
     def _described(self, row: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        words = _text(row, "prompt" if "prompt" in row else "text", where).strip()
+        description = _text(row, "prompt" if "prompt" in row else "text", where).strip()
         asserts = _texts(row, "test_list", where)
         script = _script(row, where) if row.get("test") is not None else ""
         if is_native(row):
             # Its prompt is a docstring, in which an assert or two stand on lines of their own.
-            lines = words.strip('"').strip().split("\n")
+            lines = description.strip('"').strip().split("\n")
             asserts = [line for line in lines if line.startswith("assert ")]
-            words = "\n".join(line for line in lines if line not in asserts).rstrip()
+            description = "\n".join(line for line in lines if line not in asserts).rstrip()
             solution = _text(row, "canonical_solution", where)
             script = differential_test(row, _entry_point(row, where), solution, where)
         if not asserts and not script:
             raise ConfigError("neither `test_list` nor `test` holds a test", where=where)
-        for each in asserts:
-            _python(each, "test_list", where)
-        before = [*_texts(row, "test_imports", where), row.get("test_setup_code") or ""]
-        if not all(isinstance(line, str) for line in before):
+        for statement in asserts:
+            _python(statement, "test_list", where)
+        setup_lines = [*_texts(row, "test_imports", where), row.get("test_setup_code") or ""]
+        if not all(isinstance(line, str) for line in setup_lines):
             raise ConfigError("`test_setup_code` should be a text", where=where)
-        setup = "\n".join(filter(None, before))
+        setup = "\n".join(filter(None, setup_lines))
         try:
-            _, own = global_names(setup)
+            _, setup_names = global_names(setup)
         except SyntaxError as error:
             raise ConfigError(
                 f"`test_imports` and `test_setup_code` do not parse: {error}", where=where
             ) from error
         named = "entry_point" in row
-        name = _entry_point(row, where) if named else _called(asserts, own, row.get("code"), where)
-        shown = asserts[: self.shown]
-        end = ["It must satisfy:", *shown] if shown else [f"The function is called `{name}`."]
+        name = _entry_point(row, where) if named else _called(asserts, setup_names, row.get("code"), where)
+        examples = asserts[: self.shown]
+        end = ["It must satisfy:", *examples] if examples else [f"The function is called `{name}`."]
         tests: dict[str, Any] = {"test": script} if script else {"test_list": asserts}
-        seen = ({"test_list": shown} if shown else {}) if self.hidden else tests
+        visible = ({"test_list": examples} if examples else {}) if self.hidden else tests
         input = {
-            "prompt": "\n".join([words, "", *end]),
+            "prompt": "\n".join([description, "", *end]),
             "entry_point": name,
-            **seen,
+            **visible,
             **({"setup": setup} if setup else {}),
         }
         return input, tests
@@ -177,21 +177,21 @@ def _load(
     for where, row in read_rows(path, infinities=True):
         if limit is not None and len(tasks) >= limit:
             break
-        given = row.get("task_id")
-        if isinstance(given, bool) or not isinstance(given, (str, int)) or given == "":
-            raise ConfigError(f"`task_id` should be a text or a number, not {given!r:.80}", where=where)
-        id = str(given)
+        task_id = row.get("task_id")
+        if isinstance(task_id, bool) or not isinstance(task_id, (str, int)) or task_id == "":
+            raise ConfigError(f"`task_id` should be a text or a number, not {task_id!r:.80}", where=where)
+        id = str(task_id)
         if id in places:
             raise ConfigError(f"the task {id} stands twice, first at {places[id]}", where=where)
         places[id] = where
-        input, truth = read(row, where)
+        input, expected = read(row, where)
         seconds = timeouts.get(id, row.get("timeout"))
         if seconds is not None:
             try:
                 input["timeout"] = seconds_of({"timeout": seconds}, 0.0)
             except ContractError as error:
                 raise ConfigError(str(error), where=where) from None
-        tasks.append(Task(id=id, input=input, truth=truth))
+        tasks.append(Task(id=id, input=input, expected=expected))
     if not tasks and limit != 0:
         raise ConfigError("the file holds no tasks", where=str(path))
     if limit is None and (strange := [id for id in timeouts if id not in places]):
@@ -213,8 +213,8 @@ def _packaged() -> Path:
 def _text(row: Mapping[str, Any], field: str, where: str) -> str:
     value = row.get(field)
     if not isinstance(value, str) or not value.strip():
-        found = "there is none" if field not in row else f"not {value!r:.80}"
-        raise ConfigError(f"`{field}` should be a text; {found}", where=where)
+        fault = "there is none" if field not in row else f"not {value!r:.80}"
+        raise ConfigError(f"`{field}` should be a text; {fault}", where=where)
     return value
 
 
@@ -222,9 +222,9 @@ def _texts(row: Mapping[str, Any], field: str, where: str) -> list[str]:
     value = row.get(field)
     if value is None:
         return []
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise ConfigError(f"`{field}` should be a list of texts, not {value!r:.80}", where=where)
-    return [each for each in value if each.strip()]
+    return [text for text in value if text.strip()]
 
 
 def _script(row: Mapping[str, Any], where: str) -> str:
@@ -245,20 +245,22 @@ def _entry_point(row: Mapping[str, Any], where: str) -> str:
     return name
 
 
-def _called(asserts: Sequence[str], own: Collection[str], code: Any, where: str) -> str:
+def _called(asserts: Sequence[str], setup_names: Collection[str], code: Any, where: str) -> str:
     """The function that the asserts test: called in all of them, not the setup's own, and defined by the solution where
     that can be told; a builtin's name only where the solution defines it.
     """
-    calls = [[name for name in _calls(each) if name not in own] for each in asserts]
-    found = [name for name in calls[0] if all(name in others for others in calls)] if calls else []
+    calls = [[name for name in _calls(statement) if name not in setup_names] for statement in asserts]
+    candidates = (
+        [name for name in calls[0] if all(name in calls_of_one for calls_of_one in calls)] if calls else []
+    )
     defined = _defined(code) if isinstance(code, str) else ()
-    likely = [name for name in found if name in defined]
-    likely = likely or [name for name in found if not hasattr(builtins, name)]
+    likely = [name for name in candidates if name in defined]
+    likely = likely or [name for name in candidates if not hasattr(builtins, name)]
     if not likely:
-        said = "no function is called in every assert of `test_list`"
-        if found:
-            said += f" but Python's own {', '.join(found)}, which `code` does not define"
-        raise ConfigError(f"{said}; give its name as `entry_point`", where=where)
+        message = "no function is called in every assert of `test_list`"
+        if candidates:
+            message += f" but Python's own {', '.join(candidates)}, which `code` does not define"
+        raise ConfigError(f"{message}; give its name as `entry_point`", where=where)
     return likely[0]
 
 
@@ -273,6 +275,10 @@ def _defined(code: str) -> set[str]:
     """The functions of a program's top level, as far as it parses: its `def`s and what is assigned to a name."""
     tree = parsed(code)
     body = tree.body if tree is not None else []
-    names = {each.name for each in body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))}
-    targets = [target for each in body if isinstance(each, ast.Assign) for target in each.targets]
+    names = {
+        statement.name for statement in body if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+    targets = [
+        target for statement in body if isinstance(statement, ast.Assign) for target in statement.targets
+    ]
     return names | {target.id for target in targets if isinstance(target, ast.Name)}

@@ -1,7 +1,13 @@
 """Text models: a catalogue of weights and the cache that holds them, models run here, models behind a server."""
 
 from draftverify_llm.catalogue import CATALOGUE, CatalogueEntry
-from draftverify_llm.checkpoint import load_checkpoint, optimiser_tensors, restore_optimiser, save_checkpoint
+from draftverify_llm.checkpoint import (
+    held_out,
+    load_checkpoint,
+    optimiser_tensors,
+    restore_optimiser,
+    save_checkpoint,
+)
 from draftverify_llm.endpoint import Endpoint
 from draftverify_llm.eval_mode import evaluating
 from draftverify_llm.family import family_of_config, family_of_weights
@@ -9,6 +15,7 @@ from draftverify_llm.generate import Sample, fields_of, filled
 from draftverify_llm.identity import model_identity
 from draftverify_llm.jsonl import read_rows
 from draftverify_llm.judge import Judge
+from draftverify_llm.judging import answer_text, question_text
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
 from draftverify_llm.pairwise_judge import PairwiseJudge
@@ -16,6 +23,7 @@ from draftverify_llm.pretrained import Loaded, by_length, load_pretrained, reada
 from draftverify_llm.recorded_judge import RecordedJudge
 from draftverify_llm.recordings import (
     RecordedSample,
+    RecordedSamples,
     RecordedTask,
     find_recording,
     plain_prompt,
@@ -28,6 +36,7 @@ from draftverify_llm.text import (
     Completion,
     Message,
     TextModel,
+    before_stop,
     check_model,
     read_sampling,
     reads_sampling,
@@ -48,9 +57,11 @@ __all__ = [
     "PairwiseJudge",
     "RecordedJudge",
     "RecordedSample",
+    "RecordedSamples",
     "RecordedTask",
     "Sample",
     "TextModel",
+    "before_stop",
     "by_length",
     "check_model",
     "evaluating",
@@ -60,12 +71,14 @@ __all__ = [
     "filled",
     "find_recording",
     "gguf_file",
+    "held_out",
     "load_checkpoint",
     "load_pretrained",
     "model_identity",
     "need",
     "optimiser_tensors",
     "plain_prompt",
+    "question_text",
     "quiet_transformers",
     "read_recording",
     "read_rows",
@@ -78,4 +91,5 @@ __all__ = [
     "save_checkpoint",
     "torch_directory",
     "weights_identity",
+    "answer_text",
 ]

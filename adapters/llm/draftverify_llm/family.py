@@ -39,8 +39,8 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 def family_of_name(name: str) -> str | None:
     """The first word of a model's name or id, without the owner before it; None where it has none."""
-    first = re.match(r"\W*([^\s_:/-]+)", name.rstrip("/").rpartition("/")[2])
-    return first[1].lower() if first else None
+    match = re.match(r"\W*([^\s_:/-]+)", name.rstrip("/").rpartition("/")[2])
+    return match[1].lower() if match else None
 
 
 def family_of_config(config: Any) -> str | None:
@@ -49,11 +49,11 @@ def family_of_config(config: Any) -> str | None:
     Args:
         config: the config, or what stands in its file.
     """
-    said = config if isinstance(config, dict) else vars(config)
-    name = said.get("_name_or_path") or ""
+    fields = config if isinstance(config, dict) else vars(config)
+    name = fields.get("_name_or_path") or ""
     if _HUB_ID.fullmatch(name) and not Path(name).exists():
         return family_of_name(name)
-    kind = said.get("model_type") or getattr(type(config), "model_type", None)
+    kind = fields.get("model_type") or getattr(type(config), "model_type", None)
     return str(kind) if kind else None
 
 
@@ -82,28 +82,28 @@ def family_of_weights(weights: str) -> str | None:
 def _of_gguf(path: Path) -> str | None:
     """By the base name that the file's converter gave it, its name, or its architecture."""
     with open(path, "rb") as file:
-        said = _header(file)
-    named = said.get("general.basename") or said.get("general.name")
-    return (family_of_name(named) if named else None) or said.get("general.architecture")
+        header = _header(file)
+    named = header.get("general.basename") or header.get("general.name")
+    return (family_of_name(named) if named else None) or header.get("general.architecture")
 
 
 def _header(file: BinaryIO) -> dict[str, str]:
     """The texts of a GGUF file's metadata whose keys begin with "general.", which stand before the long lists."""
     magic, version, _, entries = struct.unpack("<4sIQQ", file.read(24))
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     if magic != _GGUF or version < 2:
-        return found
+        return texts
     for _ in range(entries):
         key, kind = _text(file), _number(file, "<I")
         if kind == _TEXT:
             value = _text(file)
             if key.startswith("general."):
-                found[key] = value
+                texts[key] = value
         elif kind in _SIZES:
             file.seek(_SIZES[kind], 1)
         elif not _skip_list(file):
             break
-    return found
+    return texts
 
 
 def _skip_list(file: BinaryIO) -> bool:

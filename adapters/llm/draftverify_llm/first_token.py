@@ -23,61 +23,61 @@ class FirstToken(NamedTuple):
 
     Args:
         logprobs: for each word, the natural logarithm of the probability that the reply begins with it.
-        word: the place of the word that the likeliest token begins; None where that token begins none of them.
+        verdict: the place of the word that the likeliest token begins; None where that token begins none of them.
         likeliest: the likeliest token's text.
         fits: whether the prompt fits into the model; where it does not, nothing was read.
     """
 
     logprobs: tuple[float, ...]
-    word: int | None
+    verdict: int | None
     likeliest: str
     fits: bool = True
 
 
-def word_tokens(model: LocalModel, words: Sequence[str]) -> list[frozenset[int]]:
+def word_tokens(model: LocalModel, verdicts: Sequence[str]) -> list[frozenset[int]]:
     """For each word the ids that a reply which is this word can begin with: as it stands, after a space, capitalised.
 
     Raises:
         ConfigError: the tokenizer begins two of the words with the same token, so that the first does not tell.
     """
-    found: list[set[int]] = []
-    for word in words:
-        forms = {word} if len(word) == 1 else {word, word.capitalize(), word.upper()}
+    starts: list[set[int]] = []
+    for verdict in verdicts:
+        forms = {verdict} if len(verdict) == 1 else {verdict, verdict.capitalize(), verdict.upper()}
         ids = [
             model.tokenizer(lead + form, add_special_tokens=False).input_ids
             for form in forms
             for lead in ("", " ")
         ]
-        found.append({each[0] for each in ids if each})
-    shared = {token for i, one in enumerate(found) for other in found[:i] for token in one & other}
-    own = [frozenset(each - shared) for each in found]
-    if not all(own):
-        listed = ", ".join(words)
+        starts.append({tokens[0] for tokens in ids if tokens})
+    shared = {token for i, later in enumerate(starts) for earlier in starts[:i] for token in later & earlier}
+    distinct = [frozenset(tokens - shared) for tokens in starts]
+    if not all(distinct):
+        listed = ", ".join(verdicts)
         raise ConfigError(
             f"the model's tokenizer does not tell {listed} apart by their first token; choose other words"
         )
-    return own
+    return distinct
 
 
-def first_tokens(model: LocalModel, prompts: Sequence[str], words: Sequence[str]) -> list[FirstToken]:
+def first_tokens(model: LocalModel, prompts: Sequence[str], verdicts: Sequence[str]) -> list[FirstToken]:
     """Read all prompts in padded passes of similar length.
 
     Args:
         model: its chat template is used where it has one.
         prompts: texts; special tokens that are spelled in them are text, and spelled apart.
-        words: what the reply may begin with.
+        verdicts: the words that the reply may begin with.
 
     Raises:
         ConfigError: as of `word_tokens`.
     """
     import torch
 
-    module, of_word = model.model, word_tokens(model, words)
+    module, of_word = model.model, word_tokens(model, verdicts)
     longest = getattr(module.config, "max_position_embeddings", None) or math.inf
     marks = _marks(model.tokenizer)
     ids = [model.encode_prompt({"prompt": marks.sub(apart, prompt)}) for prompt in prompts]
-    found = [FirstToken((), None, "", fits=False)] * len(prompts)
-    readable = [index for index, each in enumerate(ids) if len(each) <= longest]
+    readings = [FirstToken((), None, "", fits=False)] * len(prompts)
+    readable = [index for index, tokens in enumerate(ids) if len(tokens) <= longest]
     with torch.inference_mode(), evaluating(module.modules()):
         for batch in _by_length({index: len(ids[index]) for index in readable}):
             width = max(len(ids[index]) for index in batch)
@@ -92,17 +92,17 @@ def first_tokens(model: LocalModel, prompts: Sequence[str], words: Sequence[str]
             ).logits[:, -1]
             for index, row in zip(batch, logits.float().log_softmax(-1).cpu(), strict=True):
                 likeliest = int(row.argmax())
-                found[index] = FirstToken(
-                    tuple(float(row[sorted(each)].logsumexp(0)) for each in of_word),
-                    next((place for place, each in enumerate(of_word) if likeliest in each), None),
+                readings[index] = FirstToken(
+                    tuple(float(row[sorted(starts)].logsumexp(0)) for starts in of_word),
+                    next((place for place, starts in enumerate(of_word) if likeliest in starts), None),
                     model.decode([likeliest]),
                 )
-    return found
+    return readings
 
 
 def _marks(tokenizer: Any) -> re.Pattern[str]:
     """The tokenizer's special tokens as they are spelled: in a prompt they would end the turn, and begin another."""
-    special = {str(each) for each in tokenizer.added_tokens_decoder.values() if each.special}
+    special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
     spelled = sorted({*special, *tokenizer.all_special_tokens} - {""}, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, spelled)) or r"(?!)")
 
@@ -110,7 +110,7 @@ def _marks(tokenizer: Any) -> re.Pattern[str]:
 def _by_length(lengths: dict[int, int]) -> Iterator[list[int]]:
     """Indices in batches of similar length, the longest first."""
     batch: list[int] = []
-    for index in sorted(lengths, key=lambda each: -lengths[each]):
+    for index in sorted(lengths, key=lambda place: -lengths[place]):
         if batch and (len(batch) + 1) * lengths[batch[0]] > _TOKENS:
             yield batch
             batch = []

@@ -126,8 +126,8 @@ class Sample:
         """
         if n == 0:
             return Proposal.alternatives(())
-        prompt, how = self._asked(context)
-        return self._proposal(self.model.complete(prompt, n=n, seed=context.draws.seed(), **how))
+        prompt, options = self._asked(context)
+        return self._proposal(self.model.complete(prompt, n=n, seed=context.draws.seed(), **options))
 
     @property
     def propose_many(self) -> Callable[[Sequence[Context], Sequence[int]], list[Proposal]]:
@@ -139,23 +139,23 @@ class Sample:
     def _propose_many(
         self, model: BatchTextModel, contexts: Sequence[Context], ns: Sequence[int]
     ) -> list[Proposal]:
-        made = [Proposal.alternatives(())] * len(contexts)
+        proposals = [Proposal.alternatives(())] * len(contexts)
         batches: dict[str, tuple[dict[str, Any], list[int], list[Prompt]]] = {}
         for place, context in enumerate(contexts):
             if ns[place]:
-                prompt, how = self._asked(context)
+                prompt, options = self._asked(context)
                 # One batch has one temperature, one top_p, one way to be asked.
-                _, places, prompts = batches.setdefault(repr(how), (how, [], []))
+                _, places, prompts = batches.setdefault(repr(options), (options, [], []))
                 places.append(place)
                 prompts.append(prompt)
-        for how, places, prompts in batches.values():
+        for options, places, prompts in batches.values():
             n = [ns[place] for place in places]
             seeds = [contexts[place].draws.seed() for place in places]
             for place, answers in zip(
-                places, model.complete_many(prompts, n=n, seeds=seeds, **how), strict=True
+                places, model.complete_many(prompts, n=n, seeds=seeds, **options), strict=True
             ):
-                made[place] = self._proposal(answers)
-        return made
+                proposals[place] = self._proposal(answers)
+        return proposals
 
     def _asked(self, context: Context) -> tuple[Prompt, dict[str, Any]]:
         """What the model is asked, and how."""
@@ -169,21 +169,21 @@ class Sample:
             "chat": chat,
         }
 
-    def _proposal(self, made: Sequence[Completion]) -> Proposal:
+    def _proposal(self, completions: Sequence[Completion]) -> Proposal:
         return Proposal.alternatives(
-            tuple(self._taken(each.text) for each in made),
-            evidence=_evidence(made),
-            cost=Cost(units=self.model.price(made)),
+            tuple(self._taken(completion.text) for completion in completions),
+            evidence=_evidence(completions),
+            cost=Cost(units=self.model.price(completions)),
         )
 
     def _taken(self, answer: str) -> str:
         if self.take is None:
             return answer
         try:
-            found = regex.search(self.take, answer, timeout=1.0)
+            match = regex.search(self.take, answer, timeout=1.0)
         except TimeoutError:  # an answer that makes it backtrack without end stays whole
             return answer
-        return found[0] if found else answer
+        return match[0] if match else answer
 
     def _prompt(self, context: Context, chat: bool) -> Prompt:
         """What the model is asked: the task, within a system prompt and what was said of a refused answer."""
@@ -192,18 +192,18 @@ class Sample:
         if self.system is None and not context.feedback:
             return prompt
         if not chat:
-            wanted = "a system prompt" if self.system is not None else "feedback"
+            turn = "a system prompt" if self.system is not None else "feedback"
             raise ConfigError(
-                f"task {task.id} says `chat: false`, so {wanted} cannot be a turn; leave it out"
+                f"task {task.id} says `chat: false`, so {turn} cannot be a turn; leave it out"
                 + (", or use regenerate in place of feedback" if context.feedback else "")
             )
         turns = as_messages(prompt)
         if self.system is not None:
             turns.insert(0, {"role": "system", "content": self.system})
         if context.feedback:
-            last = context.feedback[-1]
-            said = last.feedback or last.reason or "This answer was refused."
-            turns += [{"role": "assistant", "content": str(last.item)}, {"role": "user", "content": said}]
+            refusal = context.feedback[-1]
+            why = refusal.feedback or refusal.reason or "This answer was refused."
+            turns += [{"role": "assistant", "content": str(refusal.item)}, {"role": "user", "content": why}]
         return turns
 
 
@@ -240,7 +240,7 @@ def filled(template: str, task: Task) -> str:
     Raises:
         ConfigError: the task has no such field.
     """
-    words = {}
+    texts = {}
     for name in fields_of(template):
         if name not in task.input:
             fields = ", ".join(map(str, task.input)) or "none"
@@ -248,14 +248,14 @@ def filled(template: str, task: Task) -> str:
                 f"task {task.id} has no field {name!r}, which the template names; there are {fields}"
             )
         value = task.input[name]
-        words[name] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return template.format(**words)
+        texts[name] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return template.format(**texts)
 
 
-def _evidence(made: Sequence[Completion]) -> dict[str, object]:
+def _evidence(completions: Sequence[Completion]) -> dict[str, object]:
     return {
-        "logprob": tuple(each.logprob for each in made),
-        "tokens_out": tuple(each.tokens_out for each in made),
-        "finish_reason": tuple(each.finish_reason for each in made),
-        "tokens_in": sum(each.tokens_in for each in made),
+        "logprob": tuple(completion.logprob for completion in completions),
+        "tokens_out": tuple(completion.tokens_out for completion in completions),
+        "finish_reason": tuple(completion.finish_reason for completion in completions),
+        "tokens_in": sum(completion.tokens_in for completion in completions),
     }

@@ -33,16 +33,16 @@ def model_identity(model: TextModel) -> str:
         ConfigError: an argument cannot be told from others of its kind.
         ResourceError: the weights cannot be had.
     """
-    said: list[Any] = [type(model).__name__]
+    parts: list[Any] = [type(model).__name__]
     if isinstance(model, LocalModel):
-        said += [str(model.dtype), str(model.packed), _weights(model)]
+        parts += [str(model.dtype), str(model.packed), _weights(model)]
     elif isinstance(model, LlamaCpp):
-        known = CATALOGUE.get(str(model.weights))
-        said.append(known.sha256 if known else _of_files([gguf_file(str(model.weights))]))
+        entry = CATALOGUE.get(str(model.weights))
+        parts.append(entry.sha256 if entry else _of_files([gguf_file(str(model.weights))]))
     else:
         arguments = set(inspect.signature(type(model)).parameters) - _NO_MATTER
-        said.append({name: identity_of(getattr(model, name)) for name in arguments if hasattr(model, name)})
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+        parts.append({name: identity_of(getattr(model, name)) for name in arguments if hasattr(model, name)})
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _weights(model: LocalModel) -> str:
@@ -51,9 +51,9 @@ def _weights(model: LocalModel) -> str:
         for name, tensor in model.model.state_dict().items():
             digest.update(name.encode() + tensor.detach().float().cpu().numpy().tobytes())
         return digest.hexdigest()
-    known = CATALOGUE.get(str(model.weights))
-    if known is not None:
-        return known.sha256
+    entry = CATALOGUE.get(str(model.weights))
+    if entry is not None:
+        return entry.sha256
     directory = torch_directory(str(model.weights))
     names = (
         "config.json",

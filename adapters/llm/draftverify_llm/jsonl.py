@@ -54,8 +54,8 @@ def read_rows(
             with gzip.open(raw) as file:
                 yield from _rows(file, path, decoded)  # type: ignore[arg-type]
     except (OSError, EOFError, zlib.error) as error:
-        said = getattr(error, "strerror", None) or error
-        raise ConfigError(f"the file cannot be read: {said}", where=str(path)) from error
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"the file cannot be read: {reason}", where=str(path)) from error
 
 
 def _rows(
@@ -72,16 +72,16 @@ def _rows(
         if not line.strip():
             continue
         if number == 1 and line.lstrip().startswith(b"["):
-            rest = file.read(LONGEST_LINE)
-            entries = decoded(line + rest, where)
+            remainder = file.read(LONGEST_LINE)
+            entries = decoded(line + remainder, where)
             for index, entry in enumerate(entries):
                 yield _object(entry, f"{path}: entry {index}")
             return
         yield _object(decoded(line, where), where)
 
 
-def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
+def _no_constant(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _object(entry: Any, where: str) -> tuple[str, dict[str, Any]]:

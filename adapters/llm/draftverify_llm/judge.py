@@ -19,7 +19,7 @@ from draftverify_llm.judging import (
     question_text,
 )
 from draftverify_llm.prompts import filled_prompt, read_prompts
-from draftverify_llm.replies import Reply, ask
+from draftverify_llm.replies import VerdictReply, ask
 from draftverify_llm.text import TextModel
 
 __all__ = ["Judge"]
@@ -109,19 +109,19 @@ class Judge(ModelJudge):
 
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
         """The blocks of many tasks, asked together."""
-        asked = [
+        requests = [
             Asked(question_text(context), answer_text(item))
             for context, proposal in zip(contexts, proposals, strict=True)
             for item in proposal.items
         ]
-        grades = iter(self.grade(asked))
-        found = []
+        grades = iter(self.grade(requests))
+        verifications = []
         for proposal in proposals:
-            own = [next(grades) for _ in proposal.items]
-            units = sum(each.units for each in own)
+            block_grades = [next(grades) for _ in proposal.items]
+            units = sum(grade.units for grade in block_grades)
             cost = Cost(units=units) if units else None
-            found.append(Verification(checks=tuple(map(self._check, own)), cost=cost))
-        return found
+            verifications.append(Verification(checks=tuple(map(self._check, block_grades)), cost=cost))
+        return verifications
 
     def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
         """What it says at its threshold of a block that was read at another."""
@@ -133,32 +133,32 @@ class Judge(ModelJudge):
         middle = 0.0 if self.asks == "yes_no" else (1 + self.highest) / 2
         return middle if self.threshold is None else self.threshold
 
-    def grade(self, asked: Sequence[Asked]) -> list[Grade]:
+    def grade(self, requests: Sequence[Asked]) -> list[Grade]:
         """A grade for each; what an audit asks."""
         prompts = self._read()
         texts = [
             filled_prompt(
-                prompts[each.wording],
-                {"question": ("question", each.question), "answer": ("answer", each.answer)},
+                prompts[request.wording],
+                {"question": ("question", request.question), "answer": ("answer", request.answer)},
                 {"highest": str(self.highest)},
             )
-            for each in asked
+            for request in requests
         ]
-        return [self._graded(each) for each in ask(self.model, texts, self.words, self.max_tokens)]
+        return [self._graded(request) for request in ask(self.model, texts, self.words, self.max_tokens)]
 
-    def _graded(self, reply: Reply) -> Grade:
-        if reply.word is None:
-            return Grade(None, reply.why, reply.words, reply.units)
+    def _graded(self, reply: VerdictReply) -> Grade:
+        if reply.verdict is None:
+            return Grade(None, reply.why, reply.text, reply.units)
         if self.asks == "yes_no":
-            told = reply.logprobs
-            score = told[0] - told[1] if told else 1.0 - 2.0 * reply.word
+            logprobs = reply.logprobs
+            score = logprobs[0] - logprobs[1] if logprobs else 1.0 - 2.0 * reply.verdict
         elif reply.logprobs:
             top = max(reply.logprobs)
-            shares = [math.exp(each - top) for each in reply.logprobs]
+            shares = [math.exp(logprob - top) for logprob in reply.logprobs]
             score = sum((grade + 1) * share for grade, share in enumerate(shares)) / sum(shares)
         else:
-            score = reply.word + 1.0
-        return Grade(score, words=reply.words, units=reply.units)
+            score = reply.verdict + 1.0
+        return Grade(score, words=reply.text, units=reply.units)
 
     def _check(self, grade: Grade) -> Check:
         if grade.score is None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from draftverify import Check, Context, ContractError
+from draftverify import Check, ContractError, Task
 from draftverify_llm.first_token import word_tokens
 from draftverify_llm.identity import model_identity
 from draftverify_llm.local import LocalModel
@@ -58,11 +58,11 @@ def identity_of_judge(model: TextModel, *settings: Any) -> str:
     Raises:
         ResourceError: the weights cannot be had.
     """
-    said = json.dumps([model_identity(model), *settings], sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(said.encode()).hexdigest()[:32]
+    description = json.dumps([model_identity(model), *settings], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(description.encode()).hexdigest()[:32]
 
 
-def open_model(model: TextModel, words: Sequence[str]) -> None:
+def open_model(model: TextModel, verdicts: Sequence[str]) -> None:
     """Load a judge's model, and refuse one whose tokenizer cannot tell the verdicts apart.
 
     Raises:
@@ -71,29 +71,29 @@ def open_model(model: TextModel, words: Sequence[str]) -> None:
     if (opens := getattr(model, "open", None)) is not None:
         opens()
     if isinstance(model, LocalModel):
-        word_tokens(model, words)
+        word_tokens(model, verdicts)
 
 
-def no_verdict(why: str, words: str) -> Check:
+def no_verdict(why: str, text: str) -> Check:
     """The check of an item on which there was no verdict: what failed is an error, what was said otherwise abstains."""
     verdict: Literal["error", "timeout", "abstain"] = "abstain"
     if why in ("error", "timeout"):
         verdict = "error" if why == "error" else "timeout"
-    return Check(verdict, reason=why, feedback=words)
+    return Check(verdict, reason=why, feedback=text)
 
 
-def question_text(context: Context) -> str:
+def question_text(task: Task) -> str:
     """A task's `question`, else its `prompt`.
 
     Raises:
         ContractError: it has neither as a text.
     """
     for name in ("question", "prompt"):
-        if isinstance(text := context.task.input.get(name), str):
+        if isinstance(text := task.input.get(name), str):
             return text
-    fields = ", ".join(map(str, context.task.input)) or "nothing"
+    fields = ", ".join(map(str, task.input)) or "nothing"
     raise ContractError(
-        f"a judge needs the task's `question` or `prompt`, a text; task {context.task.id} has {fields}"
+        f"the input of task {task.id} has no text under `question` or `prompt`; it has {fields}"
     )
 
 
@@ -108,7 +108,5 @@ def answer_text(item: object) -> str:
     if isinstance(item, (list, tuple)) and all(isinstance(step, str) for step in item):
         return "\n".join(item)
     if not isinstance(item, str):
-        raise ContractError(
-            f"a judge reads texts, mappings with a `text`, and lists of steps, not {item!r:.80}"
-        )
+        raise ContractError(f"{item!r:.80} is no text, no mapping with a `text`, and no list of steps")
     return item

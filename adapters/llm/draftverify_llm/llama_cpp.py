@@ -107,22 +107,22 @@ class LlamaCpp:
         """
         check_sampling(n, max_tokens, temperature, top_p)
         server, chats = self._opened()
-        first = secrets.randbits(31) if seed is None else seed
+        base = secrets.randbits(31) if seed is None else seed
         # llama.cpp cuts the distribution by default (top-k 40, min-p .05); what was not asked for is switched off.
-        asked = {
+        request = {
             "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": 0, "min_p": 0.0,
             "stop": list(stop), "logprobs": True, "top_logprobs": 1,
         }  # fmt: skip
         if chat and chats:
-            asked["messages"], handle = as_messages(prompt), server.handle_chat_completions
+            request["messages"], handle = as_messages(prompt), server.handle_chat_completions
         else:
-            asked["prompt"], handle = only_text(prompt), server.handle_completions
-        found: list[Completion] = []
-        while len(found) < n:
+            request["prompt"], handle = only_text(prompt), server.handle_completions
+        drawn: list[Completion] = []
+        while len(drawn) < n:
             # Answer i of a request with several draws from seed + i, whichever way they are divided.
-            some = {"n": min(self.parallel, n - len(found)), "seed": (first + len(found)) % (2**32 - 1)}
-            found += self._read(handle({**asked, **some}))
-        return found
+            some = {"n": min(self.parallel, n - len(drawn)), "seed": (base + len(drawn)) % (2**32 - 1)}
+            drawn += self._read(handle({**request, **some}))
+        return drawn
 
     async def acomplete(self, prompt: Prompt, **settings: Any) -> list[Completion]:
         """`complete` in a thread, which goes on to its end when the call is cancelled."""
@@ -172,11 +172,11 @@ class LlamaCpp:
                     "set a larger `context`"
                 )
             raise ContractError(f"llama.cpp refused the request: {error.get('message', error)}")
-        usage, made = reply["usage"], []
+        usage, completions = reply["usage"], []
         for index, choice in enumerate(reply["choices"]):
             tokens = (choice.get("logprobs") or {}).get("content") or []
             reason = read_finish(choice["finish_reason"])
-            made.append(
+            completions.append(
                 Completion(
                     text=choice["text"] if "text" in choice else choice["message"]["content"] or "",
                     tokens_in=usage["prompt_tokens"] if index == 0 else 0,
@@ -186,7 +186,7 @@ class LlamaCpp:
                     logprob=sum(token["logprob"] for token in tokens),
                 )
             )
-        return made
+        return completions
 
 
 def _cores() -> int:

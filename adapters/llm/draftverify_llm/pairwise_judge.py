@@ -20,10 +20,10 @@ from draftverify_llm.judging import (
     question_text,
 )
 from draftverify_llm.prompts import filled_prompt, read_prompts
-from draftverify_llm.replies import Reply, ask
+from draftverify_llm.replies import VerdictReply, ask
 from draftverify_llm.text import TextModel
 
-__all__ = ["Against", "Compared", "PairwiseJudge", "compared"]
+__all__ = ["Against", "BlockComparison", "PairwiseJudge", "compared"]
 
 Against: TypeAlias = Literal["all", "knockout"]
 """Which pairs are compared: every two; or n − 1 in rounds, of which each winner goes on (the earlier item on a tie)."""
@@ -103,17 +103,17 @@ class PairwiseJudge(ModelJudge):
         """The blocks of many tasks, each round of their comparisons asked together."""
         return compared(contexts, proposals, self.compare, self.against)
 
-    def compare(self, asked: Sequence[Presented]) -> list[Said]:
+    def compare(self, pairs: Sequence[Presented]) -> list[Said]:
         """A word on each pair, in the order in which it is presented; what an audit asks."""
         prompts = self._read()
         texts = []
-        for each in asked:
-            first, second = reversed(NAMES) if each.names_exchanged else NAMES
-            named = {"question": ("question", each.question)}
-            named |= {"first": (f"answer {first}", each.first), "second": (f"answer {second}", each.second)}
-            texts.append(filled_prompt(prompts[each.wording], named))
+        for pair in pairs:
+            first, second = reversed(NAMES) if pair.names_exchanged else NAMES
+            named = {"question": ("question", pair.question)}
+            named |= {"first": (f"answer {first}", pair.first), "second": (f"answer {second}", pair.second)}
+            texts.append(filled_prompt(prompts[pair.wording], named))
         replies = ask(self.model, texts, NAMES, self.max_tokens)
-        return [_said(reply, each.names_exchanged) for reply, each in zip(replies, asked, strict=True)]
+        return [_said(reply, pair.names_exchanged) for reply, pair in zip(replies, pairs, strict=True)]
 
     def _files(self) -> list[Path]:
         return self._prompt_files("pairwise")
@@ -124,22 +124,22 @@ class PairwiseJudge(ModelJudge):
         return self._prompts
 
 
-def _said(reply: Reply, exchanged: bool) -> Said:
-    if reply.word is None:
-        return Said(None, why=reply.why, words=reply.words, units=reply.units)
+def _said(reply: VerdictReply, exchanged: bool) -> Said:
+    if reply.verdict is None:
+        return Said(None, why=reply.why, words=reply.text, units=reply.units)
     score = reply.logprobs[0] - reply.logprobs[1] if reply.logprobs else None
     if score is not None and exchanged:
         score = -score
-    first = (reply.word == 0) != exchanged
+    first_wins = (reply.verdict == 0) != exchanged
     if (
         score is not None
     ):  # a name has several tokens, and the likeliest of them may be of the less likely name
-        first = score > 0
-    choice: Literal["first", "second", "tie"] = "tie" if score == 0 else "first" if first else "second"
-    return Said(choice, score, words=reply.words, units=reply.units)
+        first_wins = score > 0
+    choice: Literal["first", "second", "tie"] = "tie" if score == 0 else "first" if first_wins else "second"
+    return Said(choice, score, words=reply.text, units=reply.units)
 
 
-class Compared:
+class BlockComparison:
     """One block's comparisons as they come in.
 
     Args:
@@ -160,32 +160,32 @@ class Compared:
         if self._against == "all":
             yield [(i, k) for i in range(n) for k in range(i + 1, n)]
             return
-        left = list(range(n))
-        while len(left) > 1:
-            pairs = [(min(pair), max(pair)) for pair in zip(left[::2], left[1::2], strict=False)]
+        standing = list(range(n))
+        while len(standing) > 1:
+            pairs = [(min(pair), max(pair)) for pair in zip(standing[::2], standing[1::2], strict=False)]
             yield pairs
             # Who was left over comes first, and is not left over again: one that is compared once, last, would have
             # fewer wins to show than those who lost to it.
-            over = left[len(pairs) * 2 :]
-            left = over + [k if self.cross[i, k] == 0.0 else i for i, k in pairs]
+            over = standing[len(pairs) * 2 :]
+            standing = over + [k if self.cross[i, k] == 0.0 else i for i, k in pairs]
 
-    def take(self, pair: tuple[int, int], said: Sequence[Said]) -> None:
+    def take(self, pair: tuple[int, int], answers: Sequence[Said]) -> None:
         """One pair's words: as it stands, and in the other order where that was asked."""
         i, k = pair
         wins = []
-        for order, each in enumerate(said):
-            self.units += each.units
-            note = {"pair": [i, k], "first": i if order == 0 else k, "choice": each.choice}
-            note |= {name: value for name in ("why", "words") if (value := getattr(each, name))}
-            self.verdicts.append(note if each.score is None else {**note, "score": each.score})
-            if each.choice is not None:
-                wins.append({"first": 1.0, "tie": 0.5, "second": 0.0}[each.choice])
+        for order, answer in enumerate(answers):
+            self.units += answer.units
+            note = {"pair": [i, k], "first": i if order == 0 else k, "choice": answer.choice}
+            note |= {name: value for name in ("why", "words") if (value := getattr(answer, name))}
+            self.verdicts.append(note if answer.score is None else {**note, "score": answer.score})
+            if answer.choice is not None:
+                wins.append({"first": 1.0, "tie": 0.5, "second": 0.0}[answer.choice])
             else:
                 # What failed says more than what was said otherwise.
                 for item in pair:
-                    if item not in self.unsaid or each.why in ("error", "timeout"):
-                        self.unsaid[item] = each
-        if len(wins) < len(said):
+                    if item not in self.unsaid or answer.why in ("error", "timeout"):
+                        self.unsaid[item] = answer
+        if len(wins) < len(answers):
             return
         ours = [win if order == 0 else 1.0 - win for order, win in enumerate(wins)]
         value = ours[0] if all(win == ours[0] for win in ours) else 0.5
@@ -202,9 +202,9 @@ class Compared:
 
     def _check(self, item: int) -> Check:
         row = self.cross[item]
-        known = row[~np.isnan(row)]
-        if len(known):
-            return Check("pass", float(known.mean()))
+        results = row[~np.isnan(row)]
+        if len(results):
+            return Check("pass", float(results.mean()))
         if item in self.unsaid:
             return no_verdict(self.unsaid[item].why, self.unsaid[item].words)
         return Check("abstain", reason="nothing to compare with")
@@ -229,23 +229,23 @@ def compared(
     Raises:
         ContractError: a task has no question, or an item is no text.
     """
-    blocks = [Compared(len(proposal.items), against) for proposal in proposals]
+    blocks = [BlockComparison(len(proposal.items), against) for proposal in proposals]
     questions = [question_text(context) for context in contexts]
     texts = [[answer_text(item) for item in proposal.items] for proposal in proposals]
     going = [(place, block.rounds()) for place, block in enumerate(blocks)]
     while going:
-        now = [(place, pairs, rest) for place, rest in going if (pairs := next(rest, None)) is not None]
-        asked = [
+        now = [(place, pairs, rounds) for place, rounds in going if (pairs := next(rounds, None)) is not None]
+        presented = [
             Presented(questions[place], texts[place][i], texts[place][k])
             for place, pairs, _ in now
             for pair in pairs
             for i, k in (pair, pair[::-1])[:orders]
         ]
-        said = compare(asked) if asked else []
+        answers = compare(presented) if presented else []
         at = 0
         for place, pairs, _ in now:
             for pair in pairs:
-                blocks[place].take(pair, said[at : at + orders])
+                blocks[place].take(pair, answers[at : at + orders])
                 at += orders
-        going = [(place, rest) for place, _, rest in now]
+        going = [(place, rounds) for place, _, rounds in now]
     return [block.verification() for block in blocks]

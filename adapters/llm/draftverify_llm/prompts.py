@@ -42,7 +42,7 @@ def read_prompts(
     Raises:
         ConfigError: a file cannot be read, lacks a field, has it twice, or has one of another kind of judge.
     """
-    found = []
+    prompts = []
     for file in files:
         try:
             text = Path(file).read_text(encoding="utf-8")
@@ -56,23 +56,23 @@ def read_prompts(
                 path="prompt",
             )
         names = _FIELD.findall(text)
-        needed = " and ".join(f"{{{name}}}" for name in fields)
+        listed = " and ".join(f"{{{name}}}" for name in fields)
         for name in fields:
             if names.count(name) != 1:
                 raise ConfigError(
-                    f"{{{name}}} stands in the prompt {names.count(name)} times; {needed} must each stand there once",
+                    f"{{{name}}} stands in the prompt {names.count(name)} times; {listed} must each stand there once",
                     where=str(file),
                     path="prompt",
                 )
         for name in names:
             if name not in fields and name not in optional:
                 raise ConfigError(
-                    f"{{{name}}} is no field of this judge's prompt, which has {needed}",
+                    f"{{{name}}} is no field of this judge's prompt, which has {listed}",
                     where=str(file),
                     path="prompt",
                 )
-        found.append(text)
-    return tuple(found)
+        prompts.append(text)
+    return tuple(prompts)
 
 
 def filled_prompt(prompt: str, texts: Mapping[str, tuple[str, str]], plain: Mapping[str, str] = {}) -> str:
@@ -85,10 +85,10 @@ def filled_prompt(prompt: str, texts: Mapping[str, tuple[str, str]], plain: Mapp
     """
     code = _code([text for _, text in texts.values()])
 
-    def field(found: re.Match[str]) -> str:
-        if found[1] in plain:
-            return plain[found[1]]
-        name, text = texts[found[1]]
+    def field(match: re.Match[str]) -> str:
+        if match[1] in plain:
+            return plain[match[1]]
+        name, text = texts[match[1]]
         return f"<{name} {code}>\n{_TURNS.sub(apart, text)}\n</{name} {code}>"
 
     return _FIELD.sub(field, prompt)  # one pass: braces in a text are the text's
@@ -103,8 +103,8 @@ def _code(texts: Sequence[str]) -> str:
     """Eight hexadecimal digits that occur in none of the texts; the same in whatever order they come."""
     count = 0
     while True:
-        said = "\0".join([*sorted(texts), str(count)])
-        code = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        salted = "\0".join([*sorted(texts), str(count)])
+        code = hashlib.sha256(salted.encode("utf-8", "surrogatepass")).hexdigest()[:8]
         if not any(code in text.lower() for text in texts):
             return code
         count += 1

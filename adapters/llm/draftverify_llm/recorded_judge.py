@@ -78,29 +78,29 @@ class RecordedJudge:
             return compared(contexts, proposals, self.compare, self.against)
         return compared(contexts, proposals, self._either, self.against, orders=1)
 
-    def compare(self, asked: Sequence[Presented]) -> list[Said]:
+    def compare(self, pairs: Sequence[Presented]) -> list[Said]:
         """The recorded word on each pair in this order; "not recorded" where there is none."""
-        known, unknown = self._known()[0], Said(None, why="not recorded")
-        found = []
-        for each in asked:
-            texts = (each.question, each.first, each.second)
-            found.append(known.get((*texts, each.id)) or known.get((*texts, "")) or unknown)
-        return found
+        recorded, unknown = self._known()[0], Said(None, why="not recorded")
+        answers = []
+        for pair in pairs:
+            texts = (pair.question, pair.first, pair.second)
+            answers.append(recorded.get((*texts, pair.id)) or recorded.get((*texts, "")) or unknown)
+        return answers
 
-    def _either(self, asked: Sequence[Presented]) -> list[Said]:
+    def _either(self, pairs: Sequence[Presented]) -> list[Said]:
         """The word on each pair in whichever order it was asked, as of this one."""
-        found = []
-        for each, said in zip(asked, self.compare(asked), strict=True):
-            if said.why == "not recorded":
-                (said,) = self.compare([Presented(each.question, each.second, each.first)])
-                said = _turned(said)
-            found.append(said)
-        return found
+        answers = []
+        for pair, answer in zip(pairs, self.compare(pairs), strict=True):
+            if answer.why == "not recorded":
+                (answer,) = self.compare([Presented(pair.question, pair.second, pair.first)])
+                answer = _turned(answer)
+            answers.append(answer)
+        return answers
 
     def _known(self) -> tuple[dict[_Key, Said], bool]:
         if self._said is None:
-            found = self._read()
-            self._said = found, all((key[0], key[2], key[1], key[3]) in found for key in found)
+            recorded = self._read()
+            self._said = recorded, all((key[0], key[2], key[1], key[3]) in recorded for key in recorded)
         return self._said
 
     def _read(self) -> dict[_Key, Said]:
@@ -109,7 +109,7 @@ class RecordedJudge:
             if name not in names:
                 raise ConfigError(f"{name!r} is none of {', '.join(names)}", path=f"fields.{name}")
         names |= self.fields
-        found: dict[_Key, Said] = {}
+        recorded: dict[_Key, Said] = {}
         try:
             lines = self.path.read_text(encoding="utf-8").split("\n")
         except (OSError, UnicodeDecodeError) as error:
@@ -117,12 +117,12 @@ class RecordedJudge:
             raise ConfigError(f"the verdicts cannot be read: {why}", where=str(self.path)) from error
         for number, line in enumerate(lines, 1):
             if line.strip():
-                self._take(line, names, found, f"{self.path}:{number}")
-        if not found:
+                self._take(line, names, recorded, f"{self.path}:{number}")
+        if not recorded:
             raise ConfigError("the file holds no verdicts", where=str(self.path))
-        return found
+        return recorded
 
-    def _take(self, line: str, names: Mapping[str, str], found: dict[_Key, Said], where: str) -> None:
+    def _take(self, line: str, names: Mapping[str, str], recorded: dict[_Key, Said], where: str) -> None:
         """One line's verdicts. Without an id a pair has one verdict; with ids the first line speaks for the texts."""
         entry = _entry(line, where)
         question, first, second = (
@@ -130,30 +130,30 @@ class RecordedJudge:
         )
         if names["verdict"] not in entry:
             raise ConfigError(f"there is no field {names['verdict']!r}", where=where)
-        id, words = entry.get(names["id"], ""), entry.get(names["words"])
+        id, text = entry.get(names["id"], ""), entry.get(names["words"])
         verdicts = {(first, second): entry[names["verdict"]]}
         if entry.get(names["swapped"]) is not None and first != second:
             verdicts[second, first] = entry[names["swapped"]]
         for pair, verdict in verdicts.items():
             choice = as_choice(verdict)
-            said = Said(choice, words=words if isinstance(words, str) else "")
+            answer = Said(choice, words=text if isinstance(text, str) else "")
             if choice is None:
-                said = Said(None, why="no verdict", words=said.words or str(verdict))
+                answer = Said(None, why="no verdict", words=answer.words or str(verdict))
             key = (question, *pair, str(id))
-            if key in found and found[key].choice != choice:
+            if key in recorded and recorded[key].choice != choice:
                 raise ConfigError("this pair stands in an earlier line, with another verdict", where=where)
-            found[key] = said
-            found.setdefault((question, *pair, ""), said)
+            recorded[key] = answer
+            recorded.setdefault((question, *pair, ""), answer)
 
 
 _Key: TypeAlias = tuple[str, str, str, str]
 """Question, first answer, second answer, and the line's id or ""."""
 
 
-def _turned(said: Said) -> Said:
-    if said.choice is None or said.choice == "tie":
-        return said
-    return Said("second" if said.choice == "first" else "first", words=said.words)
+def _turned(answer: Said) -> Said:
+    if answer.choice is None or answer.choice == "tie":
+        return answer
+    return Said("second" if answer.choice == "first" else "first", words=answer.words)
 
 
 def _entry(line: str, where: str) -> dict[str, Any]:

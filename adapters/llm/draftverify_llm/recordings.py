@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,7 @@ from draftverify_llm.jsonl import read_rows
 
 __all__ = [
     "RecordedSample",
+    "RecordedSamples",
     "RecordedTask",
     "find_recording",
     "plain_prompt",
@@ -67,9 +69,52 @@ class RecordedTask(msgspec.Struct, frozen=True):
             ConfigError: one of its lines is wrong.
         """
         if self.wrong:
-            said = "half of a surrogate pair is in this line, which is no character; mend the line or take it out"
-            raise ConfigError(said, where=self.wrong)
+            message = "half of a surrogate pair is in this line, which is no character; mend the line or take it out"
+            raise ConfigError(message, where=self.wrong)
         return self
+
+
+class RecordedSamples:
+    """A generator's file of samples: read when first needed, once, and let go when closed.
+
+    Args:
+        path, fields, match: as of `read_recording`.
+    """
+
+    reads: frozenset[str] = frozenset()
+    shape = "alternatives"
+    drafts_from = "list"
+
+    def __init__(self, path: Path, fields: Mapping[str, str], match: Literal["task_id", "prompt"]) -> None:
+        self.path = Path(path)
+        self.fields = fields
+        self.match = match
+        self._lock = threading.Lock()
+        self._tasks: dict[str, RecordedTask] | None = None
+
+    def open(self) -> None:
+        """Read the file.
+
+        Raises:
+            ConfigError: with the line, when the file or a line is not as it must be.
+        """
+        self._read()
+
+    def close(self) -> None:
+        """Let the samples go; the next use reads them again."""
+        with self._lock:
+            self._tasks = None
+
+    def _read(self) -> dict[str, RecordedTask]:
+        with self._lock:
+            if self._tasks is None:
+                tasks = read_recording(self.path, self.fields, self.match)
+                self._check(tasks)
+                self._tasks = tasks
+            return self._tasks
+
+    def _check(self, tasks: Mapping[str, RecordedTask]) -> None:
+        """Refuse a file that does not hold what this generator draws from it; any file will do here."""
 
 
 def find_recording(
@@ -95,7 +140,7 @@ def find_recording(
     raise ConfigError(f"there are no samples of the task {task.id!r}; {hint}", where=str(path))
 
 
-def samples_drawn(made: Sequence[Any], context: Context) -> int:
+def samples_drawn(items: Sequence[Any], context: Context) -> int:
     """How many of a task's recorded items earlier rounds have had.
 
     It is read off the rounds so far: a round whose items are the next ones drew them, any other was somebody else's.
@@ -103,7 +148,7 @@ def samples_drawn(made: Sequence[Any], context: Context) -> int:
     place = 0
     for round in context.rounds:
         size = len(round.items)
-        if size and list(round.items) == made[place : place + size]:
+        if size and list(round.items) == items[place : place + size]:
             place += size
     return place
 
@@ -139,7 +184,7 @@ def read_recording(
         if name not in FIELDS:
             raise ConfigError(f"{name!r} is no field; {', '.join(FIELDS)} are", path=f"fields.{name}")
     paths = {name: fields.get(name, name) for name in FIELDS}
-    found: dict[str, tuple[str, str, list[RecordedSample], bool]] = {}
+    tasks: dict[str, tuple[str, str, list[RecordedSample], bool]] = {}
     unseen = {name for name, at in fields.items() if at and name not in ("task_id", "text")}
     row: Mapping[str, Any] = {}
     wrong: dict[str, str] = {}
@@ -147,19 +192,19 @@ def read_recording(
         key, prompt = _key(row, paths, match, where)
         listed, samples = _samples(row, paths, where, unseen)
         unseen -= {name for name in ("prompt", "samples") if _at(row, paths[name]) is not _MISSING}
-        first, prompt_before, before, alone = found.setdefault(key, (where, prompt, [], not listed))
-        if first != where and (listed or not alone):
-            raise ConfigError(f"the task {key[:80]!r} stands twice, first at {first}", where=where)
+        origin, prompt_before, earlier, single = tasks.setdefault(key, (where, prompt, [], not listed))
+        if origin != where and (listed or not single):
+            raise ConfigError(f"the task {key[:80]!r} stands twice, first at {origin}", where=where)
         if prompt != prompt_before:
-            raise ConfigError(f"the task {key[:80]!r} has another prompt than at {first}", where=where)
-        before.extend(samples)
+            raise ConfigError(f"the task {key[:80]!r} has another prompt than at {origin}", where=where)
+        earlier.extend(samples)
         try:
             json.dumps(row, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             wrong.setdefault(key, where)
-    if not found:
+    if not tasks:
         raise ConfigError("the file holds no samples", where=str(path))
-    drawn = any(samples for _, _, samples, _ in found.values())
+    drawn = any(samples for _, _, samples, _ in tasks.values())
     for name in fields:
         if name in unseen and (drawn or name not in _BESIDE):
             raise ConfigError(
@@ -170,7 +215,7 @@ def read_recording(
             )
     return {
         key: RecordedTask(where, prompt, tuple(all), wrong.get(key, ""))
-        for key, (where, prompt, all, _) in found.items()
+        for key, (where, prompt, all, _) in tasks.items()
     }
 
 
@@ -206,18 +251,18 @@ def _samples(
     if listed is not _MISSING:
         if not isinstance(listed, list):
             raise ConfigError(f"{paths['samples']!r} should be a list, not {listed!r:.80}", where=where)
-        entries = [{paths["text"]: each} if isinstance(each, str) else each for each in listed]
-        return True, [_sample(each, paths, f"{where}: sample {i}", unseen) for i, each in enumerate(entries)]
+        entries = [{paths["text"]: entry} if isinstance(entry, str) else entry for entry in listed]
+        return True, [_sample(row, paths, f"{where}: sample {i}", unseen) for i, row in enumerate(entries)]
     if "*" not in paths["text"]:
         return False, [_sample(row, paths, where, unseen)]
     head, texts = _parallel(row, paths["text"])
     if not isinstance(texts, list):
         raise ConfigError(f"there is no list at {head!r}; there are {_names(row)}", where=where)
     for name in _BESIDE:
-        other, values = _parallel(row, paths[name])
+        list_path, values = _parallel(row, paths[name])
         if isinstance(values, list) and len(values) != len(texts):
             raise ConfigError(
-                f"there are {len(texts)} texts at {head!r} and {len(values)} entries at {other!r}; they should be "
+                f"there are {len(texts)} texts at {head!r} and {len(values)} entries at {list_path!r}; they should be "
                 "as many",
                 where=where,
             )

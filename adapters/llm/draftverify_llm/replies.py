@@ -18,31 +18,33 @@ from draftverify_llm.first_token import FirstToken, first_tokens
 from draftverify_llm.local import LocalModel
 from draftverify_llm.text import TextModel
 
-__all__ = ["Reply", "ask", "read_word"]
+__all__ = ["VerdictReply", "ask", "read_word"]
 
 _SHOWN = 400
 """Characters of a reply that are kept."""
 
 
-class Reply(NamedTuple):
+class VerdictReply(NamedTuple):
     """What a model said, as a verdict.
 
     Args:
-        word: the place of the word that it chose; None where it chose none.
+        verdict: the place of the word that it chose; None where it chose none.
         logprobs: of the words, by the first token; () where the model does not tell them.
         why: of no word, "no verdict", "cut off", "too long", "error" or "timeout".
-        words: the reply, or its first token.
+        text: the reply, or its first token.
         units: what it cost.
     """
 
-    word: int | None
+    verdict: int | None
     logprobs: tuple[float, ...] = ()
     why: str = ""
-    words: str = ""
+    text: str = ""
     units: float = 0.0
 
 
-def ask(model: TextModel, prompts: Sequence[str], words: Sequence[str], max_tokens: int) -> list[Reply]:
+def ask(
+    model: TextModel, prompts: Sequence[str], verdicts: Sequence[str], max_tokens: int
+) -> list[VerdictReply]:
     """Ask a model for one of the words, at temperature 0; the same prompt is asked once.
 
     A local model's first token is read, in padded passes over all prompts; another completes each prompt.
@@ -50,54 +52,54 @@ def ask(model: TextModel, prompts: Sequence[str], words: Sequence[str], max_toke
     Args:
         model: any text model.
         prompts: texts.
-        words: the verdicts.
+        verdicts: the words.
         max_tokens: of a reply that is read as text.
     """
     once = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
     if isinstance(model, LocalModel):
-        found = [_by_token(each) for each in first_tokens(model, list(once), words)]
+        distinct = [_by_token(token) for token in first_tokens(model, list(once), verdicts)]
     else:
         # As many at once as the model says that it takes.
         at_once = getattr(model, "concurrency", getattr(model, "parallel", 1))
         workers = min(at_once, 32) if getattr(model, "concurrent", True) else 1
         with ThreadPoolExecutor(max_workers=max(workers, 1)) as pool:
-            found = list(pool.map(lambda prompt: _by_reply(model, prompt, words, max_tokens), once))
-    replies = [found[once[prompt]] for prompt in prompts]
-    first: set[str] = set()
+            distinct = list(pool.map(lambda prompt: _by_reply(model, prompt, verdicts, max_tokens), once))
+    replies = [distinct[once[prompt]] for prompt in prompts]
+    paid: set[str] = set()
     for place, prompt in enumerate(prompts):  # what was asked once is paid once
-        if prompt in first and replies[place].units:
+        if prompt in paid and replies[place].units:
             replies[place] = replies[place]._replace(units=0.0)
-        first.add(prompt)
+        paid.add(prompt)
     return replies
 
 
-def _by_token(found: FirstToken) -> Reply:
-    logprobs, word, likeliest, fits = found
+def _by_token(token: FirstToken) -> VerdictReply:
+    logprobs, verdict, likeliest, fits = token
     if not fits:
-        return Reply(None, why="too long")
+        return VerdictReply(None, why="too long")
     if not all(map(math.isfinite, logprobs)):
-        return Reply(None, why="error", words=f"the first token's log-probabilities are {logprobs}")
-    if word is None:
-        return Reply(None, why="no verdict", words=f"its reply begins with {likeliest!r}")
-    return Reply(word, logprobs, words=likeliest)
+        return VerdictReply(None, why="error", text=f"the first token's log-probabilities are {logprobs}")
+    if verdict is None:
+        return VerdictReply(None, why="no verdict", text=f"its reply begins with {likeliest!r}")
+    return VerdictReply(verdict, logprobs, text=likeliest)
 
 
-def _by_reply(model: TextModel, prompt: str, words: Sequence[str], max_tokens: int) -> Reply:
+def _by_reply(model: TextModel, prompt: str, verdicts: Sequence[str], max_tokens: int) -> VerdictReply:
     try:
-        made = model.complete(prompt, max_tokens=max_tokens, temperature=0.0)
+        completions = model.complete(prompt, max_tokens=max_tokens, temperature=0.0)
     except EndpointTimeout as error:
-        return Reply(None, why="timeout", words=str(error)[:_SHOWN])
+        return VerdictReply(None, why="timeout", text=str(error)[:_SHOWN])
     except (ResourceError, EndpointError) as error:
-        return Reply(None, why="error", words=str(error)[:_SHOWN])
-    units, (reply, *_) = model.price(made), made
-    word = read_word(reply.text, words)
-    if word is not None:
-        return Reply(word, words=reply.text[:_SHOWN], units=units)
+        return VerdictReply(None, why="error", text=str(error)[:_SHOWN])
+    units, (reply, *_) = model.price(completions), completions
+    verdict = read_word(reply.text, verdicts)
+    if verdict is not None:
+        return VerdictReply(verdict, text=reply.text[:_SHOWN], units=units)
     why = "cut off" if reply.finish_reason == "length" else "no verdict"
-    return Reply(None, why=why, words=reply.text[:_SHOWN], units=units)
+    return VerdictReply(None, why=why, text=reply.text[:_SHOWN], units=units)
 
 
-def read_word(reply: str, words: Sequence[str]) -> int | None:
+def read_word(reply: str, verdicts: Sequence[str]) -> int | None:
     """The place of the word that a reply gives as its verdict; None where it gives none, or several.
 
     Examples:
@@ -107,13 +109,13 @@ def read_word(reply: str, words: Sequence[str]) -> int | None:
         ... ]
         [1, 0, None, 1, None]
     """
-    choices = "|".join(map(re.escape, words))
-    bracketed = {each.casefold() for each in re.findall(rf"\[\[({choices})\]\]", reply, re.I)}
+    choices = "|".join(map(re.escape, verdicts))
+    bracketed = {mark.casefold() for mark in re.findall(rf"\[\[({choices})\]\]", reply, re.I)}
     if not bracketed:
         # A letter can be an article or a name's beginning: after it the sentence ends. After a word it may go on.
-        ends = r"[:;!)\]*\"]|\.(?!\d)" if all(len(word) == 1 for word in words) else r"[.,:;!)\]*\"]"
-        if words[-1].isdecimal():
-            ends += rf"|/{words[-1]}(?!\d)"  # "4/5" is a grade of five, "4/10" of another scale
+        ends = r"[:;!)\]*\"]|\.(?!\d)" if all(len(verdict) == 1 for verdict in verdicts) else r"[.,:;!)\]*\"]"
+        if verdicts[-1].isdecimal():
+            ends += rf"|/{verdicts[-1]}(?!\d)"  # "4/5" is a grade of five, "4/10" of another scale
         lead = r"(?:(?:answer|output|response|reply|option|verdict|grade|score|rating)\b\W*)?"
         opening = re.match(
             rf"\W*{lead}(?<![-−.])({choices})(?=$|{ends}|\s*\n|\s+is\s+(?:the\s+)?better\b|\s*$)", reply, re.I
@@ -121,8 +123,8 @@ def read_word(reply: str, words: Sequence[str]) -> int | None:
         if opening:
             # "A: …" and on another line "B: …" is a comparison, and its first line no verdict.
             named = re.findall(rf"^[^\w\n]*{lead}({choices})\s*:", reply, re.I | re.M)
-            told, bracketed = {each.casefold() for each in named}, {opening[1].casefold()}
-            bracketed |= told if bracketed <= told else set()
+            listed, bracketed = {name.casefold() for name in named}, {opening[1].casefold()}
+            bracketed |= listed if bracketed <= listed else set()
     if len(bracketed) != 1:
         return None
-    return [word.casefold() for word in words].index(bracketed.pop())
+    return [verdict.casefold() for verdict in verdicts].index(bracketed.pop())

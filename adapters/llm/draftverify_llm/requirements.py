@@ -26,8 +26,8 @@ def need(*packages: str, doing: str, extra: str = "llm") -> None:
             f"{doing} needs {', '.join(missing)}; install draftverify with the extra '{extra}'"
         )
     for package in packages:
-        found, lowest = _version(package), LOWEST.get(package)
-        if found is not None and lowest is not None and found < lowest:
+        installed, lowest = _version(package), LOWEST.get(package)
+        if installed is not None and lowest is not None and installed < lowest:
             least = f"{package}>={'.'.join(map(str, lowest))}"
             raise ResourceError(
                 f"{doing} needs {least}; {version(package)} is installed, with which models fail or answer wrongly. "

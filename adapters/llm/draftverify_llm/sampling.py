@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from draftverify_llm.eval_mode import evaluating
-from draftverify_llm.text import FinishReason
+from draftverify_llm.text import FinishReason, before_stop
 
-__all__ = ["Drawn", "cut", "sample"]
+__all__ = ["Drawn", "sample"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ def sample(
         For each prompt its answers, in order.
     """
     # A stop string that ends here lies within this many tokens: each but the special ones is a byte at least.
-    window = max((len(each.encode()) for each in stop), default=0) + 4
+    window = max((len(string.encode()) for string in stop), default=0) + 4
     rows = [
-        _Row(k, prompts[k], _stream(seed, i))
+        _AnswerRow(k, prompts[k], _stream(seed, i))
         for k in sorted(range(len(prompts)), key=lambda k: len(prompts[k]))
         for seed in [secrets.randbits(31) if seeds[k] is None else seeds[k]]
         for i in range(n[k])
@@ -76,7 +76,7 @@ def sample(
             batch.draw(temperature, top_p)
             for row in batch.rows:
                 end = row.ids[-1] in ends or (
-                    stop and any(each in decode(row.ids[-window:]) for each in stop)
+                    stop and any(string in decode(row.ids[-window:]) for string in stop)
                 )
                 if row.reason is None and end:
                     row.reason = "stop"
@@ -88,19 +88,13 @@ def sample(
         text = decode(row.ids[:-1] if ended else row.ids)
         logprob = sum(row.logprobs[:-1] if ended else row.logprobs)
         answers[row.prompt].append(
-            Drawn(cut(text, stop), len(row.ids), row.reason or "length", logprob, row.read)
+            Drawn(before_stop(text, stop), len(row.ids), row.reason or "length", logprob, row.read)
         )
     return answers
 
 
-def cut(text: str, stop: Sequence[str]) -> str:
-    """The text before the first stop string in it."""
-    places = [place for each in stop if (place := text.find(each)) >= 0]
-    return text[: min(places)] if places else text
-
-
 @dataclass(slots=True, eq=False)
-class _Row:
+class _AnswerRow:
     """One answer under way."""
 
     prompt: int
@@ -119,7 +113,7 @@ class _Batch:
         rows: those that are still in the batch; some may have ended.
     """
 
-    def __init__(self, model: Any, rows: list[_Row], max_tokens: int) -> None:
+    def __init__(self, model: Any, rows: list[_AnswerRow], max_tokens: int) -> None:
         self.model = model
         self.rows = rows
         self.max_tokens = max_tokens
@@ -129,29 +123,29 @@ class _Batch:
         """Read each prompt once, and give every row its copy."""
         import torch
 
-        first = {row.prompt: row for row in reversed(self.rows)}
+        head = {row.prompt: row for row in reversed(self.rows)}
         order = list(dict.fromkeys(row.prompt for row in self.rows))
-        lengths = [len(first[k].prompt_ids) for k in order]
+        lengths = [len(head[k].prompt_ids) for k in order]
         longest, device = max(lengths), self.model.device
         pads = [longest - length for length in lengths]
         for k, length in zip(order, lengths, strict=True):
-            first[k].read = length
+            head[k].read = length
         ids = torch.tensor(
-            [[0] * pad + list(first[k].prompt_ids) for k, pad in zip(order, pads, strict=True)], device=device
+            [[0] * pad + list(head[k].prompt_ids) for k, pad in zip(order, pads, strict=True)], device=device
         )
         self._mask = self._next = None
-        more: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
         if any(pads):  # without padding there is nothing to hide, and every place is its own index
             padding = torch.tensor(pads, device=device)[:, None]
             places = torch.arange(longest + self.max_tokens, device=device)[None] - padding
             self._mask = (places >= 0).long()
-            more = {
+            extra = {
                 "attention_mask": self._mask[:, :longest],
                 "position_ids": places[:, :longest].clamp(min=0),
             }
             self._next = longest - padding
         with torch.inference_mode(), evaluating(self.model.modules()):
-            out = self.model(ids, use_cache=True, logits_to_keep=1, **more)
+            out = self.model(ids, use_cache=True, logits_to_keep=1, **extra)
         self._cache, self._logits, self._width = out.past_key_values, out.logits[:, -1], longest
         if len(self.rows) > len(order):
             self._select([order.index(row.prompt) for row in self.rows])
@@ -179,14 +173,14 @@ class _Batch:
         if 2 * len(alive) <= len(self.rows):
             self._select(alive)
             self.rows = [self.rows[place] for place in alive]
-        last = torch.tensor([row.ids[-1] for row in self.rows], device=self.model.device)[:, None]
+        tokens = torch.tensor([row.ids[-1] for row in self.rows], device=self.model.device)[:, None]
         self._width += 1
-        more: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
         if self._mask is not None:
-            more = {"attention_mask": self._mask[:, : self._width], "position_ids": self._next}
+            extra = {"attention_mask": self._mask[:, : self._width], "position_ids": self._next}
             self._next = self._next + 1
         with torch.inference_mode(), evaluating(self.model.modules()):
-            out = self.model(last, past_key_values=self._cache, use_cache=True, **more)
+            out = self.model(tokens, past_key_values=self._cache, use_cache=True, **extra)
         self._cache, self._logits = out.past_key_values, out.logits[:, -1]
         return True
 

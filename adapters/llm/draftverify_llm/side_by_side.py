@@ -42,8 +42,8 @@ def alike(linears: list[Any]) -> bool:
 
 def _lay(parameters: list[Any]) -> None:
     with torch.inference_mode(False), torch.no_grad():  # tensors made in inference mode cannot be trained
-        whole = torch.cat(parameters)
-        parts = whole.split([len(parameter) for parameter in parameters])
+        joined = torch.cat(parameters)
+        parts = joined.split([len(parameter) for parameter in parameters])
     for parameter, part in zip(parameters, parts, strict=True):
         # `data` of its own: views of one tensor would share its count of changes, and a weight that is updated in the
         # midst of a backward pass (an optimizer in a hook) would spoil its neighbours'.

@@ -16,6 +16,7 @@ __all__ = [
     "Prompt",
     "TextModel",
     "as_messages",
+    "before_stop",
     "check_model",
     "check_sampling",
     "only_text",
@@ -28,9 +29,9 @@ __all__ = [
 FinishReason: TypeAlias = Literal["stop", "length", "other"]
 
 
-def read_finish(word: object) -> FinishReason:
+def read_finish(reason: object) -> FinishReason:
     """A server's word for why an answer ended."""
-    return "stop" if word == "stop" else "length" if word == "length" else "other"
+    return "stop" if reason == "stop" else "length" if reason == "length" else "other"
 
 
 class Message(TypedDict):
@@ -233,10 +234,16 @@ def check_sampling(n: int, max_tokens: int, temperature: float, top_p: float) ->
         raise ConfigError(f"temperature must be >= 0 and top_p in (0, 1], not {temperature} and {top_p}")
 
 
+def before_stop(text: str, stop: Sequence[str]) -> str:
+    """The text before the first stop string in it."""
+    places = [place for string in stop if (place := text.find(string)) >= 0]
+    return text[: min(places)] if places else text
+
+
 def reads_sampling(temperature: float | None, top_p: float | None) -> frozenset[str]:
     """The settings that a part reads which samples from a text model: those that it was not given itself."""
-    own = {"temperature": temperature, "top_p": top_p}
-    return frozenset(name for name, given in own.items() if given is None)
+    arguments = {"temperature": temperature, "top_p": top_p}
+    return frozenset(name for name, value in arguments.items() if value is None)
 
 
 def read_sampling(
@@ -251,15 +258,15 @@ def read_sampling(
     Raises:
         ConfigError: a setting that is read is no number, or out of its range.
     """
-    found = []
-    for name, own, otherwise, allowed in (
+    sampling = []
+    for name, argument, otherwise, allowed in (
         ("temperature", temperature, default[0], "a number >= 0"),
         ("top_p", top_p, default[1], "a number in (0, 1]"),
     ):
-        value = settings.get(name, otherwise) if own is None else own
+        value = settings.get(name, otherwise) if argument is None else argument
         fits = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
         if not fits or (name == "top_p" and not 0 < value <= 1):
-            place = f"settings.{name}" if own is None else name
+            place = f"settings.{name}" if argument is None else name
             raise ConfigError(f"{name} must be {allowed}, not {value!r}", path=place)
-        found.append(float(value))
-    return found[0], found[1]
+        sampling.append(float(value))
+    return sampling[0], sampling[1]

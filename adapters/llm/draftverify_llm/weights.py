@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from draftverify.errors import ResourceError
-from draftverify_llm.cache import Progress, Report, building, locked, log_progress, root
+from draftverify_llm.cache import Report, WeightsProgress, building, locked, log_progress, root
 from draftverify_llm.catalogue import CATALOGUE
 from draftverify_llm.download import download
 from draftverify_llm.requirements import need
@@ -111,17 +111,17 @@ def torch_directory(weights: str, report: Report | None = None) -> Path:
         source = hashlib.sha256(f"{path}|{stat.st_size}|{stat.st_mtime_ns}".encode()).hexdigest()
         name, end_tokens = f"{re.sub(r'[^A-Za-z0-9.-]+', '-', path.stem).strip('.-')}-{source[:12]}", ()
         stored = "float32"
-    made = {"format": FORMAT, "source": source}
+    stamp = {"format": FORMAT, "source": source}
     final = root() / "weights" / name / "torch"
-    if _made(final) == made:
+    if _made(final) == stamp:
         return final
     with locked(name):
-        if _made(final) == made:
+        if _made(final) == stamp:
             return final
-        (report or log_progress())(Progress(name, "convert", 0, path.stat().st_size))
+        (report or log_progress())(WeightsProgress(name, "convert", 0, path.stat().st_size))
         with building(name, "torch") as work:
             _convert(path, work / "result", end_tokens, stored)
-            (work / "result" / "draftverify.json").write_text(json.dumps(made), encoding="utf-8")
+            (work / "result" / "draftverify.json").write_text(json.dumps(stamp), encoding="utf-8")
     return final
 
 
@@ -170,11 +170,11 @@ def _restore_splits(tokenizer: Any, gguf: Path) -> None:
     from tokenizers import normalizers, pre_tokenizers
 
     reader, backend = GGUFReader(str(gguf)), tokenizer.backend_tokenizer
-    before, model, prefix = (
+    splitter, model, prefix = (
         field.contents() if (field := reader.get_field(f"tokenizer.ggml.{name}")) is not None else None
         for name in ("pre", "model", "add_space_prefix")
     )
-    if before == "smollm":
+    if splitter == "smollm":
         digits = pre_tokenizers.Digits(individual_digits=True)
         backend.pre_tokenizer = pre_tokenizers.Sequence([digits, backend.pre_tokenizer])
     if (

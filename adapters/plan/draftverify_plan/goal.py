@@ -21,7 +21,7 @@ class Goal:
         except PddlError:
             # A step that was accepted unverified cannot be taken. No goal is reached that way; the verifier will say.
             return None
-        for kept, state in enumerate(states[len(states) - 1 - len(new) :]):
+        for length, state in enumerate(states[len(states) - 1 - len(new) :]):
             if problem.is_goal(state):
-                return kept
+                return length
         return None

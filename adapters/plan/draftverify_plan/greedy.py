@@ -41,8 +41,8 @@ class Greedy:
         if len(past) - len(set(past)) > self.circles:
             return _NONE
         # A step leads from the same state to the same state: taking it again would close a circle.
-        taken = {step for step, before in zip(context.accepted, past, strict=False) if before == past[-1]}
-        steps = _draft(problem, past[-1], taken | _refused_here(context))
+        repeats = {step for step, facts in zip(context.accepted, past, strict=False) if facts == past[-1]}
+        steps = _draft(problem, past[-1], repeats | _refused_here(context))
         return Proposal.chain(tuple(steps[:n])) if steps else _NONE
 
 
@@ -57,7 +57,7 @@ def _draft(problem: PlanningProblem, now: frozenset[int], avoid: set[str]) -> li
     for place, action in enumerate(plan):
         if action not in numbers and now.issuperset(relaxation.actions[action].needs):
             order = [action, *plan[:place], *plan[place + 1 :]]
-            return [relaxation.actions[each].step for each in order]
+            return [relaxation.actions[number].step for number in order]
     return []
 
 

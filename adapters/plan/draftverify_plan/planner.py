@@ -76,11 +76,11 @@ class Planner:
         """
         key = ("plan.planner", self.engine, tuple(steps))
         if key not in context.scratch:
-            given = context.task.input
+            fields = context.task.input
             request = {
                 "engine": self.engine,
-                "domain": given["domain"],
-                "problem": given["problem"],
+                "domain": fields["domain"],
+                "problem": fields["problem"],
                 "steps": list(steps),
             }
             context.scratch[key] = self._ask(request, context.task.id)

@@ -26,7 +26,7 @@ __all__ = [
     "PddlError",
     "PlanningProblem",
     "Reason",
-    "State",
+    "PlanState",
     "StepError",
     "prepared",
     "problem_of",
@@ -64,7 +64,7 @@ class StepError(DraftVerifyError):
         self.feedback = feedback
 
 
-class State:
+class PlanState:
     """One state of a problem: unified-planning's values, and the relaxation's facts once they were asked for."""
 
     __slots__ = ("facts", "values")
@@ -86,9 +86,9 @@ class PlanningProblem:
 
         self.problem = problem
         self._simulator = UPSequentialSimulator(problem)
-        self.start = State(self._simulator.get_initial_state())
+        self.start = PlanState(self._simulator.get_initial_state())
         self._actions = {action.name: action for action in problem.actions}
-        self._objects = {each.name: each for each in problem.all_objects}
+        self._objects = {entity.name: entity for entity in problem.all_objects}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PlanningProblem) and bool(self.problem == other.problem)
@@ -119,16 +119,16 @@ class PlanningProblem:
         name, *arguments = text.lower().split() or [""]
         action = self._actions.get(name)
         if action is None:
-            known = ", ".join(sorted(self._actions))
-            raise StepError("unknown action", f"{name!r} is no action of this domain; there are {known}")
-        wanted = [f"{parameter.name} - {_type_name(parameter.type)}" for parameter in action.parameters]
-        if len(arguments) != len(wanted):
+            names = ", ".join(sorted(self._actions))
+            raise StepError("unknown action", f"{name!r} is no action of this domain; there are {names}")
+        signature = [f"{parameter.name} - {_type_name(parameter.type)}" for parameter in action.parameters]
+        if len(arguments) != len(signature):
             raise StepError(
                 "wrong arguments",
-                f"{name} takes {len(wanted)} arguments ({', '.join(wanted)}), not {len(arguments)}",
+                f"{name} takes {len(signature)} arguments ({', '.join(signature)}), not {len(arguments)}",
             )
         bound = []
-        for argument, parameter, want in zip(arguments, action.parameters, wanted, strict=True):
+        for argument, parameter, want in zip(arguments, action.parameters, signature, strict=True):
             value = self._objects.get(argument)
             if value is None:
                 raise StepError("wrong arguments", f"there is no object {argument!r} in this problem")
@@ -137,7 +137,7 @@ class PlanningProblem:
             bound.append(value)
         return ActionInstance(action, tuple(bound))
 
-    def step(self, state: State, step: object) -> State:
+    def step(self, state: PlanState, step: object) -> PlanState:
         """The state after a step.
 
         Raises:
@@ -150,7 +150,7 @@ class PlanningProblem:
             with _ONE_AT_A_TIME:
                 unmet, _ = self._simulator.get_unsatisfied_conditions(state.values, instance)
                 if not unmet:
-                    return State(self._simulator.apply_unsafe(state.values, instance))
+                    return PlanState(self._simulator.apply_unsafe(state.values, instance))
         except UPConflictingEffectsException as error:
             raise StepError(
                 "conflicting effects", f"{step_text(instance)} contradicts itself: {error}"
@@ -161,21 +161,21 @@ class PlanningProblem:
         conditions = ", ".join(str(condition) for condition in unmet)
         raise StepError("unmet precondition", f"{step_text(instance)} needs {conditions}")
 
-    def _unmet(self, state: State, instance: ActionInstance) -> list[FNode]:
+    def _unmet(self, state: PlanState, instance: ActionInstance) -> list[FNode]:
         from unified_planning.model.walkers import StateEvaluator
 
-        given = dict(zip(instance.action.parameters, instance.actual_parameters, strict=True))
+        binding = dict(zip(instance.action.parameters, instance.actual_parameters, strict=True))
         with _ONE_AT_A_TIME:
             evaluator = StateEvaluator(self.problem)
-            conditions = [condition.substitute(given) for condition in instance.action.preconditions]
-            return [each for each in conditions if not evaluator.evaluate(each, state.values).is_true()]
+            conditions = [condition.substitute(binding) for condition in instance.action.preconditions]
+            return [need for need in conditions if not evaluator.evaluate(need, state.values).is_true()]
 
-    def is_goal(self, state: State) -> bool:
+    def is_goal(self, state: PlanState) -> bool:
         """Whether the goal holds."""
         with _ONE_AT_A_TIME:
             return bool(self._simulator.is_goal(state.values))
 
-    def facts(self, state: State) -> frozenset[int]:
+    def facts(self, state: PlanState) -> frozenset[int]:
         """The relaxation's facts that hold in `state`, by number."""
         if state.facts is None:
             facts = self.relaxation.facts
@@ -184,7 +184,7 @@ class PlanningProblem:
             state.facts = frozenset(number for number, value in enumerate(values) if value.is_true())
         return state.facts
 
-    def states(self, steps: Sequence[Any], scratch: dict[Any, Any]) -> list[State]:
+    def states(self, steps: Sequence[Any], scratch: dict[Any, Any]) -> list[PlanState]:
         """The state before each step of a plan and after its last: len(steps) + 1 of them.
 
         Args:
@@ -194,12 +194,12 @@ class PlanningProblem:
         Raises:
             PddlError: a step cannot be taken after all (it was accepted without the validator).
         """
-        known: tuple[tuple[Any, ...], list[State]] = scratch.get(_STATES, ((), [self.start]))
-        same = 0
-        while same < min(len(known[0]), len(steps)) and known[0][same] == steps[same]:
-            same += 1
-        states = known[1][: same + 1]
-        for place in range(same, len(steps)):
+        cached: tuple[tuple[Any, ...], list[PlanState]] = scratch.get(_STATES, ((), [self.start]))
+        shared = 0
+        while shared < min(len(cached[0]), len(steps)) and cached[0][shared] == steps[shared]:
+            shared += 1
+        states = cached[1][: shared + 1]
+        for place in range(shared, len(steps)):
             try:
                 states.append(self.step(states[-1], steps[place]))
             except StepError as error:
@@ -254,21 +254,21 @@ def problem_of(context: Context) -> PlanningProblem:
     Raises:
         PddlError: it cannot be read.
     """
-    found = context.task.input.get(_INPUT) or context.scratch.get(_SCRATCH)
-    if found is None:
-        found = context.scratch[_SCRATCH] = _read_input(context.task.input)
-    problem: PlanningProblem = found
+    parsed = context.task.input.get(_INPUT) or context.scratch.get(_SCRATCH)
+    if parsed is None:
+        parsed = context.scratch[_SCRATCH] = _read_input(context.task.input)
+    problem: PlanningProblem = parsed
     return problem
 
 
-def _read_input(given: Mapping[str, Any]) -> PlanningProblem:
-    missing = [key for key in ("domain", "problem") if not isinstance(given.get(key), str)]
+def _read_input(fields: Mapping[str, Any]) -> PlanningProblem:
+    missing = [key for key in ("domain", "problem") if not isinstance(fields.get(key), str)]
     if missing:
         raise PddlError(
             f"the task's input lacks {' and '.join(missing)}, the text of a PDDL file; "
             "`use: plan.pddl` makes such tasks"
         )
-    return read_problem(given["domain"], given["problem"])
+    return read_problem(fields["domain"], fields["problem"])
 
 
 def step_text(instance: ActionInstance) -> str:

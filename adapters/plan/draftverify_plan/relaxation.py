@@ -40,8 +40,8 @@ class Relaxation:
 
     def __init__(self, problem: Problem) -> None:
         # PDDL lists what is true; everything else is false.
-        given = problem.explicit_initial_values
-        true = {_name(fact, {}) for fact, value in given.items() if _is_fact(fact) and value.is_true()}
+        initial = problem.explicit_initial_values
+        true = {_name(fact, {}) for fact, value in initial.items() if _is_fact(fact) and value.is_true()}
         numbers: dict[_Fact, int] = {}
         goal = [_name(fact, {}) for condition in problem.goals for fact in _positive(condition)]
         grounded = [ground for action in problem.actions for ground in _ground(problem, action, true)]
@@ -52,7 +52,7 @@ class Relaxation:
             for fact in (*needs, *adds):
                 numbers.setdefault(fact, len(numbers))
         fluents = {fluent.name: fluent for fluent in problem.fluents}
-        objects = {each.name: each for each in problem.all_objects}
+        objects = {entity.name: entity for entity in problem.all_objects}
         self.facts: list[FNode] = [fluents[name](*(objects[arg] for arg in args)) for name, *args in numbers]
         self.goal = tuple(dict.fromkeys(numbers[fact] for fact in goal))
         self.actions = [
@@ -138,7 +138,7 @@ _Ground: TypeAlias = "tuple[str, tuple[_Fact, ...], tuple[_Fact, ...]]"
 
 def _ground(problem: Problem, action: Any, true: Collection[_Fact]) -> Iterator[_Ground]:
     """Every binding of the action's parameters whose unchanging conditions hold."""
-    changed = {effect.fluent.fluent() for each in problem.actions for effect in each.effects}
+    changed = {effect.fluent.fluent() for any_action in problem.actions for effect in any_action.effects}
     parameters = [parameter.name for parameter in action.parameters]
     needs = [fact for condition in action.preconditions for fact in _positive(condition)]
     adds = [effect.fluent for effect in action.effects if _adds(effect)]
@@ -149,7 +149,7 @@ def _ground(problem: Problem, action: Any, true: Collection[_Fact]) -> Iterator[
             places = [parameters.index(arg.parameter().name) for arg in fact.args if arg.is_parameter_exp()]
             tests[max(places, default=-1) + 1].append(fact)
     needs = [fact for fact in needs if fact.fluent() in changed]
-    values = [[each.name for each in problem.objects(parameter.type)] for parameter in action.parameters]
+    values = [[entity.name for entity in problem.objects(parameter.type)] for parameter in action.parameters]
     binding: dict[str, str] = {}
 
     def extend(depth: int) -> Iterator[_Ground]:
@@ -171,15 +171,15 @@ def _ground(problem: Problem, action: Any, true: Collection[_Fact]) -> Iterator[
 
 def _reachable(actions: list[_Ground], true: Collection[_Fact]) -> list[_Ground]:
     """The actions that the relaxation can ever take, in their order."""
-    reached, taken = set(true), [False] * len(actions)
+    reached, usable = set(true), [False] * len(actions)
     growing = True
     while growing:
         growing = False
         for place, (_, needs, adds) in enumerate(actions):
-            if not taken[place] and reached.issuperset(needs):
-                growing = taken[place] = True
+            if not usable[place] and reached.issuperset(needs):
+                growing = usable[place] = True
                 reached.update(adds)
-    return [action for action, possible in zip(actions, taken, strict=True) if possible]
+    return [action for action, possible in zip(actions, usable, strict=True) if possible]
 
 
 def _name(fact: FNode, binding: Mapping[str, str]) -> _Fact:

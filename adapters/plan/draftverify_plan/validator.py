@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from draftverify import UNCHECKED, Check, Context, Proposal, Task, Verification
 from draftverify_plan.planner import Planner
-from draftverify_plan.problem import State, StepError, need_planning, prepared, problem_of
+from draftverify_plan.problem import PlanState, StepError, need_planning, prepared, problem_of
 
 __all__ = ["Validator"]
 
@@ -54,19 +54,19 @@ class Validator:
         """
         problem = problem_of(context)
         now = problem.states(context.accepted, context.scratch)[-1]
-        after: dict[int, State] = {-1: now}
+        states: dict[int, PlanState] = {-1: now}
         checks: list[Check] = []
         for item, parent in zip(proposal.items, proposal.parents, strict=True):
-            if parent not in after:
+            if parent not in states:
                 checks.append(UNCHECKED)
                 continue
             try:
-                state = problem.step(after[parent], item)
+                state = problem.step(states[parent], item)
             except StepError as error:
                 checks.append(Check("reject", reason=error.reason, feedback=error.feedback))
             else:
                 checks.append(_GOAL if problem.is_goal(state) else _PASS)
-                after[len(checks) - 1] = state
+                states[len(checks) - 1] = state
         refused = next((place for place, check in enumerate(checks) if check.verdict == "reject"), None)
         steps = self._correct(context, proposal, checks, now, refused)
         if steps and refused is not None:
@@ -79,16 +79,16 @@ class Validator:
         context: Context,
         proposal: Proposal,
         checks: Sequence[Check],
-        now: State,
+        now: PlanState,
         refused: int | None,
     ) -> tuple[str, ...]:
         """The planner's steps from the first refused one on; () when the goal comes before it."""
         if self.correction is None or (refused is None and checks) or problem_of(context).is_goal(now):
             return ()
-        before = proposal.path(refused)[:-1] if refused is not None else ()
-        if any(checks[place] is _GOAL for place in before):
+        path = proposal.path(refused)[:-1] if refused is not None else ()
+        if any(checks[place] is _GOAL for place in path):
             return ()
-        steps = (*context.accepted, *(proposal.items[place] for place in before))
+        steps = (*context.accepted, *(proposal.items[place] for place in path))
         return (self.correction.plan(context, steps) or ())[: self.steps]
 
     def open(self) -> None:

@@ -2,17 +2,14 @@
 
 from draftverify_reasoning.answered import Answered, UntilAnswered
 from draftverify_reasoning.answers import Form, extract, normalised, number, same
-from draftverify_reasoning.arithmetic import Arithmetic, Statement, statements
 from draftverify_reasoning.outside import AnswerMatches, GymScorer, GymSolved, KnownAnswer
-from draftverify_reasoning.partials import Partials
-from draftverify_reasoning.process import Process, StepScorer
-from draftverify_reasoning.recorded import Recorded, RecordedScore
-from draftverify_reasoning.requirements import need
+from draftverify_reasoning.process import ProcessVerifier, StepScorer
+from draftverify_reasoning.recorded import RecordedScore, RecordedSolutions
 from draftverify_reasoning.reward_model import RewardModel
-from draftverify_reasoning.sample import Sample
+from draftverify_reasoning.sample import SolutionSampler
 from draftverify_reasoning.scoring import StepwiseSolution
 from draftverify_reasoning.self_refine import SelfRefine
-from draftverify_reasoning.solutions import answer_of, solution, solution_text, spelled_answer
+from draftverify_reasoning.solutions import answer_of, solution, spelled_answer
 from draftverify_reasoning.steps import Steps
 from draftverify_reasoning.tasks import Gym, Problems
 from draftverify_reasoning.training import VerifierTraining
@@ -21,21 +18,18 @@ from draftverify_reasoning.verifier import TrainedVerifier
 __all__ = [
     "AnswerMatches",
     "Answered",
-    "Arithmetic",
     "Form",
     "Gym",
     "GymScorer",
     "GymSolved",
     "KnownAnswer",
-    "Partials",
     "Problems",
-    "Process",
-    "Recorded",
+    "ProcessVerifier",
+    "RecordedSolutions",
     "RecordedScore",
     "RewardModel",
-    "Sample",
+    "SolutionSampler",
     "SelfRefine",
-    "Statement",
     "StepScorer",
     "Steps",
     "StepwiseSolution",
@@ -44,12 +38,9 @@ __all__ = [
     "VerifierTraining",
     "answer_of",
     "extract",
-    "need",
     "normalised",
     "number",
     "same",
     "solution",
-    "solution_text",
     "spelled_answer",
-    "statements",
 ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from draftverify import PASS, Check, Context, Proposal, Verification
+from draftverify_llm import answer_text
 from draftverify_reasoning.answers import FORMS, Form, extract
 from draftverify_reasoning.checking import check_solutions
-from draftverify_reasoning.solutions import answer_of, solution, solution_text
+from draftverify_reasoning.solutions import answer_of, solution
 
 __all__ = ["Answered", "UntilAnswered"]
 
@@ -53,9 +54,9 @@ class UntilAnswered:
 
     def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """How many of the new steps to keep: up to the answer; None where there is none yet."""
-        forms = [each for each in FORMS if each != "last_number"] if self.form == "auto" else [self.form]
-        for kept, step in enumerate(new, 1):
-            text = solution_text(step)
+        forms = [form for form in FORMS if form != "last_number"] if self.form == "auto" else [self.form]
+        for count, step in enumerate(new, 1):
+            text = answer_text(step)
             if any(extract(text, form) is not None for form in forms):
-                return kept
+                return count
         return None

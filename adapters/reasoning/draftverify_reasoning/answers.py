@@ -44,7 +44,7 @@ def extract(text: str, form: Form = "auto") -> str | None:
         The answer without surrounding white space, never empty.
     """
     if form == "auto":
-        return next((found for each in FORMS if (found := _FORMS[each](text))), None)
+        return next((answer for kind in FORMS if (answer := _FORMS[kind](text))), None)
     return _FORMS[form](text) or None
 
 
@@ -72,9 +72,9 @@ def normalised(answer: str) -> str:
     return text
 
 
-def same(one: str, other: str) -> bool:
+def same(left: str, right: str) -> bool:
     """Whether two answers are the same: numbers by value (1,000 = 1000.0, 1/2 = 0.5), others as normalised texts."""
-    return normalised(one) == normalised(other)
+    return normalised(left) == normalised(right)
 
 
 _DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)"
@@ -101,35 +101,38 @@ def number(text: str) -> Fraction | None:
 
     None for any other, and for a number of more digits or a larger exponent than are ever an answer.
     """
-    if len(text) > LONGEST or not (found := _QUANTITY.fullmatch(text.strip())):
+    if len(text) > LONGEST or not (match := _QUANTITY.fullmatch(text.strip())):
         return None
-    scale = _scale(found["unit"], glued=not found["gap"] and not found["unit"][:1].isspace())
-    if scale is None or (found["sign"] and found["inner"]):
+    scale = _scale(match["unit"], glued=not match["gap"] and not match["unit"][:1].isspace())
+    if scale is None or (match["sign"] and match["inner"]):
         return None
-    if found["whole"]:
-        over, under = _decimal(found["part"]), _decimal(found["parts"])
-        whole = Fraction(int(found["whole"]))
+    if match["whole"]:
+        over, under = _decimal(match["part"]), _decimal(match["parts"])
+        integer = Fraction(int(match["whole"]))
     else:
-        over, under = _decimal(found["over"]), _decimal(found["under"] or "1")
-        whole = Fraction(0)
+        over, under = _decimal(match["over"]), _decimal(match["under"] or "1")
+        integer = Fraction(0)
     if over is None or not under:
         return None
-    value = (whole + over / under) * scale
-    return -value if found["sign"] in {"-", "−"} or found["inner"] in {"-", "−"} else value
+    value = (integer + over / under) * scale
+    return -value if match["sign"] in {"-", "−"} or match["inner"] in {"-", "−"} else value
 
 
 def _scale(unit: str, glued: bool) -> int | None:
     """What the words after a number multiply it by; None where they are no unit, as in "3 pi"."""
-    words = [word for word in re.split(r"[\s/.-]+", unit.casefold()) if word]
-    if not words:
+    units = [unit_word for unit_word in re.split(r"[\s/.-]+", unit.casefold()) if unit_word]
+    if not units:
         return 1 if not unit.strip(" .") else None
-    if glued and "".join(words) not in _SYMBOLS and words[0] != "°":
+    if glued and "".join(units) not in _SYMBOLS and units[0] != "°":
         return None
-    if "".join(words) in _NO_UNITS:  # "3 a.m." too
+    if "".join(units) in _NO_UNITS:  # "3 a.m." too
         return None
-    if any(word in _NO_UNITS or (len(word) == 1 and word not in _SYMBOLS | {"a", "°"}) for word in words):
+    if any(
+        unit_word in _NO_UNITS or (len(unit_word) == 1 and unit_word not in _SYMBOLS | {"a", "°"})
+        for unit_word in units
+    ):
         return None
-    return _SCALES.get(words[0], 1)
+    return _SCALES.get(units[0], 1)
 
 
 def _decimal(text: str) -> Fraction | None:
@@ -140,13 +143,13 @@ def _decimal(text: str) -> Fraction | None:
 
 
 def _written(value: Fraction) -> str:
-    rest, places = value.denominator, [0, 0]
+    cofactor, places = value.denominator, [0, 0]
     for index, prime in enumerate((2, 5)):
-        while rest % prime == 0:
-            rest //= prime
+        while cofactor % prime == 0:
+            cofactor //= prime
             places[index] += 1
     shift = max(places)
-    if rest != 1 or shift > EXPONENT:
+    if cofactor != 1 or shift > EXPONENT:
         return f"{value.numerator}/{value.denominator}"
     if not shift:
         return str(value.numerator)
@@ -186,11 +189,11 @@ def _spaced(text: str) -> str:
     return re.sub(r" *([^\w\s,]) *", r"\1", text)
 
 
-def _quotient(found: re.Match[str]) -> str:
-    over, under = (found[1], found[2]) if found[1] is not None else (found[3], found[4])
-    over, under = (each if each.strip().isalnum() else f"({each})" for each in (over, under))
+def _quotient(match: re.Match[str]) -> str:
+    over, under = (match[1], match[2]) if match[1] is not None else (match[3], match[4])
+    over, under = (term if term.strip().isalnum() else f"({term})" for term in (over, under))
     return (
-        f" {over}/{under}" if re.fullmatch(r".*[0-9]", found.string[: found.start()]) else f"{over}/{under}"
+        f" {over}/{under}" if re.fullmatch(r".*[0-9]", match.string[: match.start()]) else f"{over}/{under}"
     )
 
 
@@ -200,8 +203,8 @@ _A_LINE = re.compile(r"^[ \t]*A:([^\n]*)", re.MULTILINE)
 
 def _gsm8k(text: str) -> str:
     for pattern in (_HASHES, _A_LINE):
-        if found := [said for each in pattern.finditer(text) if (said := each[1].strip())]:
-            return found[-1]
+        if lines := [line for match in pattern.finditer(text) if (line := match[1].strip())]:
+            return lines[-1]
     return ""
 
 
@@ -211,13 +214,13 @@ _BRACES = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 def _boxed(text: str) -> str:
     opened: list[int | None] = []
     answer = ""
-    for each in _BRACES.finditer(text):
-        token = each[0]
+    for match in _BRACES.finditer(text):
+        token = match[0]
         if token[-1] == "{" and token != "\\{":
-            opened.append(each.end() if token[0] == "\\" else None)
+            opened.append(match.end() if token[0] == "\\" else None)
         elif token == "}" and opened:
             start = opened.pop()
-            if start is not None and (inside := text[start : each.start()].strip()):
+            if start is not None and (inside := text[start : match.start()].strip()):
                 answer = inside
     return answer
 
@@ -227,11 +230,11 @@ _TAGS = re.compile(r"<(/?)answer>", re.IGNORECASE)
 
 def _tag(text: str) -> str:
     answer, start = "", None
-    for each in _TAGS.finditer(text):
-        if not each[1]:
-            start = each.end()
+    for match in _TAGS.finditer(text):
+        if not match[1]:
+            start = match.end()
         elif start is not None:
-            answer, start = text[start : each.start()].strip() or answer, None
+            answer, start = text[start : match.start()].strip() or answer, None
     return answer
 
 
@@ -244,21 +247,21 @@ _PHRASE = re.compile(
 
 
 def _phrase(text: str) -> str:
-    found = [said for each in _PHRASE.finditer(text) if (said := _sentence(each["said"]))]
-    return found[-1] if found else ""
+    answers = [answer for match in _PHRASE.finditer(text) if (answer := _sentence(match["said"]))]
+    return answers[-1] if answers else ""
 
 
 def _sentence(text: str) -> str:
     """The answer at the beginning of a sentence: its number, or the sentence up to its reasons; emphasis taken off."""
-    said = re.split(r"""\.(?=\s|$|["'*])|["'](?=\s*[,}]|\s*$)""", text, maxsplit=1)[0].strip(" \t*_`\"'")
-    if said.casefold().startswith("not "):  # "the answer is not clear"
+    answer = re.split(r"""\.(?=\s|$|["'*])|["'](?=\s*[,}]|\s*$)""", text, maxsplit=1)[0].strip(" \t*_`\"'")
+    if answer.casefold().startswith("not "):  # "the answer is not clear"
         return ""
-    if number(_folded(said)) is None:
-        for clause in _CLAUSE.finditer(said):
-            head = said[: clause.start()].strip(" \t*_`\"'")
+    if number(_folded(answer)) is None:
+        for clause in _CLAUSE.finditer(answer):
+            head = answer[: clause.start()].strip(" \t*_`\"'")
             if clause["reason"] or number(_folded(head)) is not None:
                 return head
-    return said
+    return answer
 
 
 _CLAUSE = re.compile(
@@ -274,10 +277,10 @@ _NUMBERS = re.compile(
 
 
 def _last_number(text: str) -> str:
-    last = ""
-    for each in _NUMBERS.finditer(text):
-        last = each[0]
-    return last
+    answer = ""
+    for match in _NUMBERS.finditer(text):
+        answer = match[0]
+    return answer
 
 
 _FORMS: dict[Form, Callable[[str], str]] = {

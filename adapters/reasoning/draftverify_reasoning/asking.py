@@ -16,15 +16,15 @@ from draftverify_llm import (
     check_model,
     fields_of,
     filled,
+    question_text,
     read_sampling,
     reads_sampling,
 )
-from draftverify_reasoning.scoring import question_of
 
-__all__ = ["Asking", "answers_to", "asked", "stop_across", "whole_characters"]
+__all__ = ["PromptedGenerator", "answers_to", "asked", "stop_across", "whole_characters"]
 
 
-class Asking:
+class PromptedGenerator:
     """The arguments that these generators share, and what follows from them."""
 
     chat = True
@@ -103,8 +103,8 @@ class Asking:
     def _how(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of a call to the model."""
         temperature, top_p = read_sampling(settings, self.temperature, self.top_p)
-        how: dict[str, Any] = {"temperature": temperature, "top_p": top_p, "chat": self.chat}
-        return {**how, "max_tokens": self.max_tokens, "stop": tuple(self.stop)}
+        arguments: dict[str, Any] = {"temperature": temperature, "top_p": top_p, "chat": self.chat}
+        return {**arguments, "max_tokens": self.max_tokens, "stop": tuple(self.stop)}
 
     def _asked(self, task: Task, begun: str = "") -> str | list[Message]:
         """The prompt of a task, with the beginning of the answer that the model is to go on with."""
@@ -125,31 +125,31 @@ def asked(task: Task) -> Task:
     Raises:
         ContractError: it has none.
     """
-    return msgspec.structs.replace(task, input={**task.input, "question": question_of(task)})
+    return msgspec.structs.replace(task, input={**task.input, "question": question_text(task)})
 
 
 def answers_to(
-    model: TextModel, prompts: Sequence[Any], *, n: Sequence[int], seeds: Sequence[int], **how: Any
+    model: TextModel, prompts: Sequence[Any], *, n: Sequence[int], seeds: Sequence[int], **sampling: Any
 ) -> list[list[Completion]]:
     """Completions of many prompts, in one batch where the model has batches."""
     if isinstance(model, BatchTextModel):
-        return model.complete_many(prompts, n=n, seeds=seeds, **how)
+        return model.complete_many(prompts, n=n, seeds=seeds, **sampling)
     return [
-        model.complete(prompt, n=each, seed=seed, **how)
-        for prompt, each, seed in zip(prompts, n, seeds, strict=True)
+        model.complete(prompt, n=count, seed=seed, **sampling)
+        for prompt, count, seed in zip(prompts, n, seeds, strict=True)
     ]
 
 
-def stop_across(begun: str, more: str, stop: Sequence[str]) -> int | None:
-    """Where in `begun + more` a stop string begins that lies across the cut; None where there is none.
+def stop_across(begun: str, continuation: str, stop: Sequence[str]) -> int | None:
+    """Where in `begun + continuation` a stop string begins that lies across the cut; None where there is none.
 
     The model sees the stop strings in what it writes in one go; of a text that is written in pieces one may be half in
     what was there before.
     """
     places = []
-    for each in stop:
-        begin = max(len(begun) - len(each) + 1, 0)
-        if (place := (begun[begin:] + more[: len(each) - 1]).find(each)) >= 0:
+    for marker in stop:
+        begin = max(len(begun) - len(marker) + 1, 0)
+        if (place := (begun[begin:] + continuation[: len(marker) - 1]).find(marker)) >= 0:
             places.append(begin + place)
     return min(places, default=None)
 

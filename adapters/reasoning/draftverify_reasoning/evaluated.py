@@ -49,7 +49,7 @@ def evaluating(scorer: Callable[..., Any]) -> str:
     return "python" if calls & {"eval", "exec"} else ""
 
 
-def harmless(answer: str, way: str) -> bool:
+def harmless(answer: str, evaluator: str) -> bool:
     """Whether evaluating an answer can do no more than work out a value of bounded size.
 
     Allowed are numbers, texts, names, lists and the like, sums, products, powers, and the elementary functions. A text
@@ -57,14 +57,14 @@ def harmless(answer: str, way: str) -> bool:
 
     Args:
         answer: what a model wrote.
-        way: as of `evaluating`.
+        evaluator: as of `evaluating`.
     """
     if len(answer) > LONGEST:
         return False
     try:
         tree = ast.parse(answer.strip(), mode="eval")
     except (SyntaxError, ValueError):
-        return way == "python"
+        return evaluator == "python"
     except (RecursionError, MemoryError):
         return False
     try:
@@ -85,9 +85,11 @@ def _weigh(node: ast.AST) -> int:
         _Harmful: it calls, reads or builds what it should not.
     """
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        return max([_weigh(each) for each in node.elts], default=0)
+        return max([_weigh(element) for element in node.elts], default=0)
     if isinstance(node, ast.Dict):
-        return max([_weigh(each) for each in (*node.keys, *node.values) if each is not None], default=0)
+        return max(
+            [_weigh(element) for element in (*node.keys, *node.values) if element is not None], default=0
+        )
     if isinstance(node, ast.Constant):
         return _number(node) if isinstance(node.value, (int, float)) else 0
     return _number(node)
@@ -104,10 +106,10 @@ def _number(node: ast.AST) -> int:
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
         bits = _number(node.operand)
     elif isinstance(node, ast.BinOp) and isinstance(node.op, _NUMERIC):
-        left, right = _number(node.left), _number(node.right)
-        bits = left + right
+        left_bits, right_bits = _number(node.left), _number(node.right)
+        bits = left_bits + right_bits
         if isinstance(node.op, ast.Pow):
-            bits = left << right if right <= EXPONENT_BITS else BITS + 1
+            bits = left_bits << right_bits if right_bits <= EXPONENT_BITS else BITS + 1
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         inside = sum(map(_number, node.args))
         if node.func.id in _FUNCTIONS:

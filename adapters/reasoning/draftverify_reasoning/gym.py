@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 from draftverify import ConfigError, ContractError, Task
+from draftverify_llm import need
 from draftverify_reasoning.evaluated import evaluating, harmless
-from draftverify_reasoning.requirements import need
 
 __all__ = ["UnreadableAnswer", "entry_of", "make_dataset", "score_answer"]
 
@@ -47,7 +47,7 @@ def make_dataset(name: str, seed: int, size: int, config: Mapping[str, Any]) -> 
 
 @lru_cache(maxsize=64)
 def _made(name: str, seed: int, size: int, options: str) -> Any:
-    need("reasoning_gym", doing="reasoning-gym's problems")
+    need("reasoning_gym", doing="reasoning-gym's problems", extra="reasoning")
     import reasoning_gym  # type: ignore[import-untyped,unused-ignore]
     from reasoning_gym.factory import DATASETS  # type: ignore[import-untyped,unused-ignore]
 
@@ -59,15 +59,15 @@ def _made(name: str, seed: int, size: int, options: str) -> Any:
             else f"; there are {len(DATASETS)}, as {sorted(DATASETS)[0]!r}"
         )
         raise ConfigError(f"reasoning-gym has no dataset {name!r}{hint}", path="datasets")
-    given = json.loads(options)
-    known = [each for each in DATASETS[name][1].__dataclass_fields__ if each not in ("seed", "size")]
-    for option in given:
-        if option not in known:
-            near = difflib.get_close_matches(option, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+    arguments = json.loads(options)
+    fields = [field for field in DATASETS[name][1].__dataclass_fields__ if field not in ("seed", "size")]
+    for option in arguments:
+        if option not in fields:
+            near = difflib.get_close_matches(option, fields, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(fields)}"
             raise ConfigError(f"{name} has no option {option!r}; {hint}", path=f"config.{name}")
     try:
-        return reasoning_gym.create_dataset(name, seed=seed, size=size, **given)
+        return reasoning_gym.create_dataset(name, seed=seed, size=size, **arguments)
     except Exception as error:  # validation is by assert there, and more
         raise ConfigError(
             f"{name} cannot be made so: {error or type(error).__name__}", path=f"config.{name}"
@@ -101,18 +101,18 @@ def score_answer(task: Task, answer: str) -> float:
             no number.
     """
     dataset, entry = entry_of(task)
-    way = evaluating(dataset.score_answer)
-    if way and answer != entry["answer"] and not harmless(answer, way):
+    evaluator = evaluating(dataset.score_answer)
+    if evaluator and answer != entry["answer"] and not harmless(answer, evaluator):
         raise UnreadableAnswer("its scorer evaluates answers, and this one could run as a program")
     try:
         score = float(dataset.score_answer(answer=answer, entry=entry))
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
+        problem = f"{type(error).__name__}: {error}"
         try:
             dataset.score_answer(answer=entry["answer"], entry=entry)
         except Exception:
-            raise ContractError(f"the scorer of {task.input['gym']['dataset']} broke: {said}") from error
-        raise UnreadableAnswer(said) from error
+            raise ContractError(f"the scorer of {task.input['gym']['dataset']} broke: {problem}") from error
+        raise UnreadableAnswer(problem) from error
     if not 0 <= score <= 1:
         raise ContractError(f"the scorer of {task.input['gym']['dataset']} gave {score}, not 0 to 1")
     return score

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from draftverify import ConfigError, ContractError
 from draftverify.bench.records import load_run
-from draftverify_reasoning.scoring import question_of
-from draftverify_reasoning.solutions import solution_text
+from draftverify_llm import answer_text, question_text, read_rows
 
 __all__ = ["FIELDS", "Labelled", "read_labelled"]
 
@@ -47,15 +45,15 @@ def read_labelled(
     Raises:
         ConfigError: nothing can be read, or no solution is there.
     """
-    found: dict[str, dict[str, set[bool]]] = {}
+    labels_of: dict[str, dict[str, set[bool]]] = {}
     if path.is_dir():
-        _read_run(path, pipeline, found)
+        _read_run(path, pipeline, labels_of)
     else:
         if pipeline is not None:
             raise ConfigError("only a run has pipelines", where=str(path), path="pipeline")
-        _read_lines(path, fields, found)
+        _read_lines(path, fields, labels_of)
     problems = []
-    for question, solutions in found.items():
+    for question, solutions in labels_of.items():
         sure = {text: labels.pop() for text, labels in solutions.items() if len(labels) == 1}
         if sure:
             problems.append(Labelled(question, tuple(sure), tuple(sure.values())))
@@ -64,79 +62,72 @@ def read_labelled(
     return problems
 
 
-def _read_lines(path: Path, fields: Mapping[str, str], found: dict[str, dict[str, set[bool]]]) -> None:
+def _read_lines(path: Path, fields: Mapping[str, str], labels_of: dict[str, dict[str, set[bool]]]) -> None:
     unknown = sorted(set(fields) - set(FIELDS))
     if unknown:
         raise ConfigError(f"there is no field {unknown[0]!r}; there are {', '.join(FIELDS)}", path="fields")
     names = {**FIELDS, **fields}
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")  # a text may hold Unicode's other line ends
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the file cannot be read: {error}", where=str(path)) from error
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+    for where, entry in read_rows(path, halves=True):
         try:
-            said = json.loads(line)
-            question, solutions = said[names["question"]], said[names["solutions"]]
+            question, solutions = entry[names["question"]], entry[names["solutions"]]
             if not isinstance(question, str) or not question.strip():
                 raise ValueError("the question is no text, or an empty one")
             if not isinstance(solutions, list):
                 raise TypeError("the solutions are no list")
-            for each in solutions:
-                text, correct = each[names["text"]], each[names["correct"]]
+            for solution in solutions:
+                text, correct = solution[names["text"]], solution[names["correct"]]
                 if not isinstance(text, str) or not isinstance(correct, bool):
                     raise TypeError(
                         f"a solution has a text, and is right by true or false, not {correct!r:.40}"
                     )
-                _add(found, question, text, correct)
+                _add(labels_of, question, text, correct)
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(
                 'a line is {"question": …, "solutions": [{"text": …, "correct": true or false}, …]}, or `fields` says '
                 f"what its keys are called: {type(error).__name__}: {error}",
-                where=f"{path}:{number}",
+                where=where,
             ) from error
 
 
-def _read_run(path: Path, pipeline: str | None, found: dict[str, dict[str, set[bool]]]) -> None:
+def _read_run(path: Path, pipeline: str | None, labels_of: dict[str, dict[str, set[bool]]]) -> None:
     with load_run(path) as run:
         questions: dict[str, str] = {}
         for task in run.tasks:
             try:
-                questions[task.id] = question_of(task)
+                questions[task.id] = question_text(task)
             except ContractError as error:
                 raise ConfigError(f"task {task.id} of the run: {error}", where=str(path)) from error
-        seen: set[str] = set()
+        pipelines: set[str] = set()
         for entry in run.entries(pipeline=pipeline):
-            seen.add(entry.pipeline)
+            pipelines.add(entry.pipeline)
             question = questions[entry.record.task]
-            for each in entry.record.rounds:
-                if each.by == "fallback":
+            for round in entry.record.rounds:
+                if round.by == "fallback":
                     continue
-                if any(parent >= 0 for parent in each.parents):
+                if any(parent >= 0 for parent in round.parents):
                     raise ConfigError(
                         f"task {entry.record.task} of the run has blocks of steps; a verifier learns from whole "
                         "solutions",
                         where=str(path),
                     )
-                for item, check in zip(each.items, each.checks, strict=False):
+                for item, check in zip(round.items, round.checks, strict=False):
                     begun = isinstance(item, Mapping) and item.get("finished") is False
                     if check.verdict in ("pass", "reject") and not begun:
-                        _add(found, question, _text(item, path), check.verdict == "pass")
-        if pipeline is not None and not seen:
+                        _add(labels_of, question, _text(item, path), check.verdict == "pass")
+        if pipeline is not None and not pipelines:
             raise ConfigError(
                 f"the run has no records of a pipeline {pipeline!r}", where=str(path), path="pipeline"
             )
 
 
-def _add(found: dict[str, dict[str, set[bool]]], question: str, text: str, correct: bool) -> None:
+def _add(labels_of: dict[str, dict[str, set[bool]]], question: str, text: str, correct: bool) -> None:
     """Put a solution to what was found, where it has a text; white space around texts is not read (`row_of`)."""
     if text.strip():
-        found.setdefault(question.strip(), {}).setdefault(text.strip(), set()).add(correct)
+        labels_of.setdefault(question.strip(), {}).setdefault(text.strip(), set()).add(correct)
 
 
 def _text(item: Any, path: Path) -> str:
     try:
-        return solution_text(item)
+        return answer_text(item)
     except ContractError as error:
         raise ConfigError(f"an item of the run is {error}", where=str(path)) from error

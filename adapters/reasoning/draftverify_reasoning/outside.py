@@ -75,12 +75,12 @@ class GymScorer:
 
     def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
         """What it says at its threshold of a block that was scored at another."""
-        found = list(checks)
+        verdicts = list(checks)
         for index, (item, check) in enumerate(zip(proposal.items, checks, strict=True)):
             answer = spelled_answer(item, self.form)
             if answer is not None and check.score is not None and check.reason in ("", "wrong answer"):
-                found[index] = self._scored(check.score, answer)
-        return tuple(found)
+                verdicts[index] = self._scored(check.score, answer)
+        return tuple(verdicts)
 
 
 class KnownAnswer:
@@ -105,56 +105,56 @@ class KnownAnswer:
         Raises:
             ConfigError: the task has no such field, or it holds no answer.
         """
-        known = _answer(context.task.input, self.field, f"task {context.task.id}")
-        return check_solutions(proposal, lambda item: self._check(known, item))
+        expected = _answer(context.task.input, self.field, f"task {context.task.id}")
+        return check_solutions(proposal, lambda item: self._check(expected, item))
 
-    def _check(self, known: str, item: Any) -> Check:
+    def _check(self, expected: str, item: Any) -> Check:
         answer = answer_of(item, self.form)
         if answer is None:
             return NO_ANSWER
-        if same(answer, known):
+        if same(answer, expected):
             return PASS
         return Check("reject", reason="wrong answer", feedback=f"the answer {answer!r:.200} is wrong")
 
 
 class AnswerMatches:
-    """Whether the accepted solution's answer is that of the task's truth, by value or as plain text.
+    """Whether the accepted solution's answer is that of what the task expects, by value or as plain text.
 
-    Where the truth is null the task has no answer: then the outcome that abstained is right. A task without a truth
-    is in no figure.
+    Where null is expected the task has no answer: then the outcome that abstained is right. A task that
+    expects nothing is in no figure.
 
     Args:
-        truth: the field of the task's truth.
+        expected: the field of what the task expects.
         form: how the answer is found in a text that does not come with one, as of `extract`.
     """
 
-    def __init__(self, truth: str = "answer", form: Form = "auto") -> None:
-        self.truth = truth
+    def __init__(self, expected: str = "answer", form: Form = "auto") -> None:
+        self.expected = expected
         self.form = form
 
     def check_tasks(self, tasks: Sequence[Task]) -> None:
-        """Refuse tasks without truth, before any of them is paid for.
+        """Refuse tasks without expectation, before any of them is paid for.
 
         Raises:
-            ConfigError: no task has a truth, or one's has no such field.
+            ConfigError: no task has an expectation, or one's has no such field.
         """
-        if tasks and not any(task.truth for task in tasks):
+        if tasks and not any(task.expected for task in tasks):
             raise ConfigError("no task has a truth to compare with; say in `tasks` where its answer stands")
         for task in tasks:
-            if task.truth and task.truth.get(self.truth, 0) is not None:
-                _answer(task.truth, self.truth, f"the truth of task {task.id}")
+            if task.expected and task.expected.get(self.expected, 0) is not None:
+                _answer(task.expected, self.expected, f"what is expected of task {task.id}")
 
     def __call__(self, task: Task, outcome: Outcome) -> bool | None:
-        """Whether it is right; None for a task without truth."""
-        if not task.truth:
+        """Whether it is right; None for a task without expectation."""
+        if not task.expected:
             return None
-        if task.truth.get(self.truth, 0) is None:
+        if task.expected.get(self.expected, 0) is None:
             return outcome.status == "abstained"
-        truth = _answer(task.truth, self.truth, f"the truth of task {task.id}")
+        expected = _answer(task.expected, self.expected, f"what is expected of task {task.id}")
         if outcome.status != "accepted":
             return False
         answer = answer_of(_whole(outcome.value), self.form)
-        return answer is not None and same(answer, truth)
+        return answer is not None and same(answer, expected)
 
 
 class GymSolved:
@@ -196,16 +196,16 @@ class GymSolved:
 
 def _whole(value: Any) -> Any:
     """A chain of one solution is that solution."""
-    alone = isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], Mapping)
-    return value[0] if alone else value
+    single = isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], Mapping)
+    return value[0] if single else value
 
 
-def _answer(holder: Mapping[str, Any], field: str, whose: str) -> str:
+def _answer(holder: Mapping[str, Any], field: str, owner: str) -> str:
     if field not in holder:
         raise ConfigError(
-            f"{whose} has no field {field!r}; there are {', '.join(map(str, holder)) or 'none'}", path="field"
+            f"{owner} has no field {field!r}; there are {', '.join(map(str, holder)) or 'none'}", path="field"
         )
     value = holder[field]
     if isinstance(value, bool) or not isinstance(value, (str, int, float)) or value == "":
-        raise ConfigError(f"{field!r} of {whose} should be an answer, not {value!r:.80}", path="field")
+        raise ConfigError(f"{field!r} of {owner} should be an answer, not {value!r:.80}", path="field")
     return str(value)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from draftverify import UNCHECKED, Check, Context, ContractError, Proposal, Verification
-from draftverify_reasoning.scoring import StepwiseSolution, question_of, verdict
+from draftverify_llm import question_text
+from draftverify_reasoning.scoring import StepwiseSolution, verdict
 
-__all__ = ["Process", "StepScorer"]
+__all__ = ["ProcessVerifier", "StepScorer"]
 
 _SHOWN = 80
 
@@ -21,7 +22,7 @@ class StepScorer(Protocol):
         ...
 
 
-class Process:
+class ProcessVerifier:
     """Judges steps in chains and trees by a score read at each step's end, the accepted steps before them included.
 
     A step below the threshold is rejected; what stands on it, or on one that could not be judged, is unchecked. The
@@ -79,24 +80,24 @@ class Process:
         paths: list[StepwiseSolution] = []
         places: list[list[tuple[int, int] | None]] = []
         for context, proposal in zip(contexts, proposals, strict=True):
-            question, accepted = question_of(context.task), tuple(map(_step, context.accepted))
+            question, accepted = question_text(context.task), tuple(map(_step, context.accepted))
             steps = [_step(item) for item in proposal.items]
             inner, place = set(proposal.parents), [None] * len(steps)
-            found: list[tuple[int, int] | None] = list(place)
+            place_of: list[tuple[int, int] | None] = list(place)
             for leaf in range(len(steps)):
                 if leaf in inner or not question.strip():
                     continue
                 path = _readable(proposal.path(leaf), steps)
                 for depth, index in enumerate(path):
-                    if found[index] is None:
-                        found[index] = len(paths), len(accepted) + depth
+                    if place_of[index] is None:
+                        place_of[index] = len(paths), len(accepted) + depth
                 if path:
                     paths.append(StepwiseSolution(question, (*accepted, *[steps[index] for index in path])))
-            places.append(found)
+            places.append(place_of)
         scores = self.scorer.step_scores(paths) if paths else []
         return [
-            Verification(checks=self._checks(context, proposal, found, scores))
-            for context, proposal, found in zip(contexts, proposals, places, strict=True)
+            Verification(checks=self._checks(context, proposal, block, scores))
+            for context, proposal, block in zip(contexts, proposals, places, strict=True)
         ]
 
     def _checks(
@@ -111,7 +112,7 @@ class Process:
             at, number = places[index], len(context.accepted) + len(proposal.path(index))
             if parent >= 0 and checks[parent].verdict != "pass":
                 checks.append(UNCHECKED)
-            elif not question_of(context.task).strip():
+            elif not question_text(context.task).strip():
                 checks.append(Check("abstain", reason="empty question"))
             elif at is None:
                 checks.append(Check("reject", reason="empty step", feedback=f"step {number} is empty"))
@@ -121,22 +122,22 @@ class Process:
 
     def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
         """What it says at its threshold of steps that were scored at another."""
-        found: list[Check] = []
+        judged: list[Check] = []
         for index, (parent, check) in enumerate(zip(proposal.parents, checks, strict=True)):
             number = len(context.accepted) + len(proposal.path(index))
-            if parent >= 0 and found[parent].verdict != "pass":
+            if parent >= 0 and judged[parent].verdict != "pass":
                 check = UNCHECKED
             elif check.score is not None:
                 check = self._check(check.score, number, proposal.items[index])
-            found.append(check)
-        return tuple(found)
+            judged.append(check)
+        return tuple(judged)
 
     def _check(self, score: float | str, number: int, step: str) -> Check:
         check = verdict(score, self.threshold)
         if check.verdict != "reject":
             return check
-        shown = step if len(step) <= _SHOWN else step[: _SHOWN - 1] + "…"
-        feedback = f"step {number} scores {check.score:.2f}, below {self.threshold:g}: {shown}"
+        excerpt = step if len(step) <= _SHOWN else step[: _SHOWN - 1] + "…"
+        feedback = f"step {number} scores {check.score:.2f}, below {self.threshold:g}: {excerpt}"
         return Check("reject", score=check.score, reason="wrong step", feedback=feedback)
 
 
@@ -148,9 +149,9 @@ def _step(item: object) -> str:
 
 def _readable(path: Sequence[int], steps: Sequence[str]) -> list[int]:
     """The path as far as its steps are not empty."""
-    found: list[int] = []
+    sound: list[int] = []
     for index in path:
         if not steps[index].strip():
             break
-        found.append(index)
-    return found
+        sound.append(index)
+    return sound

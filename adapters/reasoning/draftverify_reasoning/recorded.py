@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -11,19 +10,19 @@ from typing import Any, Literal
 from draftverify import Check, ConfigError, Context, ContractError, Proposal, Verification
 from draftverify_llm import (
     RecordedSample,
+    RecordedSamples,
     RecordedTask,
     find_recording,
-    read_recording,
     samples_drawn,
 )
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.checking import check_solutions
 from draftverify_reasoning.solutions import answer_of
 
-__all__ = ["Recorded", "RecordedScore"]
+__all__ = ["RecordedSolutions", "RecordedScore"]
 
 
-class Recorded:
+class RecordedSolutions(RecordedSamples):
     """Proposes recorded solutions as alternatives, each once, in the file's order; exhausted with the last.
 
     The file is JSON Lines (gzipped or not), or an array. A line is one task with a list of samples, which are texts or
@@ -51,10 +50,6 @@ class Recorded:
         system: of the samples, those of this system alone, or of several, system by system; all when absent.
     """
 
-    reads: frozenset[str] = frozenset()
-    shape = "alternatives"
-    drafts_from = "list"
-
     def __init__(
         self,
         path: Path,
@@ -63,26 +58,9 @@ class Recorded:
         form: Form = "auto",
         system: str | Sequence[str] | None = None,
     ) -> None:
-        self.path = Path(path)
-        self.fields = fields
-        self.match = match
+        super().__init__(path, fields, match)
         self.form = form
         self.system = system
-        self._lock = threading.Lock()
-        self._tasks: dict[str, RecordedTask] | None = None
-
-    def open(self) -> None:
-        """Read the file.
-
-        Raises:
-            ConfigError: with the line, when the file or a line is not as it must be.
-        """
-        self._read()
-
-    def close(self) -> None:
-        """Let the samples go; the next use reads them again."""
-        with self._lock:
-            self._tasks = None
 
     def propose(self, context: Context, n: int) -> Proposal:
         """The next `n` solutions of the task.
@@ -90,41 +68,37 @@ class Recorded:
         Raises:
             ConfigError: the file has no samples of the task, or cannot be read.
         """
-        made = context.scratch.get(self)
-        if made is None:
-            found = find_recording(self._read(), context.task, self.match, self.path)
-            made = context.scratch[self] = [self._solution(sample) for sample in self._wanted(found.samples)]
-        start = samples_drawn(made, context)
-        return Proposal.alternatives(tuple(made[start : start + n]), exhausted=start + n >= len(made))
+        solutions = context.scratch.get(self)
+        if solutions is None:
+            recording = find_recording(self._read(), context.task, self.match, self.path)
+            solutions = context.scratch[self] = [
+                self._solution(sample) for sample in self._wanted(recording.samples)
+            ]
+        start = samples_drawn(solutions, context)
+        return Proposal.alternatives(
+            tuple(solutions[start : start + n]), exhausted=start + n >= len(solutions)
+        )
 
     def _wanted(self, samples: Sequence[RecordedSample]) -> Sequence[RecordedSample]:
         if self.system is None:
             return samples
-        return [each for system in self._systems() for each in samples if each.system == system]
+        return [sample for system in self._systems() for sample in samples if sample.system == system]
 
     def _systems(self) -> Sequence[str]:
         return [self.system] if isinstance(self.system, str) else list(self.system or ())
 
-    def _read(self) -> dict[str, RecordedTask]:
-        with self._lock:
-            if self._tasks is None:
-                tasks = read_recording(self.path, self.fields, self.match)
-                self._check_system(tasks)
-                self._tasks = tasks
-            return self._tasks
-
-    def _check_system(self, tasks: Mapping[str, RecordedTask]) -> None:
-        there = sorted({each.system or "" for task in tasks.values() for each in task.samples})
+    def _check(self, tasks: Mapping[str, RecordedTask]) -> None:
+        systems = sorted({sample.system or "" for task in tasks.values() for sample in task.samples})
         for system in self._systems():
-            if system not in there:
-                near = difflib.get_close_matches(system, there, n=1)
+            if system not in systems:
+                near = difflib.get_close_matches(system, systems, n=1)
                 hint = f"did you mean {near[0]!r}?" if near else "is its path among the `fields`?"
                 raise ConfigError(f"no sample is of the system {system!r}; {hint}", where=str(self.path))
 
     def _solution(self, sample: RecordedSample) -> dict[str, Any]:
         beside = {name: getattr(sample, name) for name in ("correct", "score", "system")}
-        given = {} if sample.answer is None else {"answer": sample.answer}
-        answer = answer_of({"text": sample.text, **given}, self.form)
+        recorded = {} if sample.answer is None else {"answer": sample.answer}
+        answer = answer_of({"text": sample.text, **recorded}, self.form)
         return {"text": sample.text, "answer": answer, **{k: v for k, v in beside.items() if v is not None}}
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from draftverify import Check, ConfigError, Context, Proposal, ResourceError, Verification
-from draftverify.checks.verifiers import at_threshold
+from draftverify import ConfigError, ResourceError
 from draftverify_llm import (
     Loaded,
     by_length,
@@ -17,12 +15,18 @@ from draftverify_llm import (
     torch_directory,
     weights_identity,
 )
-from draftverify_reasoning.scoring import TOO_LONG, Pair, StepwiseSolution, at_once, score_blocks
+from draftverify_reasoning.scoring import (
+    TOO_LONG,
+    QuestionSolution,
+    SolutionScorer,
+    StepwiseSolution,
+    at_once,
+)
 
 __all__ = ["RewardModel"]
 
 
-class RewardModel:
+class RewardModel(SolutionScorer[tuple[Loaded, int | None, frozenset[str]]]):
     """Scores a solution by a model of `AutoModelForSequenceClassification`.
 
     - With one output the score is its logit, the reward, in the model's own unit.
@@ -42,11 +46,6 @@ class RewardModel:
         family: of the model that it was trained from ("qwen2.5"); its word is a model's whether that is known or not.
     """
 
-    provides = frozenset({"verdicts", "scores"})
-    thresholds = ("threshold",)
-    reads: frozenset[str] = frozenset()
-    deterministic = True
-
     def __init__(
         self,
         weights: str | Path,
@@ -55,53 +54,32 @@ class RewardModel:
         device: str = "auto",
         family: str = "unknown",
     ) -> None:
+        super().__init__(threshold)
         self.weights = weights
-        self.threshold = threshold
         self.label = label
         self.device = device
         self.family = family
-        self._lock = threading.RLock()
-        self._loaded: tuple[Loaded, int | None, frozenset[str]] | None = None
 
-    def open(self) -> None:
-        """Load the weights; nothing to do when loaded.
+    def _load(self) -> tuple[Loaded, int | None, frozenset[str]]:
+        """The model, the place of its label, and the tokenizer's special tokens.
 
         Raises:
             ResourceError: the weights, a package or the device is missing, or the model has no head for classes.
             ConfigError: it cannot be told which of its outputs means right.
         """
-        with self._lock:
-            if self._loaded is None:
-                loaded = load_pretrained(
-                    str(self.weights), self.device, "AutoModelForSequenceClassification", extra="reasoning"
-                )
-                if not loaded.tokenizer.is_fast:
-                    raise ResourceError(
-                        f"the tokenizer of {self.weights} has no tokenizer.json, and only those are read"
-                    )
-                self._loaded = loaded, self._right(loaded.model.config), _special(loaded.tokenizer)
-
-    def close(self) -> None:
-        """Let the weights go; the next use loads them again."""
-        with self._lock:
-            self._loaded = None
+        loaded = load_pretrained(
+            str(self.weights), self.device, "AutoModelForSequenceClassification", extra="reasoning"
+        )
+        if not loaded.tokenizer.is_fast:
+            raise ResourceError(
+                f"the tokenizer of {self.weights} has no tokenizer.json, and only those are read"
+            )
+        return loaded, self._right(loaded.model.config), _special(loaded.tokenizer)
 
     @property
     def identity(self) -> str:
         """A hash of the weights and the label."""
         return weights_identity(torch_directory(str(self.weights)), {"label": self.label})
-
-    def verify(self, context: Context, proposal: Proposal) -> Verification:
-        """One check per solution."""
-        return self.verify_many([context], [proposal])[0]
-
-    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
-        """The blocks of many tasks, in padded passes of similar length."""
-        return score_blocks(contexts, proposals, self._score, self.threshold)
-
-    def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
-        """What it says at its threshold of a block that was read at another."""
-        return at_threshold(checks, self.threshold, "below the threshold")
 
     def step_scores(self, solutions: Sequence[StepwiseSolution]) -> list[list[float | str]]:
         """The score after each step of each solution: that of the solution up to there, read by itself.
@@ -111,12 +89,12 @@ class RewardModel:
         """
         scores = iter(
             self._score([
-                Pair(each.question, "\n".join(each.steps[: end + 1]))
-                for each in solutions
-                for end in range(len(each.steps))
+                QuestionSolution(solution.question, "\n".join(solution.steps[: end + 1]))
+                for solution in solutions
+                for end in range(len(solution.steps))
             ])
         )  # fmt: skip
-        return [[next(scores) for _ in each.steps] for each in solutions]
+        return [[next(scores) for _ in solution.steps] for solution in solutions]
 
     def _right(self, config: Any) -> int | None:
         """The place of the label that means right; None for one output."""
@@ -126,26 +104,23 @@ class RewardModel:
                 raise ConfigError(f"{self.weights} has one output, so leave `label` out", path="label")
             return None
         if self.label is None or self.label.lower() not in labels:
-            said = f"no label {self.label!r}" if self.label is not None else f"{config.num_labels} outputs"
+            problem = f"no label {self.label!r}" if self.label is not None else f"{config.num_labels} outputs"
             raise ConfigError(
-                f"{self.weights} has {said}; say by `label` which of {', '.join(labels)} means right",
+                f"{self.weights} has {problem}; say by `label` which of {', '.join(labels)} means right",
                 path="label",
             )
         return labels[self.label.lower()]
 
-    def _score(self, pairs: Sequence[Pair]) -> list[float | str]:
+    def _score(self, pairs: Sequence[QuestionSolution]) -> list[float | str]:
         import torch
 
-        with self._lock:
-            self.open()
-            assert self._loaded is not None
-            (model, tokenizer, _), right, special = self._loaded
-        found: list[float | str] = [TOO_LONG] * len(pairs)
+        (model, tokenizer, _), right, special = self._get()
+        outcomes: list[float | str] = [TOO_LONG] * len(pairs)
         rows: list[tuple[int, Any]] = []
         for i, pair in enumerate(pairs):
             row = _row(tokenizer, pair, special)
             if row is None:
-                found[i] = "special token"
+                outcomes[i] = "special token"
             elif len(row["input_ids"]) <= _longest(model.config, tokenizer):
                 rows.append((i, row))
         with torch.inference_mode():
@@ -154,11 +129,11 @@ class RewardModel:
                 if right is None:
                     scores = logits[:, 0]
                 else:
-                    others = [place for place in range(logits.shape[1]) if place != right]
-                    scores = logits[:, right] - logits[:, others].logsumexp(1)
+                    other_labels = [place for place in range(logits.shape[1]) if place != right]
+                    scores = logits[:, right] - logits[:, other_labels].logsumexp(1)
                 for k, score in zip(batch, scores.tolist(), strict=True):
-                    found[rows[k][0]] = score
-        return found
+                    outcomes[rows[k][0]] = score
+        return outcomes
 
     def _logits(self, model: Any, rows: Sequence[Any]) -> Any:
         """[rows, outputs], in float64, of rows padded at the end."""
@@ -174,7 +149,7 @@ class RewardModel:
                 used = {id for row in rows for id in row["input_ids"]}
                 config.pad_token_id = next(id for id in range(len(used) + 1) if id not in used)
             try:
-                given = {
+                inputs = {
                     name: torch.tensor(
                         [[*row[name], *[fill] * (width - len(row[name]))] for row in rows], device=model.device
                     )
@@ -183,7 +158,7 @@ class RewardModel:
                     )
                     if name in rows[0]
                 }  # fmt: skip
-                return model(**given).logits.double()
+                return model(**inputs).logits.double()
             finally:
                 config.pad_token_id = pad
 
@@ -194,7 +169,7 @@ def _special(tokenizer: Any) -> frozenset[str]:
     return frozenset({*added, *tokenizer.all_special_tokens})
 
 
-def _row(tokenizer: Any, pair: Pair, special: frozenset[str]) -> Any:
+def _row(tokenizer: Any, pair: QuestionSolution, special: frozenset[str]) -> Any:
     """The encoded pair; None where one of its texts holds a special token."""
     question, solution = readable(pair.question), readable(pair.solution)
     if any(token in question or token in solution for token in special):

@@ -9,17 +9,17 @@ import msgspec
 
 from draftverify import Context, Feedback, Proposal
 from draftverify_llm import Sample as SampleText
-from draftverify_llm import TextModel
+from draftverify_llm import TextModel, answer_text
 from draftverify_reasoning.answers import Form
-from draftverify_reasoning.asking import Asking, asked
-from draftverify_reasoning.solutions import solution, solution_text
+from draftverify_reasoning.asking import PromptedGenerator, asked
+from draftverify_reasoning.solutions import solution
 
-__all__ = ["TEMPLATE", "Sample"]
+__all__ = ["TEMPLATE", "SolutionSampler"]
 
 TEMPLATE = "{question}\n\nThink step by step, and end with a line of its own: The answer is …"
 
 
-class Sample(Asking):
+class SolutionSampler(PromptedGenerator):
     """Proposes `n` sampled solutions as alternatives: {"text": all that the model wrote, "answer": its final answer}.
 
     The answer is found by `form` (`draftverify_reasoning.extract`) and normalised; None where there is none. When the
@@ -73,9 +73,10 @@ class Sample(Asking):
     @property
     def propose_many(self) -> Callable[[Sequence[Context], Sequence[int]], list[Proposal]]:
         """`propose` for many sessions in one batch, of a model that has `complete_many`; absent with another."""
-        many = self._sampler().propose_many
+        sample_many = self._sampler().propose_many
         return lambda contexts, ns: [
-            self._solutions(made) for made in many([self._inner(each) for each in contexts], ns)
+            self._solutions(texts)
+            for texts in sample_many([self._inner(context) for context in contexts], ns)
         ]
 
     def _sampler(self) -> SampleText:
@@ -88,11 +89,14 @@ class Sample(Asking):
         task = asked(context.task)
         if not self.chat:
             task = msgspec.structs.replace(task, input={**task.input, "chat": False})
-        said = tuple(
-            [Feedback(solution_text(each.item), each.reason, each.feedback) for each in context.feedback]
+        feedback = tuple(
+            [
+                Feedback(answer_text(refusal.item), refusal.reason, refusal.feedback)
+                for refusal in context.feedback
+            ]
         )
-        return msgspec.structs.replace(context, task=task, feedback=said)
+        return msgspec.structs.replace(context, task=task, feedback=feedback)
 
-    def _solutions(self, made: Proposal) -> Proposal:
-        items: tuple[Any, ...] = tuple([solution(text, self.form) for text in made.items])
-        return msgspec.structs.replace(made, items=items)
+    def _solutions(self, texts: Proposal) -> Proposal:
+        items: tuple[Any, ...] = tuple([solution(text, self.form) for text in texts.items])
+        return msgspec.structs.replace(texts, items=items)

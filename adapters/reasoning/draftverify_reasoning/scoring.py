@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import math
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from draftverify import Check, Context, ContractError, Proposal, Task, Verification
-from draftverify_reasoning.solutions import solution_text
+from draftverify import Check, Context, Proposal, Verification
+from draftverify.checks.verifiers import at_threshold
+from draftverify_llm import answer_text, question_text
 
-__all__ = ["TOO_LONG", "Pair", "StepwiseSolution", "at_once", "question_of", "score_blocks", "verdict"]
+__all__ = [
+    "TOO_LONG",
+    "QuestionSolution",
+    "SolutionScorer",
+    "StepwiseSolution",
+    "at_once",
+    "score_blocks",
+    "verdict",
+]
+
+T = TypeVar("T")
 
 TOO_LONG = "too long"
 
 
-class Pair(NamedTuple):
+class QuestionSolution(NamedTuple):
     """What is read together; neither is empty."""
 
     question: str
@@ -33,25 +46,64 @@ def at_once(device: Any) -> int:
     return 2048 if device.type == "cpu" else 32768
 
 
-def question_of(task: Task) -> str:
-    """The task's question, which may be empty.
+class SolutionScorer(ABC, Generic[T]):
+    """A model that scores solutions; it is loaded when it is first needed, and let go when it is closed."""
 
-    Raises:
-        ContractError: the input has neither a text `question` nor a text `prompt`.
-    """
-    found = task.input.get("question", task.input.get("prompt"))
-    if not isinstance(found, str):
-        raise ContractError(
-            f"the input of task {task.id} has no text under `question` or `prompt`; it has "
-            f"{', '.join(map(str, task.input)) or 'nothing'}"
-        )
-    return found
+    provides = frozenset({"verdicts", "scores"})
+    thresholds = ("threshold",)
+    reads: frozenset[str] = frozenset()
+    deterministic = True
+
+    def __init__(self, threshold: float) -> None:
+        self.threshold = threshold
+        self._lock = threading.RLock()
+        self._loaded: T | None = None
+
+    @abstractmethod
+    def _load(self) -> T:
+        """The model, with what belongs to it."""
+
+    @abstractmethod
+    def _score(self, pairs: Sequence[QuestionSolution]) -> list[float | str]:
+        """A score for each pair, in order, or why it has none."""
+
+    def open(self) -> None:
+        """Load the weights; nothing to do when loaded.
+
+        Raises:
+            ConfigError, ResourceError: they cannot be loaded.
+        """
+        self._get()
+
+    def close(self) -> None:
+        """Let the weights go; the next use loads them again."""
+        with self._lock:
+            self._loaded = None
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per solution."""
+        return self.verify_many([context], [proposal])[0]
+
+    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
+        """The blocks of many tasks, in padded passes of similar length."""
+        return score_blocks(contexts, proposals, self._score, self.threshold)
+
+    def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
+        """What it says at its threshold of a block that was read at another."""
+        return at_threshold(checks, self.threshold, "below the threshold")
+
+    def _get(self) -> T:
+        loaded = self._loaded
+        if loaded is None:
+            with self._lock:
+                loaded = self._loaded = self._load() if self._loaded is None else self._loaded
+        return loaded
 
 
 def score_blocks(
     contexts: Sequence[Context],
     proposals: Sequence[Proposal],
-    score: Callable[[list[Pair]], Sequence[float | str]],
+    score: Callable[[list[QuestionSolution]], Sequence[float | str]],
     threshold: float,
 ) -> list[Verification]:
     """Score all solutions of all blocks in one call, and make a check of each.
@@ -65,24 +117,24 @@ def score_blocks(
     Raises:
         ContractError: a task has no question, or an item is no solution.
     """
-    pairs: list[Pair] = []
+    pairs: list[QuestionSolution] = []
     blocks: list[list[int | Check]] = []
     for context, proposal in zip(contexts, proposals, strict=True):
-        question, block = question_of(context.task), list[int | Check]()
+        question, block = question_text(context.task), list[int | Check]()
         for item in proposal.items:
-            text = solution_text(item)
+            text = answer_text(item)
             if not question.strip():
                 block.append(Check("abstain", reason="empty question"))
             elif not text.strip():
                 block.append(Check("reject", reason="empty solution"))
             else:
                 block.append(len(pairs))
-                pairs.append(Pair(question, text))
+                pairs.append(QuestionSolution(question, text))
         blocks.append(block)
-    found = score(pairs) if pairs else ()
+    scores = score(pairs) if pairs else ()
     return [
         Verification(
-            checks=tuple(at if isinstance(at, Check) else verdict(found[at], threshold) for at in block)
+            checks=tuple(at if isinstance(at, Check) else verdict(scores[at], threshold) for at in block)
         )
         for block in blocks
     ]

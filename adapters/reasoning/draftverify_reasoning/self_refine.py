@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from draftverify import ConfigError, Context, Cost, Proposal
-from draftverify_llm import Completion, Message, TextModel
+from draftverify_llm import Completion, Message, TextModel, answer_text
 from draftverify_reasoning.answers import Form
-from draftverify_reasoning.asking import Asking, answers_to
+from draftverify_reasoning.asking import PromptedGenerator, answers_to
 from draftverify_reasoning.sample import TEMPLATE
-from draftverify_reasoning.solutions import solution, solution_text
+from draftverify_reasoning.solutions import solution
 
 __all__ = ["SelfRefine"]
 
@@ -24,7 +24,7 @@ IMPROVE = "Based on the problems you found, improve your answer. Answer the ques
 REFINE = "{said}\n\nImprove your answer. Answer the question again:\n\n"
 
 
-class SelfRefine(Asking):
+class SelfRefine(PromptedGenerator):
     """Proposes `n` solutions as alternatives, each sampled as by `reasoning.sample` and then improved by its model.
 
     With feedback from outside, which is how it is meant: the policy has a `feedback` clause and the verifier is no
@@ -98,43 +98,43 @@ class SelfRefine(Asking):
 
     def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
         """`propose` for many sessions, in one batch where the model has batches."""
-        made: list[Proposal | None] = [None] * len(contexts)
-        alike: dict[str, list[int]] = {}
+        by_place: list[Proposal | None] = [None] * len(contexts)
+        places_of: dict[str, list[int]] = {}
         for place, context in enumerate(contexts):
-            alike.setdefault(repr(self._how(context.settings)), []).append(place)
-        for places in alike.values():
+            places_of.setdefault(repr(self._how(context.settings)), []).append(place)
+        for places in places_of.values():
             proposals = self._batch([contexts[place] for place in places], [ns[place] for place in places])
             for place, proposal in zip(places, proposals, strict=True):
-                made[place] = proposal
-        return [each for each in made if each is not None]
+                by_place[place] = proposal
+        return [proposal for proposal in by_place if proposal is not None]
 
     def _batch(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
         """The proposals of sessions that have one temperature and one top_p."""
-        wanted = [(context, i) for context, n in zip(contexts, ns, strict=True) for i in range(n)]
-        talks = [self._begun(context, i) for context, i in wanted]
-        how = self._how(contexts[0].settings)
-        spent: list[list[Completion]] = [[] for _ in wanted]
-        texts: list[list[str]] = [[] for _ in wanted]
+        slots = [(context, i) for context, n in zip(contexts, ns, strict=True) for i in range(n)]
+        talks = [self._begun(context, i) for context, i in slots]
+        sampling = self._how(contexts[0].settings)
+        spent: list[list[Completion]] = [[] for _ in slots]
+        texts: list[list[str]] = [[] for _ in slots]
 
         def ask(turn: int) -> list[str]:
             # A round has a seed for each turn of each item.
-            seeds = [context.draws.seed(i * (2 * self.rounds + 1) + turn) for context, i in wanted]
-            answers = answers_to(self.model, talks, n=[1] * len(talks), seeds=seeds, **how)
-            for talk, paid, (each,) in zip(talks, spent, answers, strict=True):
-                talk.append({"role": "assistant", "content": each.text})
-                paid.append(each)
-            return [each.text for (each,) in answers]
+            seeds = [context.draws.seed(i * (2 * self.rounds + 1) + turn) for context, i in slots]
+            answers = answers_to(self.model, talks, n=[1] * len(talks), seeds=seeds, **sampling)
+            for talk, paid, (reply,) in zip(talks, spent, answers, strict=True):
+                talk.append({"role": "assistant", "content": reply.text})
+                paid.append(reply)
+            return [reply.text for (reply,) in answers]
 
-        def say(words: Sequence[str]) -> None:
-            for talk, each in zip(talks, words, strict=True):
-                talk.append({"role": "user", "content": each})
+        def say(turns: Sequence[str]) -> None:
+            for talk, turn in zip(talks, turns, strict=True):
+                talk.append({"role": "user", "content": turn})
 
         for drafts, text in zip(texts, ask(0), strict=True):
             drafts.append(text)
         for turn in range(0 if self.needs_feedback else self.rounds):
             say([REVIEW] * len(talks))
             ask(2 * turn + 1)
-            say([IMPROVE + self._question(context) for context, _ in wanted])
+            say([IMPROVE + self._question(context) for context, _ in slots])
             for drafts, text in zip(texts, ask(2 * turn + 2), strict=True):
                 drafts.append(text)
         items = iter(zip(texts, spent, strict=True))
@@ -144,12 +144,12 @@ class SelfRefine(Asking):
         """The turns that item i answers: the question, and what was refused with what was said of it."""
         turns = list(self._asked(context.task))
         if context.feedback:
-            last = context.feedback[i % len(context.feedback)]
-            said = last.feedback or last.reason or "This answer is wrong."
-            again = REFINE.format(said=said) + self._question(context)
+            refusal = context.feedback[i % len(context.feedback)]
+            objection = refusal.feedback or refusal.reason or "This answer is wrong."
+            request = REFINE.format(said=objection) + self._question(context)
             turns += [
-                {"role": "assistant", "content": solution_text(last.item)},
-                {"role": "user", "content": again},
+                {"role": "assistant", "content": answer_text(refusal.item)},
+                {"role": "user", "content": request},
             ]
         return turns  # type: ignore[return-value]
 
@@ -157,18 +157,20 @@ class SelfRefine(Asking):
         """What the model was asked."""
         return str(self._asked(context.task)[-1]["content"])  # type: ignore[index]
 
-    def _proposal(self, made: Sequence[tuple[list[str], list[Completion]]]) -> Proposal:
-        completions = [each for _, spent in made for each in spent]
+    def _proposal(self, drafts: Sequence[tuple[list[str], list[Completion]]]) -> Proposal:
+        completions = [completion for _, spent in drafts for completion in spent]
         return Proposal.alternatives(
-            tuple([self._item(texts) for texts, _ in made]),
+            tuple([self._item(texts) for texts, _ in drafts]),
             evidence={
-                "tokens_out": tuple([sum(each.tokens_out for each in spent) for _, spent in made]),
-                "tokens_in": sum(each.tokens_in for each in completions),
-                "finish_reason": tuple([spent[-1].finish_reason for _, spent in made]),
+                "tokens_out": tuple(
+                    [sum(completion.tokens_out for completion in spent) for _, spent in drafts]
+                ),
+                "tokens_in": sum(completion.tokens_in for completion in completions),
+                "finish_reason": tuple([spent[-1].finish_reason for _, spent in drafts]),
             },
             cost=Cost(units=self.model.price(completions)),
         )
 
     def _item(self, texts: Sequence[str]) -> dict[str, Any]:
-        more = {"drafts": list(texts[:-1])} if len(texts) > 1 else {}
-        return solution(texts[-1], self.form, **more)
+        earlier = {"drafts": list(texts[:-1])} if len(texts) > 1 else {}
+        return solution(texts[-1], self.form, **earlier)

@@ -10,30 +10,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from draftverify import ContractError
+from draftverify_llm import answer_text
 from draftverify_reasoning.answers import Form, extract, normalised
 
-__all__ = ["answer_of", "solution", "solution_text", "spelled_answer"]
+__all__ = ["answer_of", "solution", "spelled_answer"]
 
 
-def solution(text: str, form: Form = "auto", **more: Any) -> dict[str, Any]:
-    """The solution of this text, its answer extracted by `form`: {"text", "answer", **more}."""
-    return {"text": text, "answer": _known(extract(text, form)), **more}
-
-
-def solution_text(item: Any) -> str:
-    """The text of a solution; of steps, the steps each on a line of its own.
-
-    Raises:
-        ContractError: the item is no solution.
-    """
-    found = item.get("text") if isinstance(item, Mapping) else item
-    if isinstance(found, str):
-        return found
-    if isinstance(item, (list, tuple)) and all(isinstance(step, str) for step in item):
-        return "\n".join(item)
-    raise ContractError(
-        f'no solution: {item!r:.80}; it should be a text, a sequence of steps, or {{"text": …, "answer": …}}'
-    )
+def solution(text: str, form: Form = "auto", **fields: Any) -> dict[str, Any]:
+    """The solution of this text, its answer extracted by `form`: {"text", "answer", **fields}."""
+    return {"text": text, "answer": _known(extract(text, form)), **fields}
 
 
 def answer_of(item: Any, form: Form = "auto") -> str | None:
@@ -43,13 +28,13 @@ def answer_of(item: Any, form: Form = "auto") -> str | None:
         ContractError: the item is no solution.
     """
     if isinstance(item, Mapping) and "answer" in item:
-        given = item["answer"]
-        if given is None or isinstance(given, str):
-            return _known(given)
-        if isinstance(given, (int, float)) and not isinstance(given, bool):
-            return _known(str(given))
-        raise ContractError(f"the `answer` of a solution should be a text or None, not {given!r:.80}")
-    return _known(extract(solution_text(item), form))
+        answer = item["answer"]
+        if answer is None or isinstance(answer, str):
+            return _known(answer)
+        if isinstance(answer, (int, float)) and not isinstance(answer, bool):
+            return _known(str(answer))
+        raise ContractError(f"the `answer` of a solution should be a text or None, not {answer!r:.80}")
+    return _known(extract(answer_text(item), form))
 
 
 def spelled_answer(item: Any, form: Form = "auto") -> str | None:
@@ -63,8 +48,8 @@ def spelled_answer(item: Any, form: Form = "auto") -> str | None:
     answer = answer_of(item, form)
     if answer is None:
         return None
-    said = extract(solution_text(item), form) if not isinstance(item, Mapping) or "text" in item else None
-    return said if said is not None and normalised(said) == answer else answer
+    spelling = extract(answer_text(item), form) if not isinstance(item, Mapping) or "text" in item else None
+    return spelling if spelling is not None and normalised(spelling) == answer else answer
 
 
 def _known(answer: str | None) -> str | None:

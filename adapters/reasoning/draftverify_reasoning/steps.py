@@ -12,7 +12,7 @@ from draftverify_llm import Sample as SampleText
 from draftverify_llm import TextModel
 from draftverify_reasoning.answered import UntilAnswered
 from draftverify_reasoning.answers import Form
-from draftverify_reasoning.asking import Asking, stop_across, whole_characters
+from draftverify_reasoning.asking import PromptedGenerator, stop_across, whole_characters
 
 __all__ = ["TEMPLATE", "Steps"]
 
@@ -21,7 +21,7 @@ TEMPLATE = (
 )
 
 
-class Steps(Asking):
+class Steps(PromptedGenerator):
     """Proposes the next steps of a solution: at most `n` in all, each a text.
 
     The model goes on with its own turn, which begins with the accepted steps, so that nothing that was accepted is
@@ -84,8 +84,8 @@ class Steps(Asking):
         super().open()
         self._needs_continuing()
         if self.chains < 1 or not self.separator:
-            path, wanted = ("chains", "at least 1") if self.separator else ("separator", "a text")
-            raise ConfigError(f"{wanted} is needed", path=path)
+            path, requirement = ("chains", "at least 1") if self.separator else ("separator", "a text")
+            raise ConfigError(f"{requirement} is needed", path=path)
 
     def propose(self, context: Context, n: int) -> Proposal:
         """Sample the steps that come next, seeded by this round's draws.
@@ -95,23 +95,23 @@ class Steps(Asking):
         """
         if n == 0 or self._answered(context):
             return self._nothing(n)
-        made = self._sampler().propose(self._inner(context), min(self.chains, n))
-        return self._block(context, made, n)
+        texts = self._sampler().propose(self._inner(context), min(self.chains, n))
+        return self._block(context, texts, n)
 
     @property
     def propose_many(self) -> Callable[[Sequence[Context], Sequence[int]], list[Proposal]]:
         """`propose` for many sessions in one batch, of a model that has `complete_many`; absent with another."""
-        many = self._sampler().propose_many
+        sample_many = self._sampler().propose_many
 
         def propose(contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
             sizes = [
                 0 if self._answered(context) else min(self.chains, n)
                 for context, n in zip(contexts, ns, strict=True)
             ]
-            made = many([self._inner(context) for context in contexts], sizes)
+            samples = sample_many([self._inner(context) for context in contexts], sizes)
             return [
-                self._block(context, each, n) if size else self._nothing(n)
-                for context, each, size, n in zip(contexts, made, sizes, ns, strict=True)
+                self._block(context, texts, n) if size else self._nothing(n)
+                for context, texts, size, n in zip(contexts, samples, sizes, ns, strict=True)
             ]
 
         return propose
@@ -142,23 +142,23 @@ class Steps(Asking):
         """What the model goes on from."""
         return "".join(f"{step}{self.separator}" for step in context.accepted)
 
-    def _block(self, context: Context, made: Proposal, n: int) -> Proposal:
+    def _block(self, context: Context, samples: Proposal, n: int) -> Proposal:
         """The sampled chains as one block."""
-        whole = [word != "length" for word in made.evidence["finish_reason"]]
+        endings = [reason != "length" for reason in samples.evidence["finish_reason"]]
         begun = self._begun(context)
-        texts = ["" if stop_across(begun, text, self.stop) is not None else text for text in made.items]
-        chains = [self._steps(context, text, ended) for text, ended in zip(texts, whole, strict=True)]
+        texts = ["" if stop_across(begun, text, self.stop) is not None else text for text in samples.items]
+        chains = [self._steps(context, text, ended) for text, ended in zip(texts, endings, strict=True)]
         items, parents = _merged(chains, n)
         return Proposal(
-            items=items, parents=parents, evidence=made.evidence, cost=made.cost, exhausted=not items
+            items=items, parents=parents, evidence=samples.evidence, cost=samples.cost, exhausted=not items
         )
 
-    def _steps(self, context: Context, text: str, whole: bool) -> list[str]:
+    def _steps(self, context: Context, text: str, ended: bool) -> list[str]:
         """The steps in a text, to the one that says the answer."""
-        *parts, last = whole_characters(text).split(self.separator)
-        if whole or not any(each.strip() for each in parts):
-            parts.append(last)
-        steps = [step for each in parts if (step := each.strip())]
+        *parts, remainder = whole_characters(text).split(self.separator)
+        if ended or not any(part.strip() for part in parts):
+            parts.append(remainder)
+        steps = [step for part in parts if (step := part.strip())]
         return steps[: UntilAnswered(self.form)(context, tuple(steps))]
 
 

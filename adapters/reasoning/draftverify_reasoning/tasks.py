@@ -20,8 +20,8 @@ class Gym:
     """Problems that reasoning-gym makes, the same for the same names, seed and config.
 
     A task's id is "<dataset>-<seed>-<index>", its group the dataset. Its input is `question` and `gym`, which says how
-    to make the entry again (the verifier `reasoning.gym` does); its truth is `answer`, where the dataset has a single
-    one.
+    to make the entry again (the verifier `reasoning.gym` does); its `expected` is `answer`, where the dataset has a
+    single one.
 
     Args:
         datasets: the name of a dataset, or several.
@@ -86,7 +86,7 @@ class Gym:
                 id=f"{name}-{self.seed}-{index}",
                 input={"question": entry["question"], "gym": gym},
                 group=name,
-                truth={} if entry["answer"] is None else {"answer": entry["answer"]},
+                expected={} if entry["answer"] is None else {"answer": entry["answer"]},
             )
 
 
@@ -94,9 +94,9 @@ class Problems:
     """Problems of a file in the layout of GSM8K: a line has `question`, and `answer`, a worked solution that ends
     "#### 18".
 
-    JSON Lines, gzipped or not, or an array of objects. A task's input is `question`; its truth is `answer`, extracted
-    and normalised. A line whose answer cannot be extracted refuses the file, with its place: a benchmark that quietly
-    lost a problem is another benchmark.
+    JSON Lines, gzipped or not, or an array of objects. A task's input is `question`; its `expected` is `answer`,
+    extracted and normalised. A line whose answer cannot be extracted refuses the file, with its place: a benchmark
+    that quietly lost a problem is another benchmark.
 
     Args:
         path: the file.
@@ -126,12 +126,12 @@ class Problems:
         """
         if self.limit is not None and self.limit < 0:
             raise ConfigError(f"limit is {self.limit}; it cannot be negative", path="limit")
-        words = ("id", "question", "answer", "group")
-        for word in self.fields:
-            if word not in words:
-                near = difflib.get_close_matches(word, words, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"{', '.join(words)} are"
-                raise ConfigError(f"{word!r} is no field; {hint}", path=f"fields.{word}")
+        keys = ("id", "question", "answer", "group")
+        for key in self.fields:
+            if key not in keys:
+                near = difflib.get_close_matches(key, keys, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"{', '.join(keys)} are"
+                raise ConfigError(f"{key!r} is no field; {hint}", path=f"fields.{key}")
         tasks: dict[str, Task] = {}
         places: dict[str, str] = {}
         for number, (where, row) in enumerate(read_rows(self.path), 1):
@@ -146,11 +146,11 @@ class Problems:
         return list(tasks.values())
 
     def _task(self, row: Mapping[str, Any], number: int, where: str) -> Task:
-        question, said = self._text(row, "question", where), self._text(row, "answer", where)
-        found = said if self.form == "plain" else extract(said, self.form)
-        if found is None or not (answer := normalised(found)):
+        question, worked = self._text(row, "question", where), self._text(row, "answer", where)
+        spelled = worked if self.form == "plain" else extract(worked, self.form)
+        if spelled is None or not (answer := normalised(spelled)):
             raise ConfigError(
-                f"no answer in the form {self.form!r} can be extracted from {said[-80:]!r}; the forms are those of "
+                f"no answer in the form {self.form!r} can be extracted from {worked[-80:]!r}; the forms are those of "
                 "`extract`, and plain",
                 where=where,
             )
@@ -158,24 +158,24 @@ class Problems:
             id=self._word(row, "id", where, str(number)),
             input={"question": question},
             group=self._word(row, "group", where, ""),
-            truth={"answer": answer},
+            expected={"answer": answer},
         )
 
-    def _text(self, row: Mapping[str, Any], word: str, where: str) -> str:
-        name = self.fields.get(word, word)
+    def _text(self, row: Mapping[str, Any], key: str, where: str) -> str:
+        name = self.fields.get(key, key)
         value = row.get(name)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and word == "answer":
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and key == "answer":
             value = str(value)
         if not isinstance(value, str) or not value.strip():
-            there = (
+            problem = (
                 f"not {value!r:.80}" if name in row else f"there are {', '.join(map(repr, row)) or 'none'}"
             )
-            raise ConfigError(f"{name!r} should be a text; {there}", where=where)
+            raise ConfigError(f"{name!r} should be a text; {problem}", where=where)
         return value
 
-    def _word(self, row: Mapping[str, Any], word: str, where: str, default: str) -> str:
-        name = self.fields.get(word, word)
-        if name not in row and word not in self.fields:
+    def _word(self, row: Mapping[str, Any], key: str, where: str, default: str) -> str:
+        name = self.fields.get(key, key)
+        if name not in row and key not in self.fields:
             return default
         value = row.get(name)
         if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":

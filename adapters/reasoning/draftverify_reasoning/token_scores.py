@@ -18,12 +18,12 @@ import torch
 from draftverify import ConfigError
 from draftverify_llm import readable
 
-__all__ = ["Row", "TokenScores", "padded", "row_of", "width_of"]
+__all__ = ["TokenRow", "TokenScores", "padded", "row_of", "width_of"]
 
 _GRAIN = 16
 
 
-class Row(NamedTuple):
+class TokenRow(NamedTuple):
     """A question and a solution, or the steps of one, as the model reads them.
 
     Args:
@@ -37,7 +37,7 @@ class Row(NamedTuple):
     ends: tuple[int, ...]
 
 
-def row_of(tokenizer: Any, question: str, steps: Sequence[str]) -> Row:
+def row_of(tokenizer: Any, question: str, steps: Sequence[str]) -> TokenRow:
     """The question and each step, a line each, every line ending in a line's end.
 
     Lines are encoded one by one, so that a solution has the same tokens whether it comes whole or in steps; white space
@@ -51,7 +51,7 @@ def row_of(tokenizer: Any, question: str, steps: Sequence[str]) -> Row:
     for step in steps:
         ids += _encoded(tokenizer, step)
         ends.append(len(ids) - 1)
-    return Row(tuple(ids), begin, tuple(ends))
+    return TokenRow(tuple(ids), begin, tuple(ends))
 
 
 def _encoded(tokenizer: Any, text: str) -> list[int]:
@@ -62,7 +62,7 @@ def _encoded(tokenizer: Any, text: str) -> list[int]:
     return [id for line in encoded for id in line]
 
 
-def width_of(row: Row, longest: int) -> int:
+def width_of(row: TokenRow, longest: int) -> int:
     """How wide the row is when it is padded: its tokens, up to the next of a few widths.
 
     torch keeps what it prepared for every shape that it multiplied, some MB each on a CPU; a training with a shape of
@@ -71,7 +71,7 @@ def width_of(row: Row, longest: int) -> int:
     return min(-(-len(row.ids) // _GRAIN) * _GRAIN, max(longest, len(row.ids)))
 
 
-def padded(rows: Sequence[Row], longest: int, device: Any) -> torch.Tensor:
+def padded(rows: Sequence[TokenRow], longest: int, device: Any) -> torch.Tensor:
     """Ids [rows, width], padded at the end, where a causal model's padding touches nothing before it."""
     ids = torch.zeros((len(rows), max(width_of(row, longest) for row in rows)), dtype=torch.long)
     for place, row in enumerate(rows):
@@ -133,31 +133,33 @@ class TokenScores(torch.nn.Module):
 
     def trained(self) -> dict[str, torch.Tensor]:
         """What training changes, by name: the layers in float32 and the head."""
-        return {name: each for name, each in self.named_parameters() if each.requires_grad}
+        return {name: parameter for name, parameter in self.named_parameters() if parameter.requires_grad}
 
     def states(self, ids: torch.Tensor) -> torch.Tensor:
         """What the layers that stay make of ids [rows, tokens]: [rows, tokens, hidden], in the model's type."""
         with torch.no_grad():
-            found: torch.Tensor = self._frozen(input_ids=ids, use_cache=False).last_hidden_state
-        return found
+            states: torch.Tensor = self._frozen(input_ids=ids, use_cache=False).last_hidden_state
+        return states
 
     def read(self, states: torch.Tensor) -> torch.Tensor:
         """What the trained layers make of those: [rows, tokens, hidden], in float32."""
         if self.top is None:
             return states.float()
         with torch.autocast(states.device.type, self.dtype, enabled=self.dtype != torch.float32):
-            found: torch.Tensor = self.top(inputs_embeds=states.float(), use_cache=False).last_hidden_state
-        return found.float()
+            states_above: torch.Tensor = self.top(
+                inputs_embeds=states.float(), use_cache=False
+            ).last_hidden_state
+        return states_above.float()
 
     def score(self, read: torch.Tensor) -> torch.Tensor:
         """Log-odds in nats: [rows, tokens]."""
-        found: torch.Tensor = self.head(read)[..., 0]
-        return found
+        scores: torch.Tensor = self.head(read)[..., 0]
+        return scores
 
     def words(self, read: torch.Tensor) -> torch.Tensor:
         """The language model's logits of the next token, of states [n, hidden]: [n, vocabulary]."""
-        found: torch.Tensor = self._words(read.to(self._words.weight.dtype))
-        return found.float()
+        logits: torch.Tensor = self._words(read.to(self._words.weight.dtype))
+        return logits.float()
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """Log-odds after every token of ids [rows, tokens]: [rows, tokens]."""
@@ -170,24 +172,24 @@ class TokenScores(torch.nn.Module):
         ids = torch.arange(1, 9, device=model.device)[None] % model.config.get_text_config().vocab_size
         self.top.to(model.device)
         with torch.no_grad():
-            whole = together(input_ids=ids, use_cache=False).last_hidden_state.float()
+            at_once = together(input_ids=ids, use_cache=False).last_hidden_state.float()
             apart = self.read(self.states(ids))
         near = 1e-3 if self.dtype == torch.float32 else 0.05
-        if not torch.allclose(whole, apart, rtol=near, atol=near * float(whole.abs().max())):
+        if not torch.allclose(at_once, apart, rtol=near, atol=near * float(at_once.abs().max())):
             raise ConfigError(_APART.format(type(model).__name__), path="layers")
 
 
 _APART = "the layers of {} cannot be taken apart; train the head alone (layers: 0) on all of its layers"
 
 
-def _between(base: Any, first: int, last: int, *, norm: bool) -> Any:
-    """The model's layers from `first` up to `last`, with its last norm or without; they are shared, not copied."""
+def _between(base: Any, bottom: int, top: int, *, norm: bool) -> Any:
+    """The model's layers from `bottom` up to `top`, with its last norm or without; they are shared, not copied."""
     mixed = len(set(getattr(base.config, "layer_types", None) or ())) > 1
     if mixed or not (hasattr(base, "layers") and hasattr(base, "norm")):
         raise ConfigError(_APART.format(type(base).__name__), path="layers")
-    made = copy.copy(base)
-    made._modules = dict(base._modules)
-    made.layers = torch.nn.ModuleList(list(base.layers)[first:last])
+    part = copy.copy(base)
+    part._modules = dict(base._modules)
+    part.layers = torch.nn.ModuleList(list(base.layers)[bottom:top])
     if not norm:
-        made.norm = torch.nn.Identity()
-    return made
+        part.norm = torch.nn.Identity()
+    return part

@@ -1,4 +1,4 @@
-"""Training a verifier from labelled solutions: `draftverify train verifier CONFIG`.
+"""Training a verifier from labelled solutions: `draftverify fit part verifier CONFIG`.
 
     OUT/states/*.safetensors       what the layers that stay as they are make of each batch, until the training is done
     OUT/checkpoint.safetensors     what is trained, its optimiser and the best so far, after the last whole epoch
@@ -30,6 +30,7 @@ from draftverify.stats import auroc, auroc_within, bootstrap
 from draftverify_llm import (
     LocalModel,
     by_length,
+    held_out,
     load_checkpoint,
     need,
     optimiser_tensors,
@@ -45,7 +46,7 @@ from draftverify_reasoning.verifier import Saved, save
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from draftverify_reasoning.token_scores import Row
+    from draftverify_reasoning.token_scores import TokenRow
 
 __all__ = ["VerifierTraining"]
 
@@ -126,12 +127,12 @@ class VerifierTraining:
         self.dtype = dtype
         self.device = device
 
-    def train(self, out: Path, progress: Progress = lambda step, total, words: None) -> dict[str, Any]:
+    def train(self, out: Path, progress: Progress = lambda step, total, message: None) -> dict[str, Any]:
         """Train, or go on from what lies in `out`; the result is the same.
 
         Args:
             out: a directory for the verifier.
-            progress: told (step, of how many, words).
+            progress: told (step, of how many, what is done).
 
         Returns:
             The report. Of the held-out problems' solutions: AUC within problems, by which the epoch was chosen, and
@@ -146,10 +147,10 @@ class VerifierTraining:
         self._check()
         need("torch", "transformers", doing="training a verifier", extra="reasoning")
         problems = read_labelled(Path(self.data), self.fields or {}, self.pipeline)
-        return _Work(self, problems, Path(out)).run(progress)
+        return _VerifierTrainingRun(self, problems, Path(out)).run(progress)
 
     def _check(self) -> None:
-        for name, fits, wanted in (
+        for name, fits, range_of in (
             ("held_out", 0 <= self.held_out <= 0.5, "from 0 to 0.5"),
             ("epochs", self.epochs >= 1, "at least 1"),
             ("layers", self.layers >= 0, "0 or more"),
@@ -157,16 +158,16 @@ class VerifierTraining:
             ("longest", self.longest >= 2, "at least 2"),
         ):
             if not fits:
-                raise ConfigError(f"{name} must be {wanted}, not {getattr(self, name)}", path=name)
+                raise ConfigError(f"{name} must be {range_of}, not {getattr(self, name)}", path=name)
 
 
-class _Example(NamedTuple):
-    row: Row
+class _LabelledSolution(NamedTuple):
+    row: TokenRow
     problem: int
     correct: bool
 
 
-class _Work:
+class _VerifierTrainingRun:
     """One training, with what it has read."""
 
     def __init__(self, settings: VerifierTraining, problems: Sequence[Labelled], out: Path) -> None:
@@ -196,22 +197,22 @@ class _Work:
             longest=settings.longest,
         )
         examples = [
-            _Example(row_of(model.tokenizer, problem.question, [text]), place, correct)
+            _LabelledSolution(row_of(model.tokenizer, problem.question, [text]), place, correct)
             for place, problem in enumerate(problems)
             for text, correct in zip(problem.solutions, problem.correct, strict=True)
         ]
-        read = [each for each in examples if len(each.row.ids) <= settings.longest]
+        read = [example for example in examples if len(example.row.ids) <= settings.longest]
         self.too_long = len(examples) - len(read)
         held = _held(problems, settings.held_out)
-        self.trained = [each for each in read if each.problem not in held]
-        self.held = [each for each in read if each.problem in held]
-        if len({each.correct for each in self.trained}) < 2:
+        self.trained = [example for example in read if example.problem not in held]
+        self.held = [example for example in read if example.problem in held]
+        if len({example.correct for example in self.trained}) < 2:
             raise ConfigError(
                 f"of {len(self.trained)} solutions to train on, of at most {settings.longest} tokens, none is right or "
                 "none is wrong; a verifier learns from both",
                 where=str(settings.data),
             )
-        rows = [(each.row.ids, each.problem in held, each.correct) for each in read]
+        rows = [(example.row.ids, example.problem in held, example.correct) for example in read]
         tokens = at_once(self.network.device)
         # `longest` and `tokens` say which solutions share a batch, whose states are kept under its number.
         model_read = [self.saved.identity, settings.dtype, self.saved.depth, settings.layers]
@@ -220,7 +221,7 @@ class _Work:
         self.batches = [
             [part[i] for i in batch]
             for part in (self.trained, self.held)
-            for batch in by_length([width_of(each.row, settings.longest) for each in part], tokens)
+            for batch in by_length([width_of(example.row, settings.longest) for example in part], tokens)
         ]
         self.to_train = [i for i, batch in enumerate(self.batches) if batch[0].problem not in held]
         self.to_measure = [i for i, batch in enumerate(self.batches) if batch[0].problem in held]
@@ -236,9 +237,9 @@ class _Work:
         for place in range(reading):
             self._states(place)
             progress(place + 1, total, "reading")
-        history, best = self._train(lambda step, words: progress(reading + step, total, words))
-        for name, each in self.network.trained().items():
-            each.data.copy_(best[name])
+        history, best = self._train(lambda step, message: progress(reading + step, total, message))
+        for name, parameter in self.network.trained().items():
+            parameter.data.copy_(best[name])
         report = self._report(history)
         save(self.out, self.saved, self.network)
         (self.out / "checkpoint.safetensors").unlink(missing_ok=True)
@@ -252,10 +253,10 @@ class _Work:
         from draftverify_reasoning.token_scores import padded
 
         path = self.out / "states" / f"{place:06d}.safetensors"
-        if self.keeps and (found := load_checkpoint(path, self.read_mark)) is not None:
-            states: Tensor = found[0]["states"].to(self.network.device)
+        if self.keeps and (checkpoint := load_checkpoint(path, self.read_mark)) is not None:
+            states: Tensor = checkpoint[0]["states"].to(self.network.device)
             return states
-        rows = [each.row for each in self.batches[place]]
+        rows = [example.row for example in self.batches[place]]
         ids = padded(rows, self.settings.longest, self.network.device)
         states = self.network.states(ids)
         if self.keeps:
@@ -269,13 +270,13 @@ class _Work:
         import torch
 
         settings, network = self.settings, self.network
-        own = network.trained()
-        head = [each for name, each in own.items() if name.startswith("head.")]
-        layers = [each for name, each in own.items() if not name.startswith("head.")]
+        trained = network.trained()
+        head = [parameter for name, parameter in trained.items() if name.startswith("head.")]
+        layers = [parameter for name, parameter in trained.items() if not name.startswith("head.")]
         optimiser = torch.optim.AdamW(
             [{"params": head, "lr": _HEAD_RATE}, {"params": layers, "lr": _LAYER_RATE}], weight_decay=_DECAY
         )
-        share = float(np.mean([each.correct for each in self.trained]))
+        share = float(np.mean([example.correct for example in self.trained]))
         torch.nn.init.constant_(network.head.bias, math.log(share / (1 - share)))
         history, best = self._restore(optimiser)
         steps = math.ceil(len(self.trained) / _STEP) * settings.epochs
@@ -290,28 +291,29 @@ class _Work:
                 for group in _steps(order, self.batches):
                     count = sum(len(self.batches[i]) for i in group)
                     for place in group:
-                        loss, right, words = self._loss(place)
+                        loss, right, word_loss = self._loss(place)
                         (loss / count).backward()
-                        losses.append((right, words, len(self.batches[place])))
+                        losses.append((right, word_loss, len(self.batches[place])))
                         done += 1
                         tell(done, f"epoch {epoch + 1}")
                     step = done / len(self.to_train) / settings.epochs * steps
                     factor = min(1.0, step / (0.1 * steps), (steps - step + 1) / (0.9 * steps))
                     for parameters, rate in schedule:
                         parameters["lr"] = rate * factor
-                    torch.nn.utils.clip_grad_norm_([*own.values()], 1.0)
+                    torch.nn.utils.clip_grad_norm_([*trained.values()], 1.0)
                     optimiser.step()
                     optimiser.zero_grad()
                 sums = np.array(losses).sum(0)
                 if not (
-                    np.isfinite(sums).all() and all(bool(each.isfinite().all()) for each in own.values())
+                    np.isfinite(sums).all()
+                    and all(bool(parameter.isfinite().all()) for parameter in trained.values())
                 ):
                     raise ConfigError(_NO_NUMBERS, path="dtype")
                 entry = {"epoch": epoch + 1, "loss": sums[0] / sums[2], "lm_loss": sums[1] / sums[2]}
                 entry |= self._epoch_figures()
                 history.append(entry)
                 if _chosen(history) == epoch:
-                    best = {name: each.detach().cpu().clone() for name, each in own.items()}
+                    best = {name: parameter.detach().cpu().clone() for name, parameter in trained.items()}
                 self._save(optimiser, history, best)
         return history, best
 
@@ -323,45 +325,47 @@ class _Work:
         batch, network = self.batches[place], self.network
         read = network.read(self._states(place))
         scores = network.score(functional.dropout(read, _DROPOUT))
-        wanted = torch.tensor([each.correct for each in batch], dtype=torch.float32, device=scores.device)
+        labels = torch.tensor(
+            [example.correct for example in batch], dtype=torch.float32, device=scores.device
+        )
         each_token = functional.binary_cross_entropy_with_logits(
-            scores, wanted[:, None].expand_as(scores), reduction="none"
+            scores, labels[:, None].expand_as(scores), reduction="none"
         )
         right = torch.stack([
-            (1 - _LAST) * line[each.row.begin : len(each.row.ids)].mean() + _LAST * line[len(each.row.ids) - 1]
-            for line, each in zip(each_token, batch, strict=True)
+            (1 - _LAST) * line[example.row.begin : len(example.row.ids)].mean() + _LAST * line[len(example.row.ids) - 1]
+            for line, example in zip(each_token, batch, strict=True)
         ]).sum()  # fmt: skip
         if not (self.settings.layers and self.settings.lm_weight):
             return right, float(right.detach()), 0.0
         states, ids, shares = [], [], []
-        for line, each in zip(read, batch, strict=True):
-            begin, end = each.row.begin, len(each.row.ids)
+        for line, example in zip(read, batch, strict=True):
+            begin, end = example.row.begin, len(example.row.ids)
             places = begin + torch.randperm(end - begin)[:_WORDS]
             states.append(line[places.to(line.device) - 1])
-            ids += [each.row.ids[at] for at in places.tolist()]
+            ids += [example.row.ids[at] for at in places.tolist()]
             shares += [1.0 / len(places)] * len(places)
         logits = network.words(torch.cat(states))
         device = logits.device
         lost = functional.cross_entropy(logits, torch.tensor(ids, device=device), reduction="none")
-        words = (lost * torch.tensor(shares, device=device)).sum()
-        return right + self.settings.lm_weight * words, float(right.detach()), float(words.detach())
+        word_loss = (lost * torch.tensor(shares, device=device)).sum()
+        return right + self.settings.lm_weight * word_loss, float(right.detach()), float(word_loss.detach())
 
     def _restore(self, optimiser: Any) -> tuple[list[dict[str, Any]], dict[str, Tensor]]:
         """What lies in `out`, put into network and optimiser; the epochs so far and the best."""
-        found = load_checkpoint(self.out / "checkpoint.safetensors", self.mark)
-        if found is None:
+        checkpoint = load_checkpoint(self.out / "checkpoint.safetensors", self.mark)
+        if checkpoint is None:
             return [], {}
-        tensors, said = found
-        for name, each in self.network.trained().items():
-            each.data.copy_(tensors[f"now.{name}"])
+        tensors, notes = checkpoint
+        for name, tensor in self.network.trained().items():
+            tensor.data.copy_(tensors[f"now.{name}"])
         restore_optimiser(optimiser, tensors)
-        return json.loads(said["history"]), {
-            name.removeprefix("best."): each for name, each in tensors.items() if name.startswith("best.")
+        return json.loads(notes["history"]), {
+            name.removeprefix("best."): tensor for name, tensor in tensors.items() if name.startswith("best.")
         }
 
     def _save(self, optimiser: Any, history: list[dict[str, Any]], best: Mapping[str, Tensor]) -> None:
-        tensors = {f"now.{name}": each.detach() for name, each in self.network.trained().items()}
-        tensors |= {f"best.{name}": each for name, each in best.items()}
+        tensors = {f"now.{name}": tensor.detach() for name, tensor in self.network.trained().items()}
+        tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
         tensors |= optimiser_tensors(optimiser)
         save_checkpoint(self.out / "checkpoint.safetensors", self.mark, tensors, history=json.dumps(history))
 
@@ -372,15 +376,15 @@ class _Work:
         import torch
 
         self.network.eval()
-        found: list[tuple[float, bool, int]] = []
+        measured: list[tuple[float, bool, int]] = []
         with torch.inference_mode():
             for place in self.to_measure:
                 scores = self.network.score(self.network.read(self._states(place))).cpu()
-                found += [
-                    (float(line[each.row.ends[-1]]), each.correct, each.problem)
-                    for line, each in zip(scores, self.batches[place], strict=True)
+                measured += [
+                    (float(line[example.row.ends[-1]]), example.correct, example.problem)
+                    for line, example in zip(scores, self.batches[place], strict=True)
                 ]
-        scores_, right, problems = zip(*found, strict=True) if found else ((), (), ())
+        scores_, right, problems = zip(*measured, strict=True) if measured else ((), (), ())
         if not np.isfinite(scores_).all():
             raise ConfigError(_NO_NUMBERS, path="dtype")
         return list(scores_), list(right), list(problems)
@@ -391,15 +395,15 @@ class _Work:
             return {}
         signs = np.where(right, 1.0, -1.0)
         figures: dict[str, Any] = {"held_out_loss": float(np.logaddexp(0, -signs * scores).mean())}
-        within = _pairs_won(scores, right, problems)
-        return figures if within is None else {**figures, "auc_within": within}
+        auc = _pairs_won(scores, right, problems)
+        return figures if auc is None else {**figures, "auc_within": auc}
 
     def _report(self, history: list[dict[str, Any]]) -> dict[str, Any]:
         report: dict[str, Any] = {
-            "problems": len({each.problem for each in self.trained}),
+            "problems": len({example.problem for example in self.trained}),
             "solutions": len(self.trained),
             "too_long": self.too_long,
-            "held_out_problems": len({each.problem for each in self.held}),
+            "held_out_problems": len({example.problem for example in self.held}),
             "held_out_solutions": len(self.held),
             "epochs": len(history),
             "epoch": _chosen(history) + 1,
@@ -420,26 +424,30 @@ class _Work:
         }
         promised = (1 / (1 + np.exp(-np.array(scores)))).tolist()
         bins = reliability(promised, right, problems)
-        report |= {name: each.value for name, each in figures.items() if math.isfinite(each.value)}
+        report |= {
+            name: estimate.value for name, estimate in figures.items() if math.isfinite(estimate.value)
+        }
         report["intervals"] = {
-            name: [each.low, each.high] for name, each in figures.items() if math.isfinite(each.value)
+            name: [estimate.low, estimate.high]
+            for name, estimate in figures.items()
+            if math.isfinite(estimate.value)
         }
         report["calibration_error"] = sum(
-            each.right.trials * abs(each.promised - each.right.value) for each in bins
+            bin.right.trials * abs(bin.promised - bin.right.value) for bin in bins
         ) / len(scores)
         report["bins"] = [
             {
-                "solutions": each.right.trials,
-                "promised": each.promised,
-                "right": each.right.value,
-                "interval": [each.right.low, each.right.high],
+                "solutions": bin.right.trials,
+                "promised": bin.promised,
+                "right": bin.right.value,
+                "interval": [bin.right.low, bin.right.high],
             }
-            for each in bins
+            for bin in bins
         ]
         return report
 
 
-def _steps(order: Sequence[int], batches: Sequence[Sequence[_Example]]) -> Iterator[list[int]]:
+def _steps(order: Sequence[int], batches: Sequence[Sequence[_LabelledSolution]]) -> Iterator[list[int]]:
     """Batches in groups, each of which is one step."""
     group: list[int] = []
     for place in order:
@@ -481,27 +489,25 @@ def _selection(
     for score, good, problem in zip(scores, right, problems, strict=True):
         of.setdefault(problem, []).append((score, good))
     selected = [
-        float(np.mean([good for score, good in each if score == max(each)[0]])) for each in of.values()
+        float(np.mean([good for score, good in attempts if score == max(attempts)[0]]))
+        for attempts in of.values()
     ]
-    mean = [float(np.mean([good for _, good in each])) for each in of.values()]
-    return selected, mean, [float(any(good for _, good in each)) for each in of.values()]
+    mean = [float(np.mean([good for _, good in attempts])) for attempts in of.values()]
+    return selected, mean, [float(any(good for _, good in attempts)) for attempts in of.values()]
 
 
 def _held(problems: Sequence[Labelled], share: float) -> set[int]:
-    """By the question's own hash, so that a problem stays where it is when others join; of few one at least.
+    """The problems that are held out.
 
     Questions that differ by white space or case stay together: one is no test of what was learned from the other.
     """
-    first: dict[str, str] = {}
-    alike = [first.setdefault(" ".join(each.question.split()).casefold(), each.question) for each in problems]
-    places = [
-        int.from_bytes(hashlib.sha256(each.encode("utf-8", "replace")).digest()[:4], "big") for each in alike
+    spelling_of: dict[str, str] = {}
+    questions = [
+        spelling_of.setdefault(" ".join(problem.question.split()).casefold(), problem.question)
+        for problem in problems
     ]
-    held = {i for i, place in enumerate(places) if place < share * 2**32}
-    if not held and share and len(problems) > 1:
-        held = {min(range(len(places)), key=places.__getitem__)}
-    return held
+    return held_out(questions, share)
 
 
-def _hash(said: Any) -> str:
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+def _hash(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()

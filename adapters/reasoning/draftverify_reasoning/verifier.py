@@ -3,23 +3,27 @@
     VERIFIER/verifier.json           the language model by name and identity, how much of it is read, in which type
     VERIFIER/verifier.safetensors    the layers that were trained, and the head
 
-`draftverify train verifier CONFIG` writes such a directory (training.py); token_scores.py is the network.
+`draftverify fit part verifier CONFIG` writes such a directory (training.py); token_scores.py is the network.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from draftverify import Check, Context, Proposal, ResourceError, Verification
-from draftverify.checks.verifiers import at_threshold
+from draftverify import ResourceError
 from draftverify_llm import LocalModel, by_length, need, torch_directory, weights_identity
-from draftverify_reasoning.scoring import TOO_LONG, Pair, StepwiseSolution, at_once, score_blocks
+from draftverify_reasoning.scoring import (
+    TOO_LONG,
+    QuestionSolution,
+    SolutionScorer,
+    StepwiseSolution,
+    at_once,
+)
 
 if TYPE_CHECKING:
     from draftverify_reasoning.token_scores import TokenScores
@@ -51,7 +55,7 @@ class Saved:
     format: int = FORMAT
 
 
-_WORDS = {each.name for each in fields(Saved)}
+_WORDS = {field.name for field in fields(Saved)}
 
 
 def save(directory: Path, saved: Saved, network: TokenScores) -> None:
@@ -60,7 +64,7 @@ def save(directory: Path, saved: Saved, network: TokenScores) -> None:
 
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "verifier.json").unlink(missing_ok=True)
-    tensors = {name: each.detach().cpu().contiguous() for name, each in network.trained().items()}
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.trained().items()}
     save_file(tensors, directory / "verifier.safetensors")
     text = json.dumps(asdict(saved), indent=1) + "\n"
     new = directory / "verifier.new"
@@ -68,7 +72,7 @@ def save(directory: Path, saved: Saved, network: TokenScores) -> None:
     new.replace(directory / "verifier.json")
 
 
-class TrainedVerifier:
+class TrainedVerifier(SolutionScorer["tuple[Saved, Any, TokenScores]"]):
     """Scores a solution by reading it to its end, as it was trained to (Cobbe et al. 2021).
 
     The score is the log-odds in nats that the solution is right, after its last token: 0 where right is as likely as
@@ -77,7 +81,7 @@ class TrainedVerifier:
     question and solution that are longer than the longest it was trained for are an abstention, "too long".
 
     Args:
-        weights: the directory that `draftverify train verifier` wrote.
+        weights: the directory that `draftverify fit part verifier` wrote.
         threshold: the score at which a solution passes, in nats.
         device: a torch device; "auto" is "cuda" where there is one, else "cpu".
 
@@ -85,33 +89,10 @@ class TrainedVerifier:
         Cobbe et al., Training verifiers to solve math word problems, 2021, arXiv:2110.14168.
     """
 
-    provides = frozenset({"verdicts", "scores"})
-    thresholds = ("threshold",)
-    reads: frozenset[str] = frozenset()
-    deterministic = True
-
     def __init__(self, weights: Path, threshold: float = 0.0, device: str = "auto") -> None:
+        super().__init__(threshold)
         self.weights = weights
-        self.threshold = threshold
         self.device = device
-        self._lock = threading.RLock()
-        self._loaded: tuple[Saved, Any, TokenScores] | None = None
-
-    def open(self) -> None:
-        """Load the language model and what was trained; nothing to do when loaded.
-
-        Raises:
-            ResourceError: the directory holds no verifier, or one of another language model than is there now; or a
-                package or the device is missing.
-        """
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = self._load()
-
-    def close(self) -> None:
-        """Let the weights go; the next use loads them again."""
-        with self._lock:
-            self._loaded = None
 
     @property
     def identity(self) -> str:
@@ -127,18 +108,6 @@ class TrainedVerifier:
         """The language model's; "unknown" where that cannot be told: its word is a model's all the same."""
         return LocalModel(self._said().model).family or "unknown"
 
-    def verify(self, context: Context, proposal: Proposal) -> Verification:
-        """One check per solution."""
-        return self.verify_many([context], [proposal])[0]
-
-    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
-        """The blocks of many tasks, in padded passes of similar length."""
-        return score_blocks(contexts, proposals, self._score, self.threshold)
-
-    def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
-        """What it says at its threshold of a block that was read at another."""
-        return at_threshold(checks, self.threshold, "below the threshold")
-
     def step_scores(self, solutions: Sequence[StepwiseSolution]) -> list[list[float | str]]:
         """The score after each step of each solution, read where the step ends, in one reading of the solution.
 
@@ -149,33 +118,31 @@ class TrainedVerifier:
 
         from draftverify_reasoning.token_scores import padded, row_of, width_of
 
-        saved, tokenizer, network = self._open()
-        rows = [row_of(tokenizer, each.question, each.steps) for each in solutions]
-        found: list[list[float | str]] = [[TOO_LONG] * len(row.ends) for row in rows]
+        saved, tokenizer, network = self._get()
+        rows = [row_of(tokenizer, solution.question, solution.steps) for solution in solutions]
+        scores_of: list[list[float | str]] = [[TOO_LONG] * len(row.ends) for row in rows]
         cut = [row._replace(ids=row.ids[: saved.longest]) for row in rows]
         with torch.inference_mode():
             for batch in by_length([width_of(row, saved.longest) for row in cut], at_once(network.device)):
-                given = padded([cut[i] for i in batch], saved.longest, network.device)
-                scores = network(given).double().cpu()
+                ids = padded([cut[i] for i in batch], saved.longest, network.device)
+                scores = network(ids).double().cpu()
                 for line, i in zip(scores, batch, strict=True):
                     for place, end in enumerate(rows[i].ends):
                         if end < len(cut[i].ids):
-                            found[i][place] = float(line[end])
-        return found
+                            scores_of[i][place] = float(line[end])
+        return scores_of
 
-    def _score(self, pairs: Sequence[Pair]) -> list[float | str]:
+    def _score(self, pairs: Sequence[QuestionSolution]) -> list[float | str]:
         steps = self.step_scores([StepwiseSolution(pair.question, (pair.solution,)) for pair in pairs])
         return [score for (score,) in steps]
 
-    def _open(self) -> tuple[Saved, Any, TokenScores]:
-        if (loaded := self._loaded) is None:
-            with self._lock:
-                self.open()
-                loaded = self._loaded
-        assert loaded is not None
-        return loaded
-
     def _load(self) -> tuple[Saved, Any, TokenScores]:
+        """What was saved, the tokenizer and the network.
+
+        Raises:
+            ResourceError: the directory holds no verifier, or one of another language model than is there now; or a
+                package or the device is missing.
+        """
         saved = self._said()
         need("torch", "transformers", doing="verifying solutions", extra="reasoning")
         if weights_identity(torch_directory(saved.model), {}) != saved.identity:
@@ -192,11 +159,11 @@ class TrainedVerifier:
         path = Path(self.weights) / "verifier.safetensors"
         try:
             tensors = load_file(path)
-            own = network.trained()
-            if set(tensors) != set(own):
-                raise ValueError(f"it should hold {len(own)} tensors of other names")
-            for name, each in own.items():
-                each.data.copy_(tensors[name])
+            parameters = network.trained()
+            if set(tensors) != set(parameters):
+                raise ValueError(f"it should hold {len(parameters)} tensors of other names")
+            for name, parameter in parameters.items():
+                parameter.data.copy_(tensors[name])
         # safetensors and torch raise kinds of their own for a file that is cut or of other shapes
         except Exception as error:
             raise ResourceError(
@@ -207,12 +174,12 @@ class TrainedVerifier:
     def _said(self) -> Saved:
         path = Path(self.weights) / "verifier.json"
         try:
-            said: Any = json.loads(path.read_text(encoding="utf-8"))
+            saved: Any = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ResourceError(
                 f"{self.weights} holds no trained verifier ({type(error).__name__}: {error}); make one with "
-                "`draftverify train verifier CONFIG`"
+                "`draftverify fit part verifier CONFIG`"
             ) from error
-        if not isinstance(said, dict) or said.get("format") != FORMAT or set(said) != _WORDS:
+        if not isinstance(saved, dict) or saved.get("format") != FORMAT or set(saved) != _WORDS:
             raise ResourceError(f"{path} is no verifier of format {FORMAT}; train it again")
-        return Saved(**said)
+        return Saved(**saved)

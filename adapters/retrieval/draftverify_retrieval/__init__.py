@@ -22,16 +22,16 @@ from draftverify_retrieval.metrics import (
     AnsweredUnanswerable,
     ExactMatch,
     HoldsAnswer,
+    PassageRecall,
     Precision,
-    Recall,
     UnansweredAnswerable,
 )
-from draftverify_retrieval.passages import Passage, Passages, Reading, Retriever, passage_of
+from draftverify_retrieval.passages import Passage, PassageReading, Passages, Retriever, passage_of
 from draftverify_retrieval.question_answering import QuestionAnswering
-from draftverify_retrieval.reader import Reader
+from draftverify_retrieval.reader import TrainedReader
 from draftverify_retrieval.reformulate import Reformulate
 from draftverify_retrieval.steps import NextQuery, Query, Retrieved, listed
-from draftverify_retrieval.subsets import Cacheable, PostingSubset, Subset, VectorSubset
+from draftverify_retrieval.subsets import Cacheable, Subset, VectorSubset
 from draftverify_retrieval.tasks import Squad, paragraphs
 from draftverify_retrieval.text_reader import TextReader
 from draftverify_retrieval.training import ReaderTraining
@@ -64,14 +64,13 @@ __all__ = [
     "NextQuery",
     "Passage",
     "Passages",
-    "PostingSubset",
     "Precision",
     "Query",
     "QuestionAnswering",
-    "Reader",
+    "TrainedReader",
     "ReaderTraining",
-    "Reading",
-    "Recall",
+    "PassageReading",
+    "PassageRecall",
     "Reformulate",
     "Retrieved",
     "Retriever",

@@ -36,8 +36,8 @@ def normalised(text: str) -> str:
         'panthers thieves avenue'
     """
     folded = unicodedata.normalize("NFD", _MARKS.sub(r"\1", text)).casefold()
-    kept = "".join([c for c in unicodedata.normalize("NFC", folded) if not _is_left_out(c)])
-    return " ".join(_ARTICLES.sub(" ", kept).split())
+    visible = "".join([c for c in unicodedata.normalize("NFC", folded) if not _is_left_out(c)])
+    return " ".join(_ARTICLES.sub(" ", visible).split())
 
 
 @lru_cache(maxsize=4096)
@@ -53,7 +53,7 @@ def exact_match(answer: str | None, answers: Sequence[str]) -> float:
         answer: None for an abstention.
         answers: the right ones; none at all where the question has no answer: then an abstention alone is right.
     """
-    return _best(answer, answers, lambda given, right: float(normalised(given) == normalised(right)))
+    return _best(answer, answers, lambda text, right: float(normalised(text) == normalised(right)))
 
 
 def f1(answer: str | None, answers: Sequence[str]) -> float:
@@ -70,8 +70,8 @@ def _best(answer: str | None, answers: Sequence[str], score: Callable[[str, str]
     return max(score(answer, right) for right in answers)
 
 
-def _f1(given: str, right: str) -> float:
-    have, want = normalised(given).split(), normalised(right).split()
+def _f1(answer: str, right: str) -> float:
+    have, want = normalised(answer).split(), normalised(right).split()
     if not have or not want:
         return float(have == want)
     common = (Counter(have) & Counter(want)).total()
@@ -81,7 +81,7 @@ def _f1(given: str, right: str) -> float:
 def holds_answer(text: str, answers: Sequence[str]) -> bool:
     """Whether one of the answers stands in a text, as whole words, both normalised."""
     padded = f" {normalised(text)} "
-    return any(f" {words} " in padded for words in map(normalised, answers) if words)
+    return any(f" {phrase} " in padded for phrase in map(normalised, answers) if phrase)
 
 
 def answer_of(value: Any) -> str:

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from draftverify import ConfigError, Context, Proposal
+from draftverify import ConfigError, Context
+from draftverify_llm import need, question_text
 from draftverify_retrieval.index import IndexDirectory, digest_of
 from draftverify_retrieval.passages import Passages
-from draftverify_retrieval.postings import Bm25s, Engine, Postings, postings_of
-from draftverify_retrieval.ranking import Found, best, next_blocks, nothing, proposed, question_of
+from draftverify_retrieval.postings import Postings, postings_of
+from draftverify_retrieval.ranking import Ranking, RankingDrafter, best, nothing, proposed
 from draftverify_retrieval.relevance_feedback import expanded
-from draftverify_retrieval.requirements import need
-from draftverify_retrieval.shared import Shared
-from draftverify_retrieval.subsets import PostingSubset
 from draftverify_retrieval.terms import Terms, part_of, terms_of
-from draftverify_retrieval.words import Words
+from draftverify_retrieval.words import TermExtractor
 
 __all__ = ["Bm25"]
 
 
-class Bm25(Shared["_Open"]):
+class Bm25(RankingDrafter["_OpenBm25"]):
     """Drafts passages by BM25.
 
     A block goes on where the last one ended. A passage is found when it shares a term with the question: a question
@@ -33,7 +31,6 @@ class Bm25(Shared["_Open"]):
 
     Args:
         corpus: the passages.
-        engine: bm25s, or rank-bm25, which is slower by far and meant for comparison.
         stemmer: a Snowball algorithm for the language, None for none.
         stopwords: a language, or the words that do not count; None for none.
         k1: how slowly the second and third occurrence of a term stop counting.
@@ -46,13 +43,9 @@ class Bm25(Shared["_Open"]):
         Robertson et al., Okapi at TREC-3, 1994; RM3: see `relevance_feedback`.
     """
 
-    reads: frozenset[str] = frozenset()
-    shape: ClassVar[str] = "alternatives"
-
     def __init__(
         self,
         corpus: Passages,
-        engine: Engine = "bm25s",
         stemmer: str | None = "english",
         stopwords: str | list[str] | None = "english",
         k1: float = 1.5,
@@ -63,7 +56,6 @@ class Bm25(Shared["_Open"]):
     ) -> None:
         super().__init__()
         self.corpus = corpus
-        self.engine = engine
         self.stemmer = stemmer
         self.stopwords = stopwords
         self.k1 = k1
@@ -72,68 +64,34 @@ class Bm25(Shared["_Open"]):
         self.fb_terms = fb_terms
         self.query_weight = query_weight
 
-    def open(self) -> None:
-        """Index the passages; nothing to do when they are.
-
-        Raises:
-            ConfigError: an argument is out of its range, or the corpus cannot be read.
-            DamagedIndexError: a file of the corpus's index is not what was written.
-            ResourceError: a package is missing.
-        """
-        super().open()
-
-    def propose(self, context: Context, n: int) -> Proposal:
-        """The n best passages that were not proposed before."""
-        return self.propose_many([context], [n])[0]
-
-    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
-        """The same for many tasks, in one search."""
-        return next_blocks(self.corpus, self.rank, contexts, ns)
-
-    def search(self, queries: Sequence[str], k: int) -> Found:
+    def search(self, queries: Sequence[str], k: int) -> Ranking:
         """The k best rows of each query, as `Retriever` says."""
         opened = self._get()
         rows, scores = nothing(len(queries), k)
         for line, query in enumerate(queries):
             if terms := opened.numbers(query):
-                found, what = best(opened.postings.scores(terms), k)
-                rows[line, : len(found)], scores[line, : len(found)] = found, what
+                best_rows, best_scores = best(opened.postings.scores(terms), k)
+                rows[line, : len(best_rows)], scores[line, : len(best_rows)] = best_rows, best_scores
         return rows, scores
 
-    def rank(self, contexts: Sequence[Context], k: int) -> Found:
+    def rank(self, contexts: Sequence[Context], k: int) -> Ranking:
         """The k best rows for each task, its question expanded where there is feedback."""
         opened = self._get()
-        rows, scores = self.search([question_of(context) for context in contexts], k)
+        rows, scores = self.search([question_text(context.task) for context in contexts], k)
         for line, context in enumerate(contexts):
             if context.feedback and (weights := self._expanded(context)):
-                found, what = best(opened.postings.weighted(weights), k)
+                best_rows, best_scores = best(opened.postings.weighted(weights), k)
                 rows[line], scores[line] = -1, -np.inf
-                rows[line, : len(found)], scores[line, : len(found)] = found, what
+                rows[line, : len(best_rows)], scores[line, : len(best_rows)] = best_rows, best_scores
         return rows, scores
-
-    def subset(self, capacity: int) -> PostingSubset:
-        """Some of its rows, searched alone, for `CachedSearch`.
-
-        Raises:
-            ConfigError: the engine is not bm25s.
-        """
-        opened = self._get()
-        postings = opened.postings
-        if not isinstance(postings, Bm25s):
-            raise ConfigError(
-                f"the engine {self.engine} does not know what one row scores; drafting from a cache takes bm25s",
-                path="engine",
-            )
-        weights = lambda row: postings.weights(row, opened.terms.row(row).tolist())
-        return PostingSubset(opened.numbers, weights, capacity)
 
     def _expanded(self, context: Context) -> dict[int, float]:
         opened = self._get()
-        query = opened.numbers(question_of(context))
+        query = opened.numbers(question_text(context.task))
         scored = opened.postings.scores(query) if query else np.zeros(len(self.corpus), dtype=np.float32)
-        seen = proposed(context)
+        score_of = proposed(context)
         # Sorting is stable: passages with no score, or equal ones, stay as they were proposed.
-        order = sorted(seen, key=lambda id: -seen[id])
+        order = sorted(score_of, key=lambda id: -score_of[id])
         rows = [opened.row_of(id) for id in order]
         relevant = [row for row in rows if row is not None][: self.fb_docs]
         if not relevant:
@@ -147,7 +105,7 @@ class Bm25(Shared["_Open"]):
         )
 
     def _check(self) -> None:
-        for name, value, fits, wanted in (
+        for name, value, fits, requirement in (
             ("k1", self.k1, self.k1 >= 0, "at least 0"),
             ("b", self.b, 0 <= self.b <= 1, "from 0 to 1"),
             ("fb_docs", self.fb_docs, self.fb_docs >= 1, "at least 1"),
@@ -155,32 +113,37 @@ class Bm25(Shared["_Open"]):
             ("query_weight", self.query_weight, 0 <= self.query_weight <= 1, "from 0 to 1"),
         ):
             if not fits:
-                raise ConfigError(f"{name} is {value!r}; it must be {wanted}", path=name)
-        packages = ["bm25s"] if self.engine == "bm25s" or isinstance(self.stopwords, str) else []
-        packages += ["rank_bm25"] if self.engine == "rank-bm25" else []
-        packages += ["Stemmer"] if self.stemmer is not None else []
-        need(*packages, doing=f"BM25 by {self.engine}")
+                raise ConfigError(f"{name} is {value!r}; it must be {requirement}", path=name)
+        packages = ["bm25s"] if self.stemmer is None else ["bm25s", "Stemmer"]
+        need(*packages, doing="BM25", extra="retrieval")
 
     def _members(self) -> list[Any]:
         return [self.corpus]
 
-    def _make(self) -> _Open:
+    def _make(self) -> _OpenBm25:
+        """The index of the passages.
+
+        Raises:
+            ConfigError: an argument is out of its range, or the corpus cannot be read.
+            DamagedIndexError: a file of the corpus's index is not what was written.
+            ResourceError: a package is missing.
+        """
         self._check()
-        words = Words(self.stemmer, self.stopwords)
-        kept: IndexDirectory | None = getattr(self.corpus, "kept", None)
-        with kept.locked() if kept is not None else nullcontext():
+        extractor = TermExtractor(self.stemmer, self.stopwords)
+        directory: IndexDirectory | None = getattr(self.corpus, "kept", None)
+        with directory.locked() if directory is not None else nullcontext():
             texts = self.corpus.texts()
             rows = b"".join(map(digest_of, texts))
-            terms = terms_of(words, texts, rows, kept)
-            postings = postings_of(self.engine, terms, self.k1, self.b, part_of(words), kept)
-        return _Open(self.corpus, words, terms, postings)
+            terms = terms_of(extractor, texts, rows, directory)
+            postings = postings_of(terms, self.k1, self.b, part_of(extractor), directory)
+        return _OpenBm25(self.corpus, extractor, terms, postings)
 
 
-class _Open:
+class _OpenBm25:
     """What an open index holds."""
 
-    def __init__(self, corpus: Passages, words: Words, terms: Terms, postings: Postings) -> None:
-        self.words = words
+    def __init__(self, corpus: Passages, extractor: TermExtractor, terms: Terms, postings: Postings) -> None:
+        self.words = extractor
         self.terms = terms
         self.postings = postings
         self._corpus = corpus

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from draftverify import ConfigError, Context, Proposal
 from draftverify_retrieval.exact_search import ExactSearch
@@ -23,8 +23,56 @@ from draftverify_retrieval.subsets import Cacheable, Subset
 
 __all__ = ["ApproximateSearch", "CachedSearch"]
 
+T = TypeVar("T")
 
-class CachedSearch(Shared[Cacheable]):
+
+class _DraftedSearch(Shared[T]):
+    """Drafts the searches of a chain one after the other, each from the drafts before it."""
+
+    reads: frozenset[str] = frozenset()
+    laws: ClassVar[frozenset[str]] = frozenset({"given"})
+    shape: ClassVar[str] = "chain"
+
+    def __init__(self, index: T, k: int, next_query: NextQuery, corpus: Passages | None) -> None:
+        if k < 1:
+            raise ConfigError(f"k must be 1 or more, not {k}")
+        super().__init__()
+        self.index = index
+        self.k = k
+        self.next_query = next_query
+        self.corpus = corpus
+
+    def check_verifier(self, verifier: Any) -> None:
+        """Refuse a verifier that asks other queries, or for another number of rows."""
+        if not isinstance(verifier, ExactSearch):
+            return
+        if verifier.k != self.k or verifier.next_query != self.next_query:
+            raise ConfigError(
+                f"{type(self).__name__} drafts k={self.k} rows for the queries of {self.next_query}, but its "
+                f"verifier looks for k={verifier.k} for those of {verifier.next_query}: give both the same"
+            )
+
+    def _members(self) -> list[Any]:
+        return [self.index, self.corpus]
+
+    def _make(self) -> T:
+        return self.index
+
+    def _chain(self, context: Context, n: int, search: Callable[[Query], Sequence[int]]) -> Proposal:
+        """At most n steps; they end where there is no next query, or no row."""
+        drafted: list[Retrieved] = []
+        while len(drafted) < n:
+            query = query_after(context, self.next_query, drafted)
+            if query is None or query is NO_QUERY:
+                break
+            step = retrieved(search(query), self.corpus)
+            if not step["rows"]:
+                break
+            drafted.append(step)
+        return Proposal.chain(drafted)
+
+
+class CachedSearch(_DraftedSearch[Cacheable]):
     """Drafts each step from a cache of what the task's searches found: the step's own rows, and those near them.
 
     The cache scores with the index's own scores, so a draft is right whenever the right rows are in the cache. What
@@ -40,10 +88,6 @@ class CachedSearch(Shared[Cacheable]):
         Zhang et al., Accelerating Retrieval-Augmented Language Model Serving with Speculation, arXiv:2401.14021.
     """
 
-    reads: frozenset[str] = frozenset()
-    laws: ClassVar[frozenset[str]] = frozenset({"given"})
-    shape: ClassVar[str] = "chain"
-
     def __init__(
         self,
         index: Cacheable,
@@ -53,41 +97,27 @@ class CachedSearch(Shared[Cacheable]):
         tasks: int = 0,
         corpus: Passages | None = None,
     ) -> None:
-        if k < 1 or capacity < k or tasks < 0:
+        super().__init__(index, k, next_query, corpus)
+        if capacity < k or tasks < 0:
             raise ConfigError(
-                f"k must be 1 or more, capacity at least k, tasks 0 or more: not {k}, {capacity} and {tasks}"
+                f"capacity at least k and tasks 0 or more are needed, not {capacity} and {tasks}"
             )
-        super().__init__()
-        self.index = index
-        self.k = k
-        self.next_query = next_query
         self.capacity = capacity
         self.tasks = tasks
-        self.corpus = corpus
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most n steps; none while nothing was found yet."""
         if n == 0:  # what came since is put into the cache when it is next drafted from
             return Proposal.chain(())
         subset = self._cache(context)
-        return _chain(context, n, self, lambda query: subset.search(query, self.k))
-
-    def check_verifier(self, verifier: Any) -> None:
-        """Refuse a verifier that asks other queries, or for another number of rows."""
-        _check(self, verifier)
-
-    def _members(self) -> list[Any]:
-        return [self.index, self.corpus]
-
-    def _make(self) -> Cacheable:
-        return self.index
+        return self._chain(context, n, lambda query: subset.search(query, self.k))
 
     def _cache(self, context: Context) -> Subset:
         """The cache as the context has it: the one of the round before with what came since, or a new one."""
         rounds = context.rounds
-        kept: tuple[list[Any], int, Subset] | None = context.scratch.get(self)
-        if kept is not None and kept[0] is rounds.entries and kept[1] <= len(rounds):
-            _, start, subset = kept
+        cached: tuple[list[Any], int, Subset] | None = context.scratch.get(self)
+        if cached is not None and cached[0] is rounds.entries and cached[1] <= len(rounds):
+            _, start, subset = cached
         else:
             start, subset = 0, self.index.subset(self.capacity)
             if self.tasks:
@@ -102,66 +132,19 @@ class CachedSearch(Shared[Cacheable]):
         return subset
 
 
-class ApproximateSearch(Shared[Retriever]):
-    """Drafts each step with a quicker index of the same rows: HNSW or IVF beside an exact one.
+class ApproximateSearch(_DraftedSearch[Retriever]):
+    """Drafts each step with a quicker index of the same rows: HNSW beside an exact one.
 
     Args:
         index: the quicker one.
         k, next_query, corpus: as the verifier's.
     """
 
-    reads: frozenset[str] = frozenset()
-    laws: ClassVar[frozenset[str]] = frozenset({"given"})
-    shape: ClassVar[str] = "chain"
-
     def __init__(
         self, index: Retriever, k: int = 1, next_query: NextQuery = listed, corpus: Passages | None = None
     ) -> None:
-        if k < 1:
-            raise ConfigError(f"k must be 1 or more, not {k}")
-        super().__init__()
-        self.index = index
-        self.k = k
-        self.next_query = next_query
-        self.corpus = corpus
+        super().__init__(index, k, next_query, corpus)
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most n steps."""
-        return _chain(context, n, self, lambda query: self.index.search([query], self.k)[0][0].tolist())
-
-    def check_verifier(self, verifier: Any) -> None:
-        """Refuse a verifier that asks other queries, or for another number of rows."""
-        _check(self, verifier)
-
-    def _members(self) -> list[Any]:
-        return [self.index, self.corpus]
-
-    def _make(self) -> Retriever:
-        return self.index
-
-
-def _chain(
-    context: Context,
-    n: int,
-    part: CachedSearch | ApproximateSearch,
-    search: Callable[[Query], Sequence[int]],
-) -> Proposal:
-    """Steps one after the other, each query made from the drafts before it; it ends where there is none, or no row."""
-    drafted: list[Retrieved] = []
-    while len(drafted) < n:
-        query = query_after(context, part.next_query, drafted)
-        if query is None or query is NO_QUERY:
-            break
-        step = retrieved(search(query), part.corpus)
-        if not step["rows"]:
-            break
-        drafted.append(step)
-    return Proposal.chain(drafted)
-
-
-def _check(part: CachedSearch | ApproximateSearch, verifier: Any) -> None:
-    if isinstance(verifier, ExactSearch) and (verifier.k != part.k or verifier.next_query != part.next_query):
-        raise ConfigError(
-            f"{type(part).__name__} drafts k={part.k} rows for the queries of {part.next_query}, but its "
-            f"verifier looks for k={verifier.k} for those of {verifier.next_query}: give both the same"
-        )
+        return self._chain(context, n, lambda query: self.index.search([query], self.k)[0][0].tolist())

@@ -20,7 +20,7 @@ from draftverify_retrieval.claims import Claim, Malformed, claims_of
 from draftverify_retrieval.folding import Folded, Word
 from draftverify_retrieval.passages import Passage, Passages, passage_of
 
-__all__ = ["Citations", "Cited", "Finding", "Kind", "Piece", "Shelf", "Uncited"]
+__all__ = ["Citations", "Cited", "QuoteFinding", "Kind", "QuotePlace", "PassageShelf", "Uncited"]
 
 Kind: TypeAlias = Literal["found", "short", "misattributed", "stitched", "fabricated"]
 BAD: tuple[Kind, ...] = ("fabricated", "stitched", "misattributed")
@@ -28,7 +28,7 @@ BAD: tuple[Kind, ...] = ("fabricated", "stitched", "misattributed")
 Uncited: TypeAlias = Literal["reject", "abstain", "pass"]
 
 
-class Piece(NamedTuple):
+class QuotePlace(NamedTuple):
     """Where words stand: `passage_text[start:end]`, in characters; `passage` is its id (or its number in the list)."""
 
     passage: str
@@ -36,7 +36,7 @@ class Piece(NamedTuple):
     end: int
 
 
-class Finding(NamedTuple):
+class QuoteFinding(NamedTuple):
     """What became of one claim.
 
     Attributes:
@@ -51,11 +51,11 @@ class Finding(NamedTuple):
 
     claim: Claim
     kind: Kind
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[QuotePlace, ...] = ()
     why: str = ""
 
 
-class Shelf:
+class PassageShelf:
     """Passages to look quotations up in.
 
     Args:
@@ -69,7 +69,7 @@ class Shelf:
         >>> shelf = Shelf([{"id": "eiffel-2", "text": "It was finished in 1889, in spring."}])
         >>> (finding,) = shelf.examine(claims_of("It “was finished in 1889” [1]."))
         >>> finding.kind, finding.pieces
-        ('found', (Piece(passage='eiffel-2', start=3, end=23),))
+        ('found', (QuotePlace(passage='eiffel-2', start=3, end=23),))
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Shelf:
     def __len__(self) -> int:
         return len(self._texts)
 
-    def examine(self, claims: Sequence[Claim], least_words: int = 1) -> list[Finding]:
+    def examine(self, claims: Sequence[Claim], least_words: int = 1) -> list[QuoteFinding]:
         """What becomes of each claim, in their order.
 
         A quotation of fewer than `least_words` words that no citation follows directly is none, but a word that
@@ -100,7 +100,7 @@ class Shelf:
         """
         return self._with_cited(claims)._examine(claims, least_words)
 
-    def _with_cited(self, claims: Sequence[Claim]) -> Shelf:
+    def _with_cited(self, claims: Sequence[Claim]) -> PassageShelf:
         """This shelf and what else is cited of the corpus."""
         if self.corpus is None:
             return self
@@ -113,11 +113,11 @@ class Shelf:
                     shelf._add(passage)
         return shelf
 
-    def _examine(self, claims: Sequence[Claim], least_words: int) -> list[Finding]:
+    def _examine(self, claims: Sequence[Claim], least_words: int) -> list[QuoteFinding]:
         cited = {claim.cited: self._cited(claim.cited) for claim in claims}
         quotes = {claim.quote: Folded(claim.quote, self.case) for claim in claims}
         places = {quote: self._places(folded) for quote, folded in quotes.items()}
-        seams = _Seams(self._texts, [quotes[quote] for quote, found in places.items() if not found])
+        seams = _Seams(self._texts, [quotes[quote] for quote, standing in places.items() if not standing])
         return [
             self._finding(claim, quote, places[claim.quote], cited[claim.cited], seams, least_words)
             for claim in claims
@@ -146,8 +146,8 @@ class Shelf:
 
     def _ids(self, label: str) -> list[str]:
         """What stands in brackets as ids: one, or several with commas between."""
-        found = [label] if label in self else re.split("[,;]", label)
-        return [id.strip().lstrip("^") for id in found]
+        labels = [label] if label in self else re.split("[,;]", label)
+        return [id.strip().lstrip("^") for id in labels]
 
     def _cited(self, labels: Sequence[str]) -> tuple[list[frozenset[int]], list[str]]:
         """The passages of each id that there is, and the ids of which there is none."""
@@ -163,13 +163,13 @@ class Shelf:
 
     def _places(self, quote: Folded) -> dict[int, tuple[int, int]]:
         """Where a quotation stands in each passage that has it."""
-        found: dict[int, tuple[int, int]] = {}
+        place_of: dict[int, tuple[int, int]] = {}
         for form in _forms(quote.text):
             for place, text in enumerate(self._texts):
                 where = text.find(form)
                 if where is not None:
-                    found.setdefault(place, where)
-        return found
+                    place_of.setdefault(place, where)
+        return place_of
 
     def _finding(
         self,
@@ -179,20 +179,20 @@ class Shelf:
         cited: tuple[list[frozenset[int]], list[str]],
         seams: _Seams,
         least_words: int,
-    ) -> Finding:
+    ) -> QuoteFinding:
         lacks = [f"there is no passage {_short(id)}" for id in cited[1]]
-        silent = [each for each in cited[0] if not each & places.keys()]
+        silent = [passages for passages in cited[0] if not passages & places.keys()]
         if places and cited[0] and not silent and not lacks:
             kind: Kind = "found" if len(quote.words) >= least_words else "short"
-            here = sorted(places.keys() & frozenset[int]().union(*cited[0]))
-            return Finding(claim, kind, self._pieces((place, places[place]) for place in here))
+            holders = sorted(places.keys() & frozenset[int]().union(*cited[0]))
+            return QuoteFinding(claim, kind, self._pieces((place, places[place]) for place in holders))
         elsewhere = self._pieces(places.items())
         if not places and self.corpus is not None:
             elsewhere = self.corpus.find(quote)
         if elsewhere:
-            lacks += [f"passage {_short(self._names[min(each)])} does not say it" for each in silent]
+            lacks += [f"passage {_short(self._names[min(passages)])} does not say it" for passages in silent]
             why = f"{', '.join(lacks) or 'nothing is cited for it'}; it stands in {_said(elsewhere)}"
-            return Finding(claim, "misattributed", elsewhere, why)
+            return QuoteFinding(claim, "misattributed", elsewhere, why)
         parts = seams.pieces(quote)
         if parts is not None:
             pieces = self._pieces(parts)
@@ -201,13 +201,13 @@ class Shelf:
                 why = (
                     f"no passage says it like this; {_said(pieces)} has the same words with other punctuation"
                 )
-            return Finding(claim, "stitched", pieces, why)
-        return Finding(
+            return QuoteFinding(claim, "stitched", pieces, why)
+        return QuoteFinding(
             claim, "fabricated", (), f"{', '.join([*lacks, 'no passage says it'])}{self._nearly(quote)}"
         )
 
-    def _pieces(self, places: Iterable[tuple[int, tuple[int, int]]]) -> tuple[Piece, ...]:
-        return tuple([Piece(self._names[place], *where) for place, where in places])
+    def _pieces(self, places: Iterable[tuple[int, tuple[int, int]]]) -> tuple[QuotePlace, ...]:
+        return tuple([QuotePlace(self._names[place], *where) for place, where in places])
 
     def _nearly(self, quote: Folded) -> str:
         """What keeps a quotation from standing somewhere, where it is a cut or letters of another alphabet."""
@@ -215,11 +215,11 @@ class Shelf:
             at = text.skeleton.find(quote.skeleton)
             if at < 0:
                 continue
-            for mine, theirs in zip(quote.text, text.text[at : at + len(quote.text)], strict=True):
-                if mine != theirs:
+            for quoted, original in zip(quote.text, text.text[at : at + len(quote.text)], strict=True):
+                if quoted != original:
                     return (
-                        f"; passage {_short(name)} says what looks like it: for its {_named(theirs)} the quotation has "
-                        f"{_named(mine)}"
+                        f"; passage {_short(name)} says what looks like it: for its {_named(original)} the "
+                        f"quotation has {_named(quoted)}"
                     )
             return f"; passage {_short(name)} has it within a longer word or number"
         return ""
@@ -242,17 +242,17 @@ class Library:
         row = self._rows.get(id)
         return None if row is None else self.corpus.passage(row)
 
-    def find(self, quote: Folded, most: int = 5) -> tuple[Piece, ...]:
+    def find(self, quote: Folded, most: int = 5) -> tuple[QuotePlace, ...]:
         """The first few passages that have a quotation."""
-        found = []
+        pieces = []
         for form in _forms(quote.text):
             for row, text in enumerate(self._texts):
                 where = text.find(form)
                 if where is not None:
-                    found.append(Piece(self.corpus.passage(row).get("id", str(row + 1)), *where))
-                if len(found) == most:
-                    return tuple(found)
-        return tuple(dict.fromkeys(found))
+                    pieces.append(QuotePlace(self.corpus.passage(row).get("id", str(row + 1)), *where))
+                if len(pieces) == most:
+                    return tuple(pieces)
+        return tuple(dict.fromkeys(pieces))
 
     @cached_property
     def _rows(self) -> dict[str, int]:
@@ -282,7 +282,7 @@ class _Seams:
         self._texts = texts
         self._wholes: dict[str, tuple[int, tuple[int, int]] | None] = {}
         self._at: dict[tuple[str, ...], list[tuple[int, int]]] = {
-            key: [] for quote in quotes for _, words in _parts(quote) for key in _triples(words)
+            key: [] for quote in quotes for _, part_words in _parts(quote) for key in _triples(part_words)
         }
         if self._at:
             for place, text in enumerate(texts):
@@ -293,14 +293,14 @@ class _Seams:
 
     def pieces(self, quote: Folded) -> list[tuple[int, tuple[int, int]]] | None:
         """Where each piece stands, in the quotation's order; None where a part of it stands nowhere."""
-        found: list[tuple[int, tuple[int, int]]] = []
-        for part, words in _parts(quote):
-            whole = self._whole(part) if len(words) < len(quote.words) else None
-            for piece in [whole] if whole is not None else self._cover(words):
+        pieces: list[tuple[int, tuple[int, int]]] = []
+        for part, part_words in _parts(quote):
+            intact = self._whole(part) if len(part_words) < len(quote.words) else None
+            for piece in [intact] if intact is not None else self._cover(part_words):
                 if piece is None:
                     return None
-                found.append(piece)
-        return found or None
+                pieces.append(piece)
+        return pieces or None
 
     def _whole(self, part: str) -> tuple[int, tuple[int, int]] | None:
         if part not in self._wholes:
@@ -308,53 +308,53 @@ class _Seams:
             self._wholes[part] = next(((at, where) for at, where in places if where is not None), None)
         return self._wholes[part]
 
-    def _cover(self, words: Sequence[Word]) -> Iterator[tuple[int, tuple[int, int]] | None]:
+    def _cover(self, quoted: Sequence[Word]) -> Iterator[tuple[int, tuple[int, int]] | None]:
         """Pieces from left to right, each the one that reaches furthest; None where none goes on."""
         start = 0
-        while start < len(words):
+        while start < len(quoted):
             reach, piece = start, None
-            for first in range(max(0, start - _SEAM + 1), start + 1):
-                for place, number in self._at.get(_key(words, first), ()):
+            for start_word in range(max(0, start - _SEAM + 1), start + 1):
+                for place, number in self._at.get(_key(quoted, start_word), ()):
                     theirs, n = self._texts[place].words, _SEAM
                     while (
-                        first + n < len(words)
+                        start_word + n < len(quoted)
                         and number + n < len(theirs)
-                        and words[first + n].text == theirs[number + n].text
+                        and quoted[start_word + n].text == theirs[number + n].text
                     ):
                         n += 1
-                    if first + n > reach:
-                        reach, piece = first + n, (place, number + start - first, number + n - 1)
+                    if start_word + n > reach:
+                        reach, piece = start_word + n, (place, number + start - start_word, number + n - 1)
             if piece is None:
                 yield None
                 return
-            place, one, other = piece
+            place, begin, finish = piece
             theirs = self._texts[place].words
-            where = self._texts[place].original_place(theirs[one].start, theirs[other].end)
+            where = self._texts[place].original_place(theirs[begin].start, theirs[finish].end)
             yield None if where is None else (place, where)
             start = reach
 
 
 def _parts(quote: Folded) -> list[tuple[str, list[Word]]]:
     """What stands between a quotation's ellipses, with its words."""
-    edges = [0, *[edge for found in _ELLIPSIS.finditer(quote.text) for edge in found.span()], len(quote.text)]
-    found, words = [], iter(quote.words)
-    word = next(words, None)
+    edges = [0, *[edge for match in _ELLIPSIS.finditer(quote.text) for edge in match.span()], len(quote.text)]
+    parts, remaining = [], iter(quote.words)
+    current = next(remaining, None)
     for start, end in zip(edges[::2], edges[1::2], strict=True):
-        mine = []
-        while word is not None and word.start < end:
-            mine.append(word)
-            word = next(words, None)
-        if mine:
-            found.append((quote.text[start:end].strip(), mine))
-    return found
+        part_words = []
+        while current is not None and current.start < end:
+            part_words.append(current)
+            current = next(remaining, None)
+        if part_words:
+            parts.append((quote.text[start:end].strip(), part_words))
+    return parts
 
 
-def _triples(words: Sequence[Word]) -> Iterator[tuple[str, ...]]:
-    return (_key(words, first) for first in range(len(words) - _SEAM + 1))
+def _triples(run: Sequence[Word]) -> Iterator[tuple[str, ...]]:
+    return (_key(run, start) for start in range(len(run) - _SEAM + 1))
 
 
-def _key(words: Sequence[Word], first: int) -> tuple[str, ...]:
-    return tuple([word.text for word in words[first : first + _SEAM]])
+def _key(run: Sequence[Word], start: int) -> tuple[str, ...]:
+    return tuple([token.text for token in run[start : start + _SEAM]])
 
 
 # A row of dots is tried from its first alone: of 50,000 that end in a word each would be.
@@ -383,12 +383,12 @@ def _short(text: str, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _said(pieces: Sequence[Piece], most: int = 5) -> str:
-    said = [f"{_short(piece.passage)} [{piece.start}:{piece.end}]" for piece in pieces[:most]]
-    return " and ".join(said) + (f" and {len(pieces) - most} more" if len(pieces) > most else "")
+def _said(pieces: Sequence[QuotePlace], most: int = 5) -> str:
+    places = [f"{_short(piece.passage)} [{piece.start}:{piece.end}]" for piece in pieces[:most]]
+    return " and ".join(places) + (f" and {len(pieces) - most} more" if len(pieces) > most else "")
 
 
-class _Source:
+class _PassageSource:
     """Where the passages are that citations are looked up in."""
 
     corpus: Passages | None
@@ -408,14 +408,18 @@ class _Source:
         if self.corpus is not None and hasattr(self.corpus, "close"):
             self.corpus.close()
 
-    def _shelf(self, task: Task, taken: Iterable[Any] = ()) -> Shelf:
+    def _shelf(self, task: Task, readings: Iterable[Any] = ()) -> PassageShelf:
         if self.corpus is not None and self._library is None:
             self.open()
-        readings = [each for each in taken if isinstance(each, Mapping) and isinstance(each.get("text"), str)]
-        return Shelf([*_listed(task.input.get("passages", ())), *readings], self.case, self._library)
+        texts = [
+            reading
+            for reading in readings
+            if isinstance(reading, Mapping) and isinstance(reading.get("text"), str)
+        ]
+        return PassageShelf([*_listed(task.input.get("passages", ())), *texts], self.case, self._library)
 
 
-class Citations(_Source):
+class Citations(_PassageSource):
     """Passes answers whose quotations stand in the passages that they cite, word for word. It needs no model.
 
     How an answer quotes and cites is said in `draftverify_retrieval.claims`: “…” [id]. The passages are those of
@@ -479,7 +483,7 @@ class Citations(_Source):
             notes.append(_noted(findings))
         return Verification(checks=tuple(checks), notes={"citations": notes})
 
-    def _judged(self, item: Any, shelf: Shelf) -> tuple[Check, list[Finding]]:
+    def _judged(self, item: Any, shelf: PassageShelf) -> tuple[Check, list[QuoteFinding]]:
         try:
             claims = shelf.claims_of(item)
             findings = shelf.examine(claims, self.least_words)
@@ -492,32 +496,32 @@ class Citations(_Source):
             return Check("abstain", reason="no passages", feedback="there is no passage to look in"), []
         return self._check(findings), findings
 
-    def _check(self, findings: Sequence[Finding]) -> Check:
+    def _check(self, findings: Sequence[QuoteFinding]) -> Check:
         bad = [finding for finding in findings if finding.kind in BAD]
-        found = sum(finding.kind == "found" for finding in findings)
+        count = sum(finding.kind == "found" for finding in findings)
         if bad:
             worst = min((finding.kind for finding in bad), key=BAD.index)
-            said = [f"“{_short(finding.claim.quote)}”: {finding.why}" for finding in bad[:10]]
-            more = [f"and {len(bad) - 10} more"] if len(bad) > 10 else []
-            feedback = "quote passages word for word and cite those: " + "\n".join([*said, *more])
-            return Check("reject", found / (found + len(bad)), worst, feedback)
+            lines = [f"“{_short(finding.claim.quote)}”: {finding.why}" for finding in bad[:10]]
+            remainder = [f"and {len(bad) - 10} more"] if len(bad) > 10 else []
+            feedback = "quote passages word for word and cite those: " + "\n".join([*lines, *remainder])
+            return Check("reject", count / (count + len(bad)), worst, feedback)
         ask = f'quote at least {self.least_words} words that a passage says, and cite it: "…" [id]'
-        if not found:
+        if not count:
             return Check(self.uncited, 0.0, "uncited", "" if self.uncited == "pass" else ask)
-        if found < self.claims_needed:
+        if count < self.claims_needed:
             return Check(
-                "reject", 1.0, "too few", f"{found} of {self.claims_needed} quotations that are needed; {ask}"
+                "reject", 1.0, "too few", f"{count} of {self.claims_needed} quotations that are needed; {ask}"
             )
         return Check("pass", 1.0)
 
 
-def _noted(findings: Sequence[Finding]) -> dict[str, Any]:
+def _noted(findings: Sequence[QuoteFinding]) -> dict[str, Any]:
     return {
         "kinds": dict(Counter(finding.kind for finding in findings)),
         "claims": [
             {
                 "quote": _short(finding.claim.quote, 200),
-                "cited": [_short(each) for each in finding.claim.cited],
+                "cited": [_short(label) for label in finding.claim.cited],
                 "kind": finding.kind,
                 "at": [list(piece) for piece in finding.pieces[:10]],
                 **({"why": finding.why} if finding.why else {}),
@@ -527,7 +531,7 @@ def _noted(findings: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
-class Cited(_Source):
+class Cited(_PassageSource):
     """The share of an answer's claims that stand in the passages that they cite, as `Citations` finds them.
 
     An answer without any claim that counts has 0; what was not accepted has no share. The passages are those of the

@@ -48,12 +48,12 @@ class Malformed(ValueError):
     """An answer whose claims cannot be read; the message says why."""
 
 
-def claims_of(answer: Any, known: Container[str] = ()) -> list[Claim]:
+def claims_of(answer: Any, sources: Container[str] = ()) -> list[Claim]:
     """The claims of an answer, each once, in their order.
 
     Args:
         answer: a text, or a mapping with `claims`, or with the text under `answer`.
-        known: the ids of passages, for citations of ids of several words.
+        sources: the ids of passages, for citations of ids of several words.
 
     Raises:
         Malformed: the claims that it names are not as they must be.
@@ -67,7 +67,7 @@ def claims_of(answer: Any, known: Container[str] = ()) -> list[Claim]:
         raise ContractError(
             f"an answer is a text, or a mapping with `answer` or `claims`; the item is {answer!r:.80}"
         )
-    return list(dict.fromkeys(_Text(text, known).claims()))
+    return list(dict.fromkeys(_AnswerText(text, sources).claims()))
 
 
 def _named(answer: Any) -> Any:
@@ -88,7 +88,7 @@ def _in_list(named: Any) -> Iterator[Claim]:
             raise Malformed(f"claims[{place}] has no text `quote`")
         passages = entry.get("passage")
         passages = passages if isinstance(passages, (list, tuple)) else [passages]
-        if not passages or not all(isinstance(each, (str, int)) for each in passages):
+        if not passages or not all(isinstance(id, (str, int)) for id in passages):
             raise Malformed(f"claims[{place}] names no `passage`")
         yield Claim(quote, _few(map(str, passages)))
 
@@ -98,10 +98,10 @@ _MOST = 100
 
 def _few(cited: Iterable[str]) -> tuple[str, ...]:
     """Ids, each once. Thousands after each of thousands of quotations would be an attack."""
-    found = tuple(dict.fromkeys(cited))
-    if len(found) > _MOST:
-        raise Malformed(f"{len(found)} passages are cited at one place; {_MOST} are taken at most")
-    return found
+    ids = tuple(dict.fromkeys(cited))
+    if len(ids) > _MOST:
+        raise Malformed(f"{len(ids)} passages are cited at one place; {_MOST} are taken at most")
+    return ids
 
 
 _TOKEN = re.compile(r'\[\^?[^\[\]\n]{1,200}\](?![\w(])|\n[ \t]*\n|["“”„‟«»‹›‘’‚「」『』]')
@@ -129,18 +129,18 @@ _DEEPEST = 8
 """Marks that stand open at once; of more the oldest is taken for a slip, as one that is never closed."""
 
 
-class _Open(NamedTuple):
+class _OpenMark(NamedTuple):
     mark: str
     after: int
 
 
-class _Text:
+class _AnswerText:
     """One pass over a text, in which every mark is put down and taken up once."""
 
-    def __init__(self, text: str, known: Container[str]) -> None:
+    def __init__(self, text: str, sources: Container[str]) -> None:
         self.text = text
-        self.known = known
-        self.open: list[_Open] = []
+        self.sources = sources
+        self.open: list[_OpenMark] = []
         self.standing: Counter[str] = Counter()  # the marks that are open
         self.made: list[
             tuple[int, int, tuple[str, ...], bool]
@@ -151,8 +151,8 @@ class _Text:
         self.first = self.reach = 0  # and where they begin and end
 
     def claims(self) -> list[Claim]:
-        for found in _TOKEN.finditer(self.text):
-            token, at, end = found[0], found.start(), found.end()
+        for match in _TOKEN.finditer(self.text):
+            token, at, end = match[0], match.start(), match.end()
             if token[0] == "[":
                 cited = token[1:-1].lstrip("^").strip()
                 if self._is_citation(cited):
@@ -177,7 +177,7 @@ class _Text:
     def _is_citation(self, cited: str) -> bool:
         parts = [part.strip() for part in re.split("[,;]", cited)]
         one_word = all(part and not re.search(r"\s", part) and re.search(r"\w", part) for part in parts)
-        return cited in self.known or (one_word and cited.lower() != "sic")
+        return cited in self.sources or (one_word and cited.lower() != "sic")
 
     def _citation(self, cited: str, at: int, end: int) -> None:
         if not (self.ids and self._joins(self.reach, at)):
@@ -187,13 +187,13 @@ class _Text:
         self.reach = end
 
     def _mark(self, mark: str, at: int, end: int) -> None:
-        ids, first = self.ids, self.first
+        ids, citation_start = self.ids, self.first
         ends_in_citation = bool(ids) and self._joins(self.reach, at)
         self._end_of_citations()
         opener = self._closed(mark, at)
         if opener is None:
             if mark not in _ONLY_CLOSE and not (mark == '"' and self._looks(at) == "closes"):
-                self.open.append(_Open(mark, end))
+                self.open.append(_OpenMark(mark, end))
                 self.standing[mark] += 1
                 if len(self.open) > _DEEPEST:
                     self.standing[self.open.pop(0).mark] -= 1
@@ -202,8 +202,8 @@ class _Text:
         for inner in (self.waiting, self.made):  # what a quotation quotes is its own
             while inner and inner[-1][0] > start:
                 inner.pop()
-        if ends_in_citation and first >= start and not self._cited_after(end):
-            self.made.append((start, first, _few(ids), True))
+        if ends_in_citation and citation_start >= start and not self._cited_after(end):
+            self.made.append((start, citation_start, _few(ids), True))
         else:
             self.waiting.append((start, at))
 
@@ -213,10 +213,10 @@ class _Text:
         return len(between) <= 16 and _BETWEEN.issuperset(between) and between.count("\n") <= 1
 
     def _cited_after(self, at: int) -> bool:
-        found = _TOKEN.search(self.text, at, at + 220)
-        return found is not None and found[0][0] == "[" and self._joins(at, found.start())
+        match = _TOKEN.search(self.text, at, at + 220)
+        return match is not None and match[0][0] == "[" and self._joins(at, match.start())
 
-    def _closed(self, mark: str, at: int) -> _Open | None:
+    def _closed(self, mark: str, at: int) -> _OpenMark | None:
         """What the mark closes, taken from what is open with all that was opened after it; None for nothing."""
         openers = _CLOSED_BY.get(mark, "")
         if mark in _LAST_ALONE:
@@ -227,7 +227,7 @@ class _Text:
         elif mark == '"':
             looks = self._looks(at)
             openers = {"opens": "", "either": '"', "closes": openers}[looks]
-        if not any(self.standing[each] for each in openers):
+        if not any(self.standing[opener_mark] for opener_mark in openers):
             return None
         while True:
             opener = self.open.pop()
@@ -237,7 +237,7 @@ class _Text:
 
     def _looks(self, at: int) -> str:
         """What a straight mark looks like from what stands around it."""
-        before, after = self.text[at - 1 : at] or " ", self.text[at + 1 : at + 2] or " "
-        if (before.isspace() or before in "([{-–—“„‟«‹‘「『") and not after.isspace():
+        preceding, following = self.text[at - 1 : at] or " ", self.text[at + 1 : at + 2] or " "
+        if (preceding.isspace() or preceding in "([{-–—“„‟«‹‘「『") and not following.isspace():
             return "opens"
-        return "closes" if not before.isspace() and not after.isalnum() else "either"
+        return "closes" if not preceding.isspace() and not following.isalnum() else "either"

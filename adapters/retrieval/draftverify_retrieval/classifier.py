@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from draftverify import ConfigError, Context, Proposal, Verification
+from draftverify import ConfigError
 from draftverify_llm import by_length, torch_directory, weights_identity
 from draftverify_retrieval.pretrained import Pretrained, load
-from draftverify_retrieval.reading import Found, Pair, read_blocks
+from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer
 from draftverify_retrieval.windows import rows_of
 
 __all__ = ["Classifier"]
@@ -19,7 +18,7 @@ _LONGEST = 384
 _ENTAILMENT = "entailment"
 
 
-class Classifier:
+class Classifier(PassageReader[tuple[Pretrained, int | None, bool]]):
     """Judges question and passage together; it reads no answer, so a passage that passes stays the passage.
 
     - With one output the model is a cross-encoder: the score is its logit, of (question, passage).
@@ -40,49 +39,30 @@ class Classifier:
         Nogueira and Cho, Passage re-ranking with BERT, 2019, arXiv:1901.04085.
     """
 
-    provides = frozenset({"verdicts", "scores"})
-    reads: frozenset[str] = frozenset()
     deterministic = True
 
     def __init__(
         self, weights: str | Path, threshold: float = 0.0, label: str | None = None, device: str = "auto"
     ) -> None:
+        super().__init__(threshold)
         self.weights = weights
-        self.threshold = threshold
         self.label = label
         self.device = device
-        self._lock = threading.RLock()
-        self._loaded: tuple[Pretrained, int | None, bool] | None = None
 
-    def open(self) -> None:
-        """Load the weights; nothing to do when loaded.
+    def _make(self) -> tuple[Pretrained, int | None, bool]:
+        """The model, the place of its label, and whether the passage stands first.
 
         Raises:
             ResourceError: the weights, a package or the device is missing, or the model has no head for classes.
             ConfigError: it cannot be told which of its labels means useful.
         """
-        with self._lock:
-            if self._loaded is None:
-                model = load(str(self.weights), self.device, "AutoModelForSequenceClassification")
-                self._loaded = model, *self._useful(model.model.config)
-
-    def close(self) -> None:
-        """Let the weights go; the next use loads them again."""
-        with self._lock:
-            self._loaded = None
+        model = load(str(self.weights), self.device, "AutoModelForSequenceClassification")
+        return model, *self._useful(model.model.config)
 
     @property
     def identity(self) -> str:
         """A hash of the weights and the label."""
         return weights_identity(torch_directory(str(self.weights)), {"label": self.label})
-
-    def verify(self, context: Context, proposal: Proposal) -> Verification:
-        """One check per passage."""
-        return self.verify_many([context], [proposal])[0]
-
-    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
-        """The blocks of many tasks, in padded passes of similar length."""
-        return read_blocks(contexts, proposals, self._read, self.threshold)
 
     def _useful(self, config: Any) -> tuple[int | None, bool]:
         """The place of the label that means useful, None for one output; and whether the passage stands first."""
@@ -104,13 +84,10 @@ class Classifier:
             path="label",
         )
 
-    def _read(self, pairs: Sequence[Pair]) -> list[Found]:
+    def _read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
         import torch
 
-        with self._lock:
-            self.open()
-            loaded: Any = self._loaded
-        model, useful, passage_first = loaded
+        model, useful, passage_first = self._get()
         rows = rows_of(model.tokenizer, pairs, min(_LONGEST, model.longest), passage_first=passage_first)
         best: list[float | None] = [None] * len(pairs)
         with torch.inference_mode():
@@ -119,12 +96,13 @@ class Classifier:
                 if useful is None:
                     scores = logits[:, 0]
                 else:
-                    others = [place for place in range(logits.shape[1]) if place != useful]
-                    scores = logits[:, useful] - logits[:, others].logsumexp(1)
+                    other_labels = [place for place in range(logits.shape[1]) if place != useful]
+                    scores = logits[:, useful] - logits[:, other_labels].logsumexp(1)
                 for i, score in zip(batch, scores.tolist(), strict=True):
-                    before = best[rows[i].pair]
-                    if before is None or not score <= before:
+                    best_so_far = best[rows[i].pair]
+                    if best_so_far is None or not score <= best_so_far:
                         best[rows[i].pair] = score
         return [
-            Found(score) if score is not None else Found(None, reason="nothing to read") for score in best
+            ReaderAnswer(score) if score is not None else ReaderAnswer(None, reason="nothing to read")
+            for score in best
         ]

@@ -50,7 +50,7 @@ class _Split(msgspec.Struct, frozen=True, array_like=True, gc=False):
     pieces: list[_Piece]
 
 
-class Corpus(Shared["_Open"]):
+class Corpus(Shared["_OpenCorpus"]):
     """Passages of documents, by row, in the order of the documents.
 
     A passage's id is its document's and a digest of what it says ("guide.md#5c1f0a9b7d"; a second one that says the
@@ -118,10 +118,10 @@ class Corpus(Shared["_Open"]):
     def passage(self, row: int) -> Passage:
         """The passage of a row, 0 … len − 1."""
         document, piece = self._get().rows[row]
-        made = Passage(id=piece.id, text=piece.text, document=document, start=piece.start, end=piece.end)
+        passage = Passage(id=piece.id, text=piece.text, document=document, start=piece.start, end=piece.end)
         if piece.heading:
-            made["heading"] = piece.heading
-        return made
+            passage["heading"] = piece.heading
+        return passage
 
     def texts(self) -> Sequence[str]:
         """What is indexed of each row: its heading, where it has one, and its text below."""
@@ -129,94 +129,100 @@ class Corpus(Shared["_Open"]):
             f"{piece.heading}\n{piece.text}" if piece.heading else piece.text for _, piece in self._get().rows
         ]
 
-    def _make(self) -> _Open:
+    def _make(self) -> _OpenCorpus:
         splitting = Splitting(self.split, self.size, self.overlap)
         splitting.check()
-        kept = self.kept
-        with kept.locked() if kept is not None else nullcontext():
-            before = self._before(kept, splitting) if kept is not None else {}
+        directory = self.kept
+        with directory.locked() if directory is not None else nullcontext():
+            earlier = self._before(directory, splitting) if directory is not None else {}
             documents = _unique(documents_at(self.path, self.fields), self.path)
-            opened = _read(documents, before, splitting, self.path)
+            opened = _read(documents, earlier, splitting, self.path)
             changes = opened.changes
-            if kept is not None and (changes.added or changes.changed or changes.removed):
+            if directory is not None and (changes.added or changes.changed or changes.removed):
                 content = msgspec.msgpack.encode(opened.documents)
-                kept.commit({_PART: ({"splitting": splitting.identity}, content)})
-        if kept is not None:
+                directory.commit({_PART: ({"splitting": splitting.identity}, content)})
+        if directory is not None:
             log.info(
                 "%s: %d documents added, %d changed, %d removed, %d as they were",
-                kept.path, len(changes.added), len(changes.changed), len(changes.removed), changes.unchanged,
+                directory.path, len(changes.added), len(changes.changed), len(changes.removed), changes.unchanged,
             )  # fmt: skip
         return opened
 
-    def _before(self, kept: IndexDirectory, splitting: Splitting) -> dict[str, _Split]:
+    def _before(self, directory: IndexDirectory, splitting: Splitting) -> dict[str, _Split]:
         """The documents that the index holds."""
-        kept.check()
-        found = kept.load(_PART)
-        if found is None:
+        directory.check()
+        part = directory.load(_PART)
+        if part is None:
             return {}
-        about, content = found
+        about, content = part
         if about.get("splitting") != splitting.identity:
             raise ConfigError(
                 f"this index was split by {about.get('splitting')}, and {splitting.identity} is asked for; give each "
                 "splitting an index directory of its own, or delete this one",
-                where=str(kept.path),
+                where=str(directory.path),
             )
         documents = decoded(content, list[_Split], _PART)
-        return {each.id: each for each in documents}
+        return {document.id: document for document in documents}
 
 
-class _Open:
+class _OpenCorpus:
     """An open corpus: its documents in order, and its rows."""
 
     def __init__(self, documents: list[_Split], changes: Changes) -> None:
         self.documents = documents
         self.changes = changes
-        self.rows = [(each.id, piece) for each in documents for piece in each.pieces]
+        self.rows = [(document.id, piece) for document in documents for piece in document.pieces]
 
 
 def _unique(documents: Iterable[Document], path: Path) -> Iterator[Document]:
-    seen: set[str] = set()
-    for each in documents:
-        if each.id in seen:
-            raise ConfigError(f"two documents have the id {each.id!r}; ids must differ", where=str(path))
-        seen.add(each.id)
-        yield each
+    ids: set[str] = set()
+    for document in documents:
+        if document.id in ids:
+            raise ConfigError(f"two documents have the id {document.id!r}; ids must differ", where=str(path))
+        ids.add(document.id)
+        yield document
 
 
 def _read(
-    documents: Iterable[Document], before: Mapping[str, _Split], splitting: Splitting, path: Path
-) -> _Open:
-    found = list(documents)
-    new = [each for each in found if each.id not in before or before[each.id].digest != each.digest]
-    made: dict[str, _Split] = {}
+    documents: Iterable[Document], earlier: Mapping[str, _Split], splitting: Splitting, path: Path
+) -> _OpenCorpus:
+    present = list(documents)
+    new = [
+        document
+        for document in present
+        if document.id not in earlier or earlier[document.id].digest != document.digest
+    ]
+    split: dict[str, _Split] = {}
     with progress(f"splitting documents of {path.name}", len(new)) as advance:
-        for each in new:
-            made[each.id] = _Split(each.id, each.digest, _split(each, splitting))
+        for document in new:
+            split[document.id] = _Split(document.id, document.digest, _split(document, splitting))
             advance(1)
-    now = {each.id for each in found}
+    ids = {document.id for document in present}
     changes = Changes(
-        tuple(each.id for each in new if each.id not in before),
-        tuple(each.id for each in new if each.id in before),
-        tuple(id for id in before if id not in now),
-        len(found) - len(new),
+        tuple(document.id for document in new if document.id not in earlier),
+        tuple(document.id for document in new if document.id in earlier),
+        tuple(id for id in earlier if id not in ids),
+        len(present) - len(new),
     )
-    opened = _Open([made.get(each.id) or before[each.id] for each in found], changes)
+    opened = _OpenCorpus([split.get(document.id) or earlier[document.id] for document in present], changes)
     if not opened.rows:
-        what = f"{len(found)} documents are here, and no text in them" if found else "no document is here"
-        raise ConfigError(f"{what}; a corpus needs at least one passage", where=str(path))
+        problem = (
+            f"{len(present)} documents are here, and no text in them" if present else "no document is here"
+        )
+        raise ConfigError(f"{problem}; a corpus needs at least one passage", where=str(path))
     return opened
 
 
 def _split(document: Document, splitting: Splitting) -> list[_Piece]:
     text = document.read()
     times: dict[str, int] = {}
-    made = []
+    split = []
     for start, end, heading in pieces(text, splitting, markdown=document.markdown):
-        words, heading = text[start:end], joined(document.heading, heading)
+        content, heading = text[start:end], joined(document.heading, heading)
         id = document.id
         if splitting.by != "document":
-            id += "#" + digest_of(f"{heading}\n{words}").hex()[:10]
+            id += "#" + digest_of(f"{heading}\n{content}").hex()[:10]
             times[id] = times.get(id, 0) + 1
             id += f".{times[id]}" if times[id] > 1 else ""
-        made.append(_Piece(id, start, end, heading, words))
-    return made
+        split.append(_Piece(id, start, end, heading, content))
+    return split

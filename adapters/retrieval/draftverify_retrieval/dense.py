@@ -6,18 +6,17 @@ import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from time import perf_counter
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from draftverify import ConfigError, Context, ContractError, Proposal
+from draftverify import ConfigError, Context, ContractError
+from draftverify_llm import need, question_text
 from draftverify_retrieval.index import DIGEST, IndexDirectory, digest_of, rows_before
 from draftverify_retrieval.passages import Passages
 from draftverify_retrieval.progress import progress
-from draftverify_retrieval.ranking import Found, next_blocks, nothing, question_of
-from draftverify_retrieval.requirements import need
-from draftverify_retrieval.shared import Shared
+from draftverify_retrieval.ranking import Ranking, RankingDrafter, nothing
 
 __all__ = ["Dense", "SentenceEncoder", "Structure"]
 
@@ -50,7 +49,7 @@ class SentenceEncoder(Protocol):
         ...
 
 
-class Dense(Shared[Any]):
+class Dense(RankingDrafter[Any]):
     """Drafts passages by the inner product of their vectors with the question's.
 
     A block goes on where the last one ended. A question that is white space finds nothing. With an index directory of
@@ -67,9 +66,6 @@ class Dense(Shared[Any]):
         faiss: Douze et al. 2024, arXiv:2401.08281. HNSW: Malkov and Yashunin, TPAMI 2020.
     """
 
-    reads: frozenset[str] = frozenset()
-    shape: ClassVar[str] = "alternatives"
-
     def __init__(
         self,
         corpus: Passages,
@@ -83,8 +79,34 @@ class Dense(Shared[Any]):
         self.index = index
         self.breadth = breadth
 
-    def open(self) -> None:
-        """Encode the passages that are not yet; nothing to do when they are.
+    @property
+    def faiss(self) -> Any:
+        """The faiss index, a row each."""
+        return self._get()
+
+    def rank(self, contexts: Sequence[Context], k: int) -> Ranking:
+        """The k best rows for each task."""
+        return self.search([question_text(context.task) for context in contexts], k)
+
+    def search(self, queries: Sequence[str], k: int) -> Ranking:
+        """The k best rows of each query, as `Retriever` says."""
+        index = self._get()
+        lines = [line for line, query in enumerate(queries) if query.strip()]
+        if not lines or not k:
+            return nothing(len(queries), k)
+        vectors = _encoded(self.encoder, [queries[line] for line in lines])
+        nearest = _nearest(index, vectors, min(k, index.ntotal))
+        if nearest[0].shape == (len(queries), k):
+            return nearest
+        rows, scores = nothing(len(queries), k)
+        rows[lines, : nearest[0].shape[1]], scores[lines, : nearest[1].shape[1]] = nearest
+        return rows, scores
+
+    def _members(self) -> list[Any]:
+        return [self.corpus, self.encoder]
+
+    def _make(self) -> Any:
+        """The index, of passages that are encoded where they are not yet.
 
         Raises:
             ConfigError: the corpus cannot be read, its index holds another encoder's vectors, or `breadth` is wrong.
@@ -92,99 +114,63 @@ class Dense(Shared[Any]):
             DamagedIndexError: a file of the corpus's index is not what was written.
             ResourceError: a package or the encoder's weights are missing.
         """
-        super().open()
-
-    @property
-    def faiss(self) -> Any:
-        """The faiss index, a row each."""
-        return self._get()
-
-    def propose(self, context: Context, n: int) -> Proposal:
-        """The n best passages that were not proposed before."""
-        return self.propose_many([context], [n])[0]
-
-    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
-        """The same for many tasks, in one search."""
-        self._get()
-        return next_blocks(self.corpus, self.rank, contexts, ns)
-
-    def rank(self, contexts: Sequence[Context], k: int) -> Found:
-        """The k best rows for each task."""
-        return self.search([question_of(context) for context in contexts], k)
-
-    def search(self, queries: Sequence[str], k: int) -> Found:
-        """The k best rows of each query, as `Retriever` says."""
-        index = self._get()
-        asked = [line for line, query in enumerate(queries) if query.strip()]
-        if not asked or not k:
-            return nothing(len(queries), k)
-        vectors = _encoded(self.encoder, [queries[line] for line in asked])
-        found = _nearest(index, vectors, min(k, index.ntotal))
-        if found[0].shape == (len(queries), k):
-            return found
-        rows, scores = nothing(len(queries), k)
-        rows[asked, : found[0].shape[1]], scores[asked, : found[1].shape[1]] = found
-        return rows, scores
-
-    def _members(self) -> list[Any]:
-        return [self.corpus, self.encoder]
-
-    def _make(self) -> Any:
-        need("faiss", doing="dense retrieval")
+        need("faiss", doing="dense retrieval", extra="retrieval")
         breadth = _BREADTH[self.index] if self.breadth is None else self.breadth
         if self.breadth is not None and (self.index == "flat" or self.breadth < 1):
             raise ConfigError(
                 f"breadth is {self.breadth}; it is for hnsw and ivf, at least 1 (a flat index looks at everything)",
                 path="breadth",
             )
-        kept: IndexDirectory | None = getattr(self.corpus, "kept", None)
-        with kept.locked() if kept is not None else nullcontext():
+        directory: IndexDirectory | None = getattr(self.corpus, "kept", None)
+        with directory.locked() if directory is not None else nullcontext():
             texts = self.corpus.texts()
             rows = b"".join(map(digest_of, texts))
-            vectors = self._vectors(texts, rows, kept)
-            made = _built(self.index, vectors, rows, kept)
+            vectors = self._vectors(texts, rows, directory)
+            index = _built(self.index, vectors, rows, directory)
         if self.index == "hnsw":
-            made.hnsw.efSearch = breadth
+            index.hnsw.efSearch = breadth
         elif self.index == "ivf":
-            made.nprobe = min(breadth, made.nlist)
-        return made
+            index.nprobe = min(breadth, index.nlist)
+        return index
 
-    def _vectors(self, texts: Sequence[str], rows: bytes, kept: IndexDirectory | None) -> NDArray[np.float32]:
+    def _vectors(
+        self, texts: Sequence[str], rows: bytes, directory: IndexDirectory | None
+    ) -> NDArray[np.float32]:
         """The vector of every row; those that the index holds are not made again."""
         about = {"encoder": self.encoder.identity, "dimension": self.encoder.dimension}
-        found = kept.load(_VECTORS) if kept is not None else None
-        if found is not None and kept is not None and found[0] != about:
+        part = directory.load(_VECTORS) if directory is not None else None
+        if part is not None and directory is not None and part[0] != about:
             raise ConfigError(
-                f"this index holds vectors of the encoder {found[0]['encoder']} ({found[0]['dimension']} dimensions), "
+                f"this index holds vectors of the encoder {part[0]['encoder']} ({part[0]['dimension']} dimensions), "
                 f"and {about['encoder']} ({about['dimension']}) is asked for; vectors of two encoders cannot be "
                 "compared. Give this encoder an index directory of its own, or delete this one",
-                where=str(kept.path),
+                where=str(directory.path),
             )
-        content = found[1] if found is not None else b""
+        content = part[1] if part is not None else b""
         width = DIGEST + 4 * self.encoder.dimension
         held = np.frombuffer(content, dtype=np.uint8).reshape(-1, width)
-        before = held[:, :DIGEST].tobytes()
+        earlier = held[:, :DIGEST].tobytes()
         old: NDArray[np.float32] = held[:, DIGEST:].copy().view(np.float32)
-        if found is not None and before == rows:
+        if part is not None and earlier == rows:
             return old
-        places = rows_before(before, rows)
+        places = rows_before(earlier, rows)
         vectors = np.empty((len(texts), self.encoder.dimension), dtype=np.float32)
         vectors[places >= 0] = old[places[places >= 0]]
         new = np.flatnonzero(places < 0)
         digests = np.frombuffer(rows, dtype=np.uint8).reshape(-1, DIGEST)
 
         def keep(those: NDArray[np.bool_]) -> None:
-            if kept is not None:
-                made = np.concatenate([digests[those], vectors[those].view(np.uint8)], axis=1)
-                kept.commit({_VECTORS: (about, made.tobytes())})
+            if directory is not None:
+                entries = np.concatenate([digests[those], vectors[those].view(np.uint8)], axis=1)
+                directory.commit({_VECTORS: (about, entries.tobytes())})
 
-        last = perf_counter()
+        saved_at = perf_counter()
         with progress("encoding passages", len(new)) as advance:
             for start in range(0, len(new), _AT_ONCE):
                 # Who is interrupted after hours goes on from here.
-                if perf_counter() - last > KEEP_EVERY:
+                if perf_counter() - saved_at > KEEP_EVERY:
                     keep(~np.isin(np.arange(len(texts)), new[start:]))
-                    last = perf_counter()
+                    saved_at = perf_counter()
                 some = new[start : start + _AT_ONCE]
                 vectors[some] = _encoded(self.encoder, [texts[row] for row in some])
                 advance(len(some))
@@ -193,58 +179,58 @@ class Dense(Shared[Any]):
 
 
 def _encoded(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
-    found = np.ascontiguousarray(encoder.encode(texts), dtype=np.float32)
+    vectors = np.ascontiguousarray(encoder.encode(texts), dtype=np.float32)
     # The sum of squares is finite when they all are, since their sum is 1 a row; it takes a quarter of looking at each.
-    if found.shape != (len(texts), encoder.dimension) or not math.isfinite(np.vdot(found, found)):
+    if vectors.shape != (len(texts), encoder.dimension) or not math.isfinite(np.vdot(vectors, vectors)):
         raise ContractError(
-            f"the encoder {type(encoder).__name__} gave {found.shape} for {len(texts)} texts; finite numbers "
+            f"the encoder {type(encoder).__name__} gave {vectors.shape} for {len(texts)} texts; finite numbers "
             f"[{len(texts)}, {encoder.dimension}] are needed"
         )
-    return found
+    return vectors
 
 
 def _built(
-    structure: Structure, vectors: NDArray[np.float32], rows: bytes, kept: IndexDirectory | None
+    structure: Structure, vectors: NDArray[np.float32], rows: bytes, directory: IndexDirectory | None
 ) -> Any:
     """faiss's index of these vectors; an approximate one is kept, since making it takes long."""
     import faiss
 
     count, dimension = vectors.shape
-    made: Any
+    index: Any
     if structure == "flat":
-        made = faiss.IndexFlatIP(dimension)
-        made.add(vectors)
-        return made
+        index = faiss.IndexFlatIP(dimension)
+        index.add(vectors)
+        return index
     about = {"rows": digest_of(rows).hex()}
-    found = kept.load(structure) if kept is not None else None
-    if found is not None and found[0] == about:
-        return faiss.deserialize_index(np.frombuffer(found[1], dtype=np.uint8))
+    part = directory.load(structure) if directory is not None else None
+    if part is not None and part[0] == about:
+        return faiss.deserialize_index(np.frombuffer(part[1], dtype=np.uint8))
     if structure == "hnsw":
-        made = faiss.IndexHNSWFlat(dimension, 32, faiss.METRIC_INNER_PRODUCT)
-        made.hnsw.efConstruction = 200
+        index = faiss.IndexHNSWFlat(dimension, 32, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction = 200
     else:
         # 4 √n lists (faiss's guideline), and no fewer than the 39 vectors for each that its training asks for.
         lists = max(1, min(int(4 * math.sqrt(count)), count // 39))
-        made = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimension), dimension, lists, faiss.METRIC_INNER_PRODUCT)
-        made.cp.min_points_per_centroid = 1
+        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimension), dimension, lists, faiss.METRIC_INNER_PRODUCT)
+        index.cp.min_points_per_centroid = 1
     threads = faiss.omp_get_max_threads()
     # One thread: the graph and the lists of many depend on who came first, and every process is to search alike.
     faiss.omp_set_num_threads(1)
     try:
         with progress(f"building the {structure} index", count) as advance:
             if structure == "ivf":
-                made.train(vectors)
+                index.train(vectors)
             for start in range(0, count, 4096):
-                made.add(vectors[start : start + 4096])
+                index.add(vectors[start : start + 4096])
                 advance(min(4096, count - start))
     finally:
         faiss.omp_set_num_threads(threads)
-    if kept is not None:
-        kept.commit({structure: (about, faiss.serialize_index(made).tobytes())})
-    return made
+    if directory is not None:
+        directory.commit({structure: (about, faiss.serialize_index(index).tobytes())})
+    return index
 
 
-def _nearest(index: Any, vectors: NDArray[np.float32], k: int) -> Found:
+def _nearest(index: Any, vectors: NDArray[np.float32], k: int) -> Ranking:
     """The k rows of the largest products, equal ones by row; where fewer are found, row −1 and −inf.
 
     faiss keeps any of several equal ones where k cuts them, so one more than k is asked for, and more while the last
@@ -258,10 +244,10 @@ def _nearest(index: Any, vectors: NDArray[np.float32], k: int) -> Found:
     if not equal.any():
         return rows[:, :k], scores[:, :k]
     while wide < index.ntotal and (cut := (scores[:, -1] == scores[:, k - 1]) & (rows[:, -1] >= 0)).any():
-        more = min(wide, index.ntotal - wide)
-        wide += more
-        scores = np.pad(scores, ((0, 0), (0, more)), constant_values=-np.inf)
-        rows = np.pad(rows, ((0, 0), (0, more)), constant_values=-1)
+        extra = min(wide, index.ntotal - wide)
+        wide += extra
+        scores = np.pad(scores, ((0, 0), (0, extra)), constant_values=-np.inf)
+        rows = np.pad(rows, ((0, 0), (0, extra)), constant_values=-1)
         scores[cut], rows[cut] = index.search(vectors[cut], wide)
         scores[rows < 0] = -np.inf
     order = np.lexsort((rows, -scores), axis=1)[:, :k]

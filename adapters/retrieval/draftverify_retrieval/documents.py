@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from draftverify import ConfigError
+from draftverify_llm import need
 from draftverify_retrieval.index import digest_of
-from draftverify_retrieval.requirements import need
 
 __all__ = ["FIELDS", "Document", "documents_at"]
 
@@ -57,7 +57,7 @@ def documents_at(path: Path, fields: Mapping[str, str]) -> Iterator[Document]:
     if fields:
         raise ConfigError(f"fields are for a .jsonl file, which {path} is not", path="fields")
     if path.is_dir():
-        for file in sorted(path.rglob("*"), key=lambda each: each.relative_to(path).as_posix()):
+        for file in sorted(path.rglob("*"), key=lambda file: file.relative_to(path).as_posix()):
             place = file.relative_to(path)
             if file.is_file() and not any(part.startswith(".") for part in place.parts):
                 if file.suffix.lower() in _SUFFIXES:
@@ -67,9 +67,9 @@ def documents_at(path: Path, fields: Mapping[str, str]) -> Iterator[Document]:
     elif path.suffix.lower() in _SUFFIXES and path.exists():
         yield _file(path, path.name)
     else:
-        what = "this kind of file is not read" if path.exists() else "there is no such file or directory"
+        problem = "this kind of file is not read" if path.exists() else "there is no such file or directory"
         raise ConfigError(
-            f"{what}; documents are a .jsonl file, or a directory of {', '.join(sorted(_SUFFIXES))} files",
+            f"{problem}; documents are a .jsonl file, or a directory of {', '.join(sorted(_SUFFIXES))} files",
             where=str(path),
         )
 
@@ -87,29 +87,29 @@ def _lines(path: Path, fields: Mapping[str, str]) -> Iterator[Document]:
 
 def _line(line: bytes, names: Mapping[str, str], where: str) -> Document:
     try:
-        found = json.loads(_decoded(line, where))
+        entry = json.loads(_decoded(line, where))
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"no JSON object: {error}", where=where) from error
-    if not isinstance(found, dict):
-        raise ConfigError(f"a line is a JSON object with `id` and `text`, not {found!r:.60}", where=where)
+    if not isinstance(entry, dict):
+        raise ConfigError(f"a line is a JSON object with `id` and `text`, not {entry!r:.60}", where=where)
 
     def value(name: str) -> Any:
         field = names[name]
-        if found.get(field) is None and name != "heading":
-            there = ", ".join(map(str, found)) or "nothing"
+        if entry.get(field) is None and name != "heading":
+            present = ", ".join(map(str, entry)) or "nothing"
             raise ConfigError(
-                f"no field {field!r} for the {name}; the line has {there} (say which one as fields: "
+                f"no field {field!r} for the {name}; the line has {present} (say which one as fields: "
                 f"{{{name}: …}})",
                 where=where,
             )
-        return found.get(field)
+        return entry.get(field)
 
     id, text, heading = value("id"), value("text"), value("heading") or ""
     if isinstance(id, bool) or not isinstance(id, (str, int)):
         raise ConfigError(f"the id is {id!r:.60}; a text or a whole number is needed", where=where)
-    for name, each in (("text", text), ("heading", heading)):
-        if not isinstance(each, str):
-            raise ConfigError(f"the {name} is {each!r:.60}; a text is needed", where=where)
+    for name, value_of_field in (("text", text), ("heading", heading)):
+        if not isinstance(value_of_field, str):
+            raise ConfigError(f"the {name} is {value_of_field!r:.60}; a text is needed", where=where)
     try:
         digest = digest_of(f"{len(str(id))} {len(heading)} {id}{heading}{text}")
     except UnicodeEncodeError:
@@ -130,10 +130,10 @@ def _file(path: Path, id: str) -> Document:
 
     def read() -> str:
         # Not kept from above: the text of all files at once would be the whole corpus a second time.
-        again = path.read_bytes()
-        if digest_of(again) != digest:
+        content_now = path.read_bytes()
+        if digest_of(content_now) != digest:
             raise ConfigError("it was written to while it was read; open the corpus again", where=str(path))
-        return _pdf(again, path) if kind == ".pdf" else _decoded(again, str(path))
+        return _pdf(content_now, path) if kind == ".pdf" else _decoded(content_now, str(path))
 
     return Document(id, digest, read, markdown=kind in _MARKDOWN)
 
@@ -150,7 +150,7 @@ def _decoded(content: bytes, where: str) -> str:
 
 def _pdf(content: bytes, path: Path) -> str:
     """The text of a PDF's pages, with a blank line between them."""
-    need("pypdf", doing=f"reading {path}")
+    need("pypdf", doing=f"reading {path}", extra="retrieval")
     from pypdf import PdfReader
 
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -14,13 +13,14 @@ from numpy.typing import NDArray
 from draftverify import ResourceError
 from draftverify_llm import by_length, readable, torch_directory, weights_identity
 from draftverify_retrieval.pretrained import Pretrained, load
+from draftverify_retrieval.shared import Shared
 
 __all__ = ["Encoder"]
 
 Pooling = Literal["mean", "cls"]
 
 
-class Encoder:
+class Encoder(Shared[tuple[Pretrained, Pooling]]):
     """An encoder of sentences, loaded on first use; `encode` gives unit vectors, whose products are cosines.
 
     What the model's directory says is heeded: mean or [CLS] pooling, and the longest text. Vectors are normalised
@@ -38,34 +38,26 @@ class Encoder:
     deterministic = True
 
     def __init__(self, weights: str | Path = "all-minilm-l6-v2", device: str = "auto") -> None:
+        super().__init__()
         self.weights = weights
         self.device = device
-        self._lock = threading.RLock()
-        self._loaded: tuple[Pretrained, Pooling] | None = None
         self._identity: str | None = None
 
-    def open(self) -> None:
-        """Load the weights, downloading them first where needed; nothing to do when loaded.
+    def _make(self) -> tuple[Pretrained, Pooling]:
+        """The model, downloaded first where needed, and its pooling.
 
         Raises:
             ResourceError: the weights, a package or the device is missing, or the model pools otherwise.
         """
-        with self._lock:
-            if self._loaded is None:
-                pooling, longest = _read_modules(torch_directory(str(self.weights)))
-                model = load(str(self.weights), self.device)
-                model.tokenizer.enable_truncation(min(model.longest, longest or model.longest))
-                self._loaded = model, pooling
-
-    def close(self) -> None:
-        """Let the weights go; the next use loads them again."""
-        with self._lock:
-            self._loaded = None
+        pooling, longest = _read_modules(torch_directory(str(self.weights)))
+        model = load(str(self.weights), self.device)
+        model.tokenizer.enable_truncation(min(model.longest, longest or model.longest))
+        return model, pooling
 
     @property
     def dimension(self) -> int:
         """The length of a vector."""
-        return int(self._open()[0].model.config.hidden_size)
+        return int(self._get()[0].model.config.hidden_size)
 
     @property
     def identity(self) -> str:
@@ -89,7 +81,7 @@ class Encoder:
         """
         import torch
 
-        model, pooling = self._open()
+        model, pooling = self._get()
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         rows = model.tokenizer.encode_batch_fast([readable(text) for text in texts])
         with torch.inference_mode():
@@ -103,15 +95,6 @@ class Encoder:
                 vectors[batch] = torch.nn.functional.normalize(pooled, dim=-1).cpu().numpy()
         return vectors
 
-    def _open(self) -> tuple[Pretrained, Pooling]:
-        loaded = self._loaded
-        if loaded is None:
-            with self._lock:
-                self.open()
-                loaded = self._loaded
-        assert loaded is not None
-        return loaded
-
 
 def _read_modules(directory: Path) -> tuple[Pooling, int | None]:
     """The pooling and the longest text that sentence-transformers' files in a model's directory say.
@@ -121,9 +104,9 @@ def _read_modules(directory: Path) -> tuple[Pooling, int | None]:
     """
     modules = _json(directory / "modules.json", [])
     kinds = {str(module["type"]).rpartition(".")[2]: directory / module["path"] for module in modules}
-    if other := set(kinds) - {"Transformer", "Pooling", "Normalize"}:
+    if unread := set(kinds) - {"Transformer", "Pooling", "Normalize"}:
         raise ResourceError(
-            f"{directory} has the module {sorted(other)[0]}, and only encoders of a transformer, pooling and "
+            f"{directory} has the module {sorted(unread)[0]}, and only encoders of a transformer, pooling and "
             "normalising are read"
         )
     longest = _json(kinds.get("Transformer", directory) / "sentence_bert_config.json", {}).get(
@@ -131,8 +114,8 @@ def _read_modules(directory: Path) -> tuple[Pooling, int | None]:
     )
     if "Pooling" not in kinds:
         return "mean", longest
-    said = _json(kinds["Pooling"] / "config.json", {})
-    chosen = [key for key, value in said.items() if key.startswith("pooling_mode_") and value is True]
+    pooling = _json(kinds["Pooling"] / "config.json", {})
+    chosen = [key for key, value in pooling.items() if key.startswith("pooling_mode_") and value is True]
     if chosen == ["pooling_mode_mean_tokens"]:
         return "mean", longest
     if chosen == ["pooling_mode_cls_token"]:

@@ -36,11 +36,11 @@ class Everything(Shared[int]):
 
     def propose(self, context: Context, n: int) -> Proposal:
         """The next n passages; `exhausted` when they are the last."""
-        seen = proposed(context)
-        rows = (row for row in self._order(context) if self.corpus.passage(row).get("id") not in seen)
-        found = list(islice(rows, n + 1))
-        items = tuple(self.corpus.passage(row) for row in found[:n])
-        return Proposal.alternatives(items, evidence={"row": found[:n]}, exhausted=len(found) <= n)
+        ids = proposed(context)
+        rows = (row for row in self._order(context) if self.corpus.passage(row).get("id") not in ids)
+        next_rows = list(islice(rows, n + 1))
+        items = tuple(self.corpus.passage(row) for row in next_rows[:n])
+        return Proposal.alternatives(items, evidence={"row": next_rows[:n]}, exhausted=len(next_rows) <= n)
 
     def _members(self) -> list[Any]:
         return [self.corpus, self.retriever]

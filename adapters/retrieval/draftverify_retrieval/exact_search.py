@@ -130,11 +130,11 @@ class ExactSearch(Shared[Retriever]):
                     passed.add(index)
                 else:
                     checks.append(Check("reject", reason="another is found", correction=right))
-        last = len(proposal) - 1
-        more = answers.get(last) if last in passed and proposal.shape == "chain" else None
+        final = len(proposal) - 1
+        following = answers.get(final) if final in passed and proposal.shape == "chain" else None
         return Verification(
             checks=tuple(checks),
-            correction=() if more is None else (retrieved(more[: self.k], self.corpus),),
+            correction=() if following is None else (retrieved(following[: self.k], self.corpus),),
             notes={"near": [rows[: self.prefetch] for rows in answers.values() if rows]}
             if self.prefetch
             else {},

@@ -101,27 +101,27 @@ class Folded:
                 place = self.original_place(at, end)
                 if place is not None:
                     return place
-            word = _WORD.match(self.text, at)  # nothing that begins within this word is whole
-            at = self.text.find(folded, word.end() if word else at + 1)
+            match = _WORD.match(self.text, at)  # nothing that begins within this word is whole
+            at = self.text.find(folded, match.end() if match else at + 1)
         return None
 
     def original_place(self, start: int, end: int) -> tuple[int, int] | None:
         """A place in the folded text, in the original; None where it begins or ends within one of its characters."""
         chunks, offsets = self._map
-        first, last = bisect_right(offsets, start) - 1, bisect_right(offsets, end - 1) - 1
-        before, after = start - offsets[first], end - offsets[last]
-        head, tail = chunks[first], chunks[last]
-        if (before and not head.plain) or (after < len(tail.folded) and not tail.plain):
+        head_place, tail_place = bisect_right(offsets, start) - 1, bisect_right(offsets, end - 1) - 1
+        head_offset, tail_offset = start - offsets[head_place], end - offsets[tail_place]
+        head, tail = chunks[head_place], chunks[tail_place]
+        if (head_offset and not head.plain) or (tail_offset < len(tail.folded) and not tail.plain):
             return None
         return (
-            head.start + before if head.plain else head.start,
-            tail.start + after if tail.plain else tail.end,
+            head.start + head_offset if head.plain else head.start,
+            tail.start + tail_offset if tail.plain else tail.end,
         )
 
     @cached_property
     def words(self) -> list[Word]:
         """Its words, without punctuation."""
-        return [Word(found[0], found.start(), found.end()) for found in _WORD.finditer(self.text)]
+        return [Word(match[0], match.start(), match.end()) for match in _WORD.finditer(self.text)]
 
     @cached_property
     def skeleton(self) -> str:
@@ -143,13 +143,13 @@ class Folded:
     def _chunks(self) -> Iterator[_Chunk]:
         text, case, at, spaced = self.original, self.case, 0, True
         while at < len(text):
-            found = _CHUNK.match(text, at)
-            assert found is not None
-            end = found.end()
-            if found[1] is not None:
+            match = _CHUNK.match(text, at)
+            assert match is not None
+            end = match.end()
+            if match[1] is not None:
                 folded, plain = "" if spaced else " ", False
-            elif found[2] is not None:
-                folded, plain = found[2].replace("`", "'"), True
+            elif match[2] is not None:
+                folded, plain = match[2].replace("`", "'"), True
                 folded = folded if case else folded.lower()
             else:
                 limit = min(len(text), end + _MARKS_AT_MOST)
@@ -166,19 +166,19 @@ class Folded:
         text = self.text
         if not 0 < at < len(text):
             return False
-        before, after = text[at - 1], text[at]
-        if _is_letter(before) and _is_letter(after):
-            return not (_UNSPACED_ONE.match(before) or _UNSPACED_ONE.match(after))
+        left, right = text[at - 1], text[at]
+        if _is_letter(left) and _is_letter(right):
+            return not (_UNSPACED_ONE.match(left) or _UNSPACED_ONE.match(right))
         further_before, further_after = text[at - 2 : at - 1], text[at + 1 : at + 2]
-        if after == "'":
-            return before.isalpha() and further_after.isalpha()
-        if before == "'":
-            return after.isalpha() and further_before.isalpha()
-        if after in ".,^":
-            return before.isdigit() and further_after.isdigit()
-        if before in ".,^":
-            return after.isdigit() and (further_before.isdigit() or before == "^")
-        return before == "-" and after.isdigit() and not _is_letter(further_before or " ")
+        if right == "'":
+            return left.isalpha() and further_after.isalpha()
+        if left == "'":
+            return right.isalpha() and further_before.isalpha()
+        if right in ".,^":
+            return left.isdigit() and further_after.isdigit()
+        if left in ".,^":
+            return right.isdigit() and (further_before.isdigit() or left == "^")
+        return left == "-" and right.isdigit() and not _is_letter(further_before or " ")
 
 
 @lru_cache(maxsize=65536)
@@ -188,8 +188,8 @@ def _fold(segment: str, case: bool) -> str:
     text = unicodedata.normalize("NFKD", "".join([_QUOTES.get(c, c) for c in segment]))
     if not case:
         text = unicodedata.normalize("NFKD", text.casefold())
-    seen = "".join([_seen(c) for c in text])
-    return f"^{seen}" if raised and seen.isdigit() else seen
+    visible = "".join([_seen(c) for c in text])
+    return f"^{visible}" if raised and visible.isdigit() else visible
 
 
 @lru_cache(maxsize=65536)

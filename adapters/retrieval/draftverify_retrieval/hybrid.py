@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from draftverify import ConfigError, Context, Proposal
+from draftverify import ConfigError, Context
 from draftverify_retrieval.passages import Passages, Retriever
-from draftverify_retrieval.ranking import Found, next_blocks, nothing, rank_with
-from draftverify_retrieval.shared import Shared
+from draftverify_retrieval.ranking import Ranking, RankingDrafter, nothing, rank_with
 
 __all__ = ["Hybrid"]
 
 _DEPTH = 100
 
 
-class Hybrid(Shared[Passages]):
+class Hybrid(RankingDrafter[Passages]):
     """Drafts passages by the sum of 1 / (k + rank) over its retrievers; one that did not find a passage adds nothing.
 
     Each is asked for 100 passages, or as many as are needed. Passages with equal sums stand in the order of the first
@@ -32,52 +31,33 @@ class Hybrid(Shared[Passages]):
         Cormack, Clarke and Büttcher, Reciprocal rank fusion, SIGIR 2009.
     """
 
-    reads: frozenset[str] = frozenset()
-    shape: ClassVar[str] = "alternatives"
-
     def __init__(self, retrievers: list[Retriever], k: int = 60) -> None:
         super().__init__()
         self.retrievers = retrievers
         self.k = k
 
     @property
-    def corpus(self) -> Passages:
+    def corpus(self) -> Passages:  # type: ignore[override]
         """The corpus of its retrievers."""
         return self._get()
 
-    def open(self) -> None:
-        """Open the retrievers.
-
-        Raises:
-            ConfigError: there are fewer than two, they rank different corpora, or one cannot be opened.
-        """
-        super().open()
-
-    def propose(self, context: Context, n: int) -> Proposal:
-        """The n best passages that were not proposed before."""
-        return self.propose_many([context], [n])[0]
-
-    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
-        """The same for many tasks, in one search of each retriever."""
-        return next_blocks(self.corpus, self.rank, contexts, ns)
-
-    def search(self, queries: Sequence[str], k: int) -> Found:
+    def search(self, queries: Sequence[str], k: int) -> Ranking:
         """The k best rows of each query, as `Retriever` says; equal ones as the class says."""
         self._get()
         depth = max(_DEPTH, k)
-        return self._fused([each.search(queries, depth)[0] for each in self.retrievers], k)
+        return self._fused([retriever.search(queries, depth)[0] for retriever in self.retrievers], k)
 
-    def rank(self, contexts: Sequence[Context], k: int) -> Found:
+    def rank(self, contexts: Sequence[Context], k: int) -> Ranking:
         """The k best rows for each task."""
         self._get()
         depth = max(_DEPTH, k)
-        return self._fused([rank_with(each, contexts, depth)[0] for each in self.retrievers], k)
+        return self._fused([rank_with(retriever, contexts, depth)[0] for retriever in self.retrievers], k)
 
-    def _fused(self, found: Sequence[NDArray[np.int64]], k: int) -> Found:
+    def _fused(self, rankings_of: Sequence[NDArray[np.int64]], k: int) -> Ranking:
         """The k rows of the largest sums, of the rankings of each retriever, int64 [n, depth] each."""
-        rows, scores = nothing(len(found[0]), k)
-        for line in range(len(found[0])):
-            rankings = [ranking[line][ranking[line] >= 0] for ranking in found]
+        rows, scores = nothing(len(rankings_of[0]), k)
+        for line in range(len(rankings_of[0])):
+            rankings = [ranking[line][ranking[line] >= 0] for ranking in rankings_of]
             union = np.unique(np.concatenate(rankings))
             # The rank in each list, from 1; infinite where it is not in it.
             ranks = np.full((len(rankings), len(union)), np.inf)
@@ -92,18 +72,23 @@ class Hybrid(Shared[Passages]):
         return [*self.retrievers]
 
     def _make(self) -> Passages:
+        """The retrievers' corpus.
+
+        Raises:
+            ConfigError: there are fewer than two, they rank different corpora, or one cannot be opened.
+        """
         if len(self.retrievers) < 2:
             raise ConfigError(
                 f"{len(self.retrievers)} retrievers; at least two can be fused", path="retrievers"
             )
         if self.k < 0:
             raise ConfigError(f"k is {self.k}; it must be at least 0", path="k")
-        first, *others = [getattr(each, "corpus", None) for each in self.retrievers]
-        for place, other in enumerate(others, 1):
-            if first is None or other is not first:
+        corpus, *corpora = [getattr(retriever, "corpus", None) for retriever in self.retrievers]
+        for place, another in enumerate(corpora, 1):
+            if corpus is None or another is not corpus:
                 raise ConfigError(
                     "it ranks another corpus than the first; rows of two corpora do not mean the same (name one "
                     "corpus under `models`, and give it to all)",
                     path=f"retrievers.{place}",
                 )
-        return cast(Passages, first)
+        return cast(Passages, corpus)

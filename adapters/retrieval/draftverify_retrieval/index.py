@@ -130,14 +130,14 @@ class IndexDirectory:
             return None
         path = self.path / entry["file"]
         try:
-            found = path.read_bytes()
+            content = path.read_bytes()
         except OSError as error:
             raise self._damaged(entry["file"], f"cannot be read ({error})") from error
-        if len(found) != entry["bytes"]:
-            raise self._damaged(entry["file"], f"has {len(found):,} bytes; {entry['bytes']:,} were written")
-        if digest_of(found).hex() != entry["digest"]:
+        if len(content) != entry["bytes"]:
+            raise self._damaged(entry["file"], f"has {len(content):,} bytes; {entry['bytes']:,} were written")
+        if digest_of(content).hex() != entry["digest"]:
             raise self._damaged(entry["file"], "has other bytes than were written")
-        return entry["about"], found
+        return entry["about"], content
 
     def commit(self, parts: Mapping[str, tuple[Mapping[str, Any], bytes]]) -> None:
         """Write these parts, all or none of them, beside those that are there; call it under `locked`.
@@ -164,27 +164,27 @@ class IndexDirectory:
 
     def _manifest(self) -> dict[str, Any]:
         try:
-            found = json.loads((self.path / _MANIFEST).read_bytes())
-            parts = found["parts"]
-            whole = found["digest"] == digest_of(json.dumps(parts, sort_keys=True)).hex()
+            manifest = json.loads((self.path / _MANIFEST).read_bytes())
+            parts = manifest["parts"]
+            intact = manifest["digest"] == digest_of(json.dumps(parts, sort_keys=True)).hex()
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise self._damaged(_MANIFEST, f"cannot be read ({type(error).__name__})") from error
-        if found.get("format") != FORMAT:
+        if manifest.get("format") != FORMAT:
             raise ConfigError(
-                f"this index has format {found.get('format')}; this version of draftverify reads and writes {FORMAT}; "
-                "delete the directory, and it is made anew",
+                f"this index has format {manifest.get('format')}; this version of draftverify reads and writes "
+                f"{FORMAT}; delete the directory, and it is made anew",
                 where=str(self.path),
             )
-        if not whole:
+        if not intact:
             raise self._damaged(_MANIFEST, "has other bytes than were written")
         return dict(parts)
 
-    def _damaged(self, file: str, how: str) -> DamagedIndexError:
+    def _damaged(self, file: str, problem: str) -> DamagedIndexError:
         return DamagedIndexError(
-            f"the index at {self.path} is damaged: {file} {how}. Delete the directory, and it is made anew from the "
-            "documents"
+            f"the index at {self.path} is damaged: {file} {problem}. Delete the directory, and it is made anew "
+            "from the documents"
         )
 
     def _files(self) -> Iterable[Path]:
@@ -193,7 +193,7 @@ class IndexDirectory:
     def _strangers(self) -> list[str]:
         ours = {"lock", "manifest.new"}
         return [
-            each.name for each in self._files() if each.name not in ours and not _PART.fullmatch(each.name)
+            path.name for path in self._files() if path.name not in ours and not _PART.fullmatch(path.name)
         ]
 
     def _sweep(self, named: set[str]) -> None:

@@ -24,9 +24,9 @@ from torch.nn import functional
 from draftverify_llm import by_length, readable
 from draftverify_retrieval.pretrained import Pretrained
 from draftverify_retrieval.splitting import Splitting, pieces
-from draftverify_retrieval.words import Words
+from draftverify_retrieval.words import TermExtractor
 
-__all__ = ["PAIR_FEATURES", "Match", "Rarity", "SpanHead", "Text", "match", "read_texts"]
+__all__ = ["PAIR_FEATURES", "Match", "Rarity", "SpanHead", "EncodedText", "match", "read_texts"]
 
 LONGEST = 384
 """The most tokens of a window; a longer passage has several."""
@@ -46,7 +46,7 @@ _WEAK = 0.3
 
 
 @dataclass(frozen=True)
-class Text:
+class EncodedText:
     """A question, or a window of a passage, as the encoder read it; special tokens left out.
 
     Args:
@@ -66,7 +66,7 @@ class Text:
     mean: torch.Tensor
 
 
-def read_texts(encoder: Pretrained, texts: Sequence[str]) -> list[list[Text]]:
+def read_texts(encoder: Pretrained, texts: Sequence[str]) -> list[list[EncodedText]]:
     """The windows of texts, in order, read in padded passes of similar length.
 
     Args:
@@ -83,25 +83,27 @@ def read_texts(encoder: Pretrained, texts: Sequence[str]) -> list[list[Text]]:
         for window in [row, *row.overflowing]:
             rows.append(encoder.tokenizer.post_process(window))
             owners.append(owner)
-    found: list[Text | None] = [None] * len(rows)
+    windows_read: list[EncodedText | None] = [None] * len(rows)
     with torch.no_grad():  # and not inference_mode: the head is trained on these
         for batch in by_length([len(row.ids) for row in rows], encoder.at_once):
             output, _ = encoder.forward([rows[i] for i in batch], output_hidden_states=True)
-            last, layers = output.last_hidden_state, output.hidden_states
+            final_states, layers = output.last_hidden_state, output.hidden_states
             middle = layers[round(2 * (len(layers) - 1) / 3)]
             for place, i in enumerate(batch):
-                kept = [k for k, is_special in enumerate(rows[i].special_tokens_mask) if not is_special]
-                own = last[place, kept]
-                found[i] = Text(
+                text_tokens = [
+                    k for k, is_special in enumerate(rows[i].special_tokens_mask) if not is_special
+                ]
+                states = final_states[place, text_tokens]
+                windows_read[i] = EncodedText(
                     text=texts[owners[i]],
-                    ids=[rows[i].ids[k] for k in kept],
-                    offsets=[rows[i].offsets[k] for k in kept],
-                    last=functional.normalize(own, dim=-1),
-                    middle=middle[place, kept].clone(),
-                    mean=functional.normalize(last[place, : len(rows[i].ids)].mean(0), dim=-1),
+                    ids=[rows[i].ids[k] for k in text_tokens],
+                    offsets=[rows[i].offsets[k] for k in text_tokens],
+                    last=functional.normalize(states, dim=-1),
+                    middle=middle[place, text_tokens].clone(),
+                    mean=functional.normalize(final_states[place, : len(rows[i].ids)].mean(0), dim=-1),
                 )
-    windows: list[list[Text]] = [[] for _ in texts]
-    for owner, text in zip(owners, found, strict=True):
+    windows: list[list[EncodedText]] = [[] for _ in texts]
+    for owner, text in zip(owners, windows_read, strict=True):
         assert text is not None
         windows[owner].append(text)
     return windows
@@ -118,7 +120,7 @@ class Rarity:
     def __init__(self, counts: Mapping[str, int], passages: int) -> None:
         self.counts = counts
         self.passages = passages
-        self.words = Words("english", "english_plus")
+        self.words = TermExtractor("english", "english_plus")
 
     def terms(self, text: str) -> set[str]:
         """The terms of a text."""
@@ -129,14 +131,16 @@ class Rarity:
         df = self.counts.get(term, 0)
         return math.log1p((self.passages - df + 0.5) / (df + 0.5))
 
-    def of_tokens(self, text: Text) -> torch.Tensor:
+    def of_tokens(self, text: EncodedText) -> torch.Tensor:
         """Each token's weight, that of its word shared by the word's tokens; they sum to 1 [tokens]."""
         weights = torch.zeros(len(text.ids))
-        for word in _WORD.finditer(text.text):
+        for match in _WORD.finditer(text.text):
             inside = [
-                k for k, (start, end) in enumerate(text.offsets) if start < word.end() and end > word.start()
+                k
+                for k, (start, end) in enumerate(text.offsets)
+                if start < match.end() and end > match.start()
             ]
-            weight = sum(self.weight(term) for term in self.words.terms(word.group()))
+            weight = sum(self.weight(term) for term in self.words.terms(match.group()))
             for k in inside:
                 weights[k] = weight / len(inside)
         total = float(weights.sum())
@@ -156,13 +160,13 @@ class Match:
     """
 
     question: torch.Tensor
-    window: Text
+    window: EncodedText
     tokens: torch.Tensor
     pair: torch.Tensor
     answers: torch.Tensor
 
 
-def match(question: Text, window: Text, begin: int, rarity: Rarity) -> Match | None:
+def match(question: EncodedText, window: EncodedText, begin: int, rarity: Rarity) -> Match | None:
     """How a window of a passage matches a question; None where one of them has no token.
 
     Args:
@@ -183,19 +187,19 @@ def match(question: Text, window: Text, begin: int, rarity: Rarity) -> Match | N
         torch.stack([window.last[inside].mean(0) for _, inside in sentences]), dim=-1
     )
     by_meaning = means @ question.mean
-    asked = {term: rarity.weight(term) for term in rarity.terms(question.text)}
-    ceiling = sum(asked.values()) or 1.0
+    rarity_of = {term: rarity.weight(term) for term in rarity.terms(question.text)}
+    ceiling = sum(rarity_of.values()) or 1.0
 
     def share(text: str) -> float:
-        return sum(asked[term] for term in asked.keys() & rarity.terms(text)) / ceiling
+        return sum(rarity_of[term] for term in rarity_of.keys() & rarity.terms(text)) / ceiling
 
     by_terms = torch.tensor([share(text) for text, _ in sentences])
-    first, last = window.offsets[0][0], window.offsets[-1][1]
+    begin_char, end_char = window.offsets[0][0], window.offsets[-1][1]
     pair = torch.stack([
         (likeness.amax(1) * weights[:, 0]).sum(),
         by_tokens.max(),
         by_meaning.max(),
-        torch.tensor(share(window.text[first:last])),
+        torch.tensor(share(window.text[begin_char:end_char])),
         by_terms.max(),
     ])  # fmt: skip
     return Match(
@@ -210,8 +214,8 @@ def match(question: Text, window: Text, begin: int, rarity: Rarity) -> Match | N
 
 
 def _token_features(
-    question: Text,
-    window: Text,
+    question: EncodedText,
+    window: EncodedText,
     likeness: torch.Tensor,
     weights: torch.Tensor,
     sentences: Sequence[tuple[str, torch.Tensor]],
@@ -219,8 +223,8 @@ def _token_features(
 ) -> torch.Tensor:
     strong = functional.relu(likeness - _WEAK)
     features = [5 * (strong * weights).amax(0), strong.amax(0)]
-    asked = set(question.ids)
-    features.append(torch.tensor([float(id in asked) for id in window.ids]))
+    question_ids = set(question.ids)
+    features.append(torch.tensor([float(id in question_ids) for id in window.ids]))
     by_tokens, by_terms, by_meaning = by
     for scores in (by_tokens, by_terms, 3 * by_tokens + by_terms + by_meaning):
         behind, is_best = torch.full((len(window.ids),), -3.0), torch.zeros(len(window.ids))
@@ -235,7 +239,7 @@ def _token_features(
     return torch.stack(features, 1)
 
 
-def _sentences(window: Text, begin: int) -> list[tuple[str, torch.Tensor]]:
+def _sentences(window: EncodedText, begin: int) -> list[tuple[str, torch.Tensor]]:
     """The sentences that stand in a window, each with its text there and its tokens; the heading is none."""
     starts = [begin + piece.start for piece in pieces(window.text[begin:], _SENTENCES)] or [begin]
     owner, owners = -1, []
@@ -244,12 +248,12 @@ def _sentences(window: Text, begin: int) -> list[tuple[str, torch.Tensor]]:
             owner += 1
         owners.append(owner)
     of = torch.tensor(owners)
-    found = []
-    for each in sorted({owner for owner in owners if owner >= 0}) or [-1]:
-        inside = torch.nonzero(of == each)[:, 0]
+    sentences = []
+    for sentence in sorted({owner for owner in owners if owner >= 0}) or [-1]:
+        inside = torch.nonzero(of == sentence)[:, 0]
         text = window.text[window.offsets[int(inside[0])][0] : window.offsets[int(inside[-1])][1]]
-        found.append((text, inside))
-    return found
+        sentences.append((text, inside))
+    return sentences
 
 
 class SpanHead(nn.Module):
@@ -273,22 +277,22 @@ class SpanHead(nn.Module):
 
     def forward(self, matches: Sequence[Match]) -> torch.Tensor:
         """The logits of starts and ends, [matches, tokens, 2]; −inf where no answer may stand."""
-        width = max(len(each.tokens) for each in matches)
+        width = max(len(match.tokens) for match in matches)
 
         def padded(rows: Iterator[torch.Tensor]) -> torch.Tensor:
             return torch.stack([functional.pad(row, (0, 0, 0, width - len(row))) for row in rows])
 
         states, features = (
-            padded(each.window.middle for each in matches),
-            padded(each.tokens for each in matches),
+            padded(match.window.middle for match in matches),
+            padded(match.tokens for match in matches),
         )
-        there = padded(torch.ones(len(each.tokens), 1) for each in matches)
-        answers = padded(each.answers[:, None].float() for each in matches).bool()
-        asked = torch.stack([each.question for each in matches])
+        present = padded(torch.ones(len(match.tokens), 1) for match in matches)
+        answers = padded(match.answers[:, None].float() for match in matches).bool()
+        questions = torch.stack([match.question for match in matches])
         states = self.drop(states)
-        kind = self.question(self.drop(asked))[:, None] * self.token(states)
-        x = (torch.cat([self.state(states), kind, features], -1) * there).transpose(1, 2)
-        y = functional.gelu(self.first(x)) * there.transpose(1, 2)
+        kind = self.question(self.drop(questions))[:, None] * self.token(states)
+        x = (torch.cat([self.state(states), kind, features], -1) * present).transpose(1, 2)
+        y = functional.gelu(self.first(x)) * present.transpose(1, 2)
         y = y + functional.gelu(self.second(self.drop(y)))
         logits = self.out(self.drop(y).transpose(1, 2)) + self.direct(features)
         return logits.masked_fill(~answers, -math.inf)

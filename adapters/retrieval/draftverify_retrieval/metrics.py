@@ -1,11 +1,11 @@
-"""Metrics of questions answered from passages, by a task's truth: answers, rankings, and whether to answer at all.
+"""Metrics of questions answered from passages, by what a task expects: answers, rankings, and whether to answer at all.
 
 The truth has `answers`, the right ones ([] or null where the question has none), and, for rankings, where they stand:
 `passages` (ids of passages, or id → grade), or `document` (the id of the document), of which only pieces that hold one
 of `spans` ([start, end] in the document) are relevant where it has spans too.
 
-An outcome's value may be a text, a reading, a passage, or a tuple of them, the best first. A task without truth is in
-no figure.
+An outcome's value may be a text, a reading, a passage, or a tuple of them, the best first. A task without expectation
+is in no figure.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
     "ExactMatch",
     "HoldsAnswer",
     "Precision",
-    "Recall",
+    "PassageRecall",
     "Relevance",
     "UnansweredAnswerable",
 ]
@@ -40,15 +40,15 @@ class _Metric(ABC):
     """A metric that reads the truth of a task that has one."""
 
     def check_tasks(self, tasks: Sequence[Task]) -> None:
-        """Refuse tasks without truth, before any of them is paid for.
+        """Refuse tasks without expectation, before any of them is paid for.
 
         Raises:
-            ConfigError: no task has a truth, or one's lacks what the metric reads.
+            ConfigError: no task has an expectation, or one's lacks what the metric reads.
         """
-        if tasks and not any(task.truth for task in tasks):
+        if tasks and not any(task.expected for task in tasks):
             raise ConfigError("no task has a truth to compare with; say in `tasks` where its `answers` stand")
         for task in tasks:
-            if task.truth:
+            if task.expected:
                 self.check_task(task)
 
     def check_task(self, task: Task) -> None:
@@ -56,13 +56,13 @@ class _Metric(ABC):
         _answers(task)
 
     def __call__(self, task: Task, outcome: Outcome) -> float | None:
-        """The figure, 0 to 1; None for a task without truth, and where the metric has no say.
+        """The figure, 0 to 1; None for a task without expectation, and where the metric has no say.
 
         Raises:
             ConfigError: the truth lacks what the metric reads.
             ContractError: the outcome's value cannot be read.
         """
-        return self.figure(task, outcome) if task.truth else None
+        return self.figure(task, outcome) if task.expected else None
 
     @abstractmethod
     def figure(self, task: Task, outcome: Outcome) -> float | None:
@@ -88,8 +88,8 @@ class ExactMatch(_Metric):
         answers = _answers(task)
         if not answers:
             return self.score(None, []) if outcome.status == "abstained" else 0.0
-        given = values_of(outcome)[: self.top]
-        return max((self.score(answer_of(value), answers) for value in given), default=0.0)
+        values = values_of(outcome)[: self.top]
+        return max((self.score(answer_of(value), answers) for value in values), default=0.0)
 
 
 class HoldsAnswer(ExactMatch):
@@ -143,17 +143,17 @@ class _Ranking(_Metric):
     def check_task(self, task: Task) -> None:
         """Refuse a truth that does not say what is relevant."""
         if not _has_none(task):
-            _Judge(task, self.relevant)
+            _RelevanceJudge(task, self.relevant)
 
     def figure(self, task: Task, outcome: Outcome) -> float | None:
         """The figure of a question that has something relevant; None of others."""
         if _has_none(task):
             return None
-        judge = _Judge(task, self.relevant)
+        judge = _RelevanceJudge(task, self.relevant)
         if not judge.grades:
             return None
-        found = list(dict.fromkeys(judge.names(values_of(outcome))))
-        run = {name: float(len(found) - rank) for rank, name in enumerate(found)}
+        names = list(dict.fromkeys(judge.names(values_of(outcome))))
+        run = {name: float(len(names) - rank) for rank, name in enumerate(names)}
         return self.of_run({"": run}, {"": judge.grades})[""]
 
     @abstractmethod
@@ -161,7 +161,7 @@ class _Ranking(_Metric):
         """The figure of a run of one query."""
 
 
-class Recall(_Ranking):
+class PassageRecall(_Ranking):
     """The share of the relevant passages that are among the first k accepted ones.
 
     Several pieces of the truth's document are one relevant passage, found with the first of them; so are several
@@ -181,12 +181,12 @@ class Recall(_Ranking):
         return relevance.recall(run, qrels, self.k)
 
 
-class NDCG(Recall):
+class NDCG(PassageRecall):
     """nDCG of the first k accepted passages, with the grades of the truth's `passages` (1 where it has none).
 
     Args:
         k: how many count.
-        relevant: as for `Recall`.
+        relevant: as for `PassageRecall`.
     """
 
     def of_run(self, run: relevance.Run, qrels: relevance.Qrels) -> dict[str, float]:
@@ -199,7 +199,7 @@ class MRR(_Ranking):
 
     Args:
         k: the last rank that counts; all when absent.
-        relevant: as for `Recall`.
+        relevant: as for `PassageRecall`.
     """
 
     def __init__(self, k: int | None = None, relevant: Relevance = "place") -> None:
@@ -217,7 +217,7 @@ class Precision(_Ranking):
     Where a question has no answer no passage is relevant.
 
     Args:
-        relevant: as for `Recall`.
+        relevant: as for `PassageRecall`.
     """
 
     def __init__(self, relevant: Relevance = "place") -> None:
@@ -230,7 +230,7 @@ class Precision(_Ranking):
             return None
         if _has_none(task):
             return 0.0
-        judge = _Judge(task, self.relevant)
+        judge = _RelevanceJudge(task, self.relevant)
         return sum(judge.grades.get(name, 0) > 0 for name in judge.names(values)) / len(values)
 
     def of_run(self, run: relevance.Run, qrels: relevance.Qrels) -> dict[str, float]:
@@ -238,7 +238,7 @@ class Precision(_Ranking):
         return relevance.precision(run, qrels, len(run[""]))
 
 
-class _Judge:
+class _RelevanceJudge:
     """Names passages so that the relevant ones have a grade: by their ids, or one name for all that will do.
 
     Raises:
@@ -246,18 +246,18 @@ class _Judge:
     """
 
     def __init__(self, task: Task, relevant: Relevance) -> None:
-        self.truth, self.relevant = task.truth, relevant
-        passages = task.truth.get("passages")
+        self.expected, self.relevant = task.expected, relevant
+        passages = task.expected.get("passages")
         self.grades: Mapping[str, int] = {"": 1}
         if relevant == "answer":
             self.answers = _answers(task)
         elif passages is not None:
             self.grades = relevance.grades_of(passages)
-        elif "document" not in task.truth:
+        elif "document" not in task.expected:
             raise ConfigError(
-                f"the truth of task {task.id!r} says in no `passages` and no `document` where its answers stand; with "
-                "`relevant: answer` a passage is relevant that holds one",
-                path="truth",
+                f"what is expected of task {task.id!r} says in no `passages` and no `document` where its answers "
+                "stand; with `relevant: answer` a passage is relevant that holds one",
+                path="expected",
             )
 
     def names(self, values: Sequence[Any]) -> list[str]:
@@ -272,34 +272,36 @@ class _Judge:
                 raise ContractError(
                     "an accepted passage has no id to be found by; `relevant: answer` needs none"
                 )
-            if "passages" in self.truth:
+            if "passages" in self.expected:
                 return str(passage["id"])
             good = self._is_there(passage)
         return "" if good else f"{place} is not relevant"
 
     def _is_there(self, passage: Mapping[str, Any]) -> bool:
-        if str(self.truth["document"]) not in (str(passage["id"]), str(passage.get("document"))):
+        if str(self.expected["document"]) not in (str(passage["id"]), str(passage.get("document"))):
             return False
-        spans = self.truth.get("spans")
+        spans = self.expected.get("spans")
         if not spans or "start" not in passage or "end" not in passage:
             return True
         return any(passage["start"] <= start and end <= passage["end"] for start, end in spans)
 
 
 def _answers(task: Task) -> list[str]:
-    if "answers" not in task.truth:
-        there = ", ".join(map(str, task.truth))
-        raise ConfigError(f"the truth of task {task.id!r} has no 'answers'; there is {there}", path="truth")
-    answers = task.truth["answers"]
+    if "answers" not in task.expected:
+        fields = ", ".join(map(str, task.expected))
+        raise ConfigError(
+            f"what is expected of task {task.id!r} has no 'answers'; there is {fields}", path="expected"
+        )
+    answers = task.expected["answers"]
     answers = [] if answers is None else [answers] if isinstance(answers, str) else list(answers)
-    if not all(isinstance(each, str) for each in answers):
-        raise ConfigError(f"the answers of task {task.id!r} are no texts: {answers!r:.80}", path="truth")
+    if not all(isinstance(answer, str) for answer in answers):
+        raise ConfigError(f"the answers of task {task.id!r} are no texts: {answers!r:.80}", path="expected")
     return answers
 
 
 def _has_none(task: Task) -> bool:
     """Whether the truth says that the question has no answer; one with passages alone does not say so."""
-    return "answers" in task.truth and not _answers(task)
+    return "answers" in task.expected and not _answers(task)
 
 
 def _at_least_one(name: str, value: int) -> int:

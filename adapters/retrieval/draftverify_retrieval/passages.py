@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from draftverify import ContractError
 
-__all__ = ["Passage", "Passages", "Reading", "Retriever", "passage_of"]
+__all__ = ["Passage", "Passages", "PassageReading", "Retriever", "passage_of"]
 
 
 class Passage(TypedDict, total=False):
@@ -31,7 +31,7 @@ class Passage(TypedDict, total=False):
     heading: str
 
 
-class Reading(Passage, total=False):
+class PassageReading(Passage, total=False):
     """What a reader made of a passage: the passage, and the answer that it read there.
 
     A reader gives it as the `correction` of its check, so that rules that select keep it in the passage's place.

@@ -1,9 +1,9 @@
-"""The two BM25 engines behind one form: scores of all rows for terms, plain or weighted."""
+"""BM25 by bm25s: scores of all rows for terms, plain or weighted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,25 +13,13 @@ from draftverify_retrieval.index import IndexDirectory, decoded, digest_of
 from draftverify_retrieval.progress import progress
 from draftverify_retrieval.terms import Terms
 
-__all__ = ["Bm25s", "Engine", "Postings", "RankBm25", "postings_of"]
-
-Engine: TypeAlias = Literal["bm25s", "rank-bm25"]
+__all__ = ["Postings", "postings_of"]
 
 
-class Postings(Protocol):
-    """Scores rows; terms are those of the corpus, by number, and there is at least one."""
+class Postings:
+    """What every term scores in every row is computed once (Lucene's BM25; Lù 2024, arXiv:2407.03618).
 
-    def scores(self, terms: Sequence[int]) -> NDArray[Any]:
-        """Each row's score [rows], 0 where it has none of the terms; a term counts as often as it is named."""
-        ...
-
-    def weighted(self, weights: Mapping[int, float]) -> NDArray[Any]:
-        """The same for terms with weights."""
-        ...
-
-
-class Bm25s:
-    """bm25s: what every term scores in every row is computed once (Lucene's BM25; Lù 2024, arXiv:2407.03618).
+    Terms are those of the corpus, by number, and there is at least one.
 
     Args:
         data, indices, indptr: its matrix by columns, a term each: scores, rows, and where each column begins.
@@ -47,54 +35,17 @@ class Bm25s:
         self._data, self._indices, self._indptr, self._rows = data, indices, indptr, rows
 
     def scores(self, terms: Sequence[int]) -> NDArray[Any]:
-        found: NDArray[Any] = self.index.get_scores_from_ids(terms)
-        return found
+        """Each row's score [rows], 0 where it has none of the terms; a term counts as often as it is named."""
+        scores: NDArray[Any] = self.index.get_scores_from_ids(terms)
+        return scores
 
     def weighted(self, weights: Mapping[int, float]) -> NDArray[Any]:
-        found = np.zeros(self._rows, dtype=np.float32)
+        """The same for terms with weights."""
+        scores = np.zeros(self._rows, dtype=np.float32)
         for term, weight in weights.items():
             column = slice(self._indptr[term], self._indptr[term + 1])
-            found[self._indices[column]] += np.float32(weight) * self._data[column]
-        return found
-
-    def weights(self, row: int, terms: Sequence[int]) -> dict[int, float]:
-        """What each of these terms, which the row has, adds to its score."""
-        found = {}
-        for term in set(terms):
-            start, end = self._indptr[term], self._indptr[term + 1]
-            place = start + np.searchsorted(self._indices[start:end], row)  # rows stand in order in a column
-            found[term] = float(self._data[place])
-        return found
-
-
-class RankBm25:
-    """rank-bm25's Okapi, which looks at every row for every query.
-
-    A term of more than half of the rows weighs a quarter of the mean weight (its `epsilon`), one of just half of them
-    nothing.
-    """
-
-    def __init__(self, terms: Terms, k1: float, b: float) -> None:
-        from rank_bm25 import BM25Okapi
-
-        self._index = BM25Okapi(terms.rows(), k1=k1, b=b)
-
-    def scores(self, terms: Sequence[int]) -> NDArray[Any]:
-        return self._marked(self._index.get_scores(terms), terms)
-
-    def weighted(self, weights: Mapping[int, float]) -> NDArray[Any]:
-        found = np.zeros(self._index.corpus_size)
-        for term, weight in weights.items():
-            found += weight * self._index.get_scores([term])
-        return self._marked(found, [term for term, weight in weights.items() if weight])
-
-    def _marked(self, scores: NDArray[Any], terms: Sequence[int]) -> NDArray[Any]:
-        """The scores, with the least number above 0 for a row that has a term of weight 0: it is found all the same."""
-        found = scores.astype(np.float32)
-        for row in np.flatnonzero(found == 0):
-            if not self._index.doc_freqs[row].keys().isdisjoint(terms):
-                found[row] = np.finfo(np.float32).tiny
-        return found
+            scores[self._indices[column]] += np.float32(weight) * self._data[column]
+        return scores
 
 
 class _Matrix(msgspec.Struct):
@@ -105,41 +56,39 @@ class _Matrix(msgspec.Struct):
     indptr: bytes
 
 
-def postings_of(
-    engine: Engine, terms: Terms, k1: float, b: float, part: str, kept: IndexDirectory | None
-) -> Postings:
-    """The postings of these terms, bm25s's from the index where it holds them.
+def postings_of(terms: Terms, k1: float, b: float, part: str, directory: IndexDirectory | None) -> Postings:
+    """The postings of these terms, from the index where it holds them.
 
     Args:
-        engine, k1, b: of BM25.
         terms: of every row.
+        k1, b: of BM25.
         part: the name under which the index keeps the terms.
-        kept: the index; held by the caller.
+        directory: the index; held by the caller.
     """
     if not terms.vocabulary:
-        return Bm25s(np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(1, np.int64), len(terms.ends))
-    if engine == "rank-bm25":
-        return RankBm25(terms, k1, b)
+        return Postings(
+            np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(1, np.int64), len(terms.ends)
+        )
     # By the terms as they are numbered: the same rows may have been numbered otherwise when the matrix was made.
     numbered = terms.numbers.tobytes() + terms.ends.tobytes()
     name, about = f"{part}.bm25s.{digest_of(f'{k1} {b}').hex()[:8]}", {"terms": digest_of(numbered).hex()}
-    found = kept.load(name) if kept is not None else None
-    if found is not None and found[0] == about:
-        matrix = decoded(found[1], _Matrix, name)
+    part_content = directory.load(name) if directory is not None else None
+    if part_content is not None and part_content[0] == about:
+        matrix = decoded(part_content[1], _Matrix, name)
         arrays = (
             np.frombuffer(matrix.data, np.float32),
             np.frombuffer(matrix.indices, np.int32),
             np.frombuffer(matrix.indptr, np.int64),
         )
-        return Bm25s(*arrays, len(terms.ends))
+        return Postings(*arrays, len(terms.ends))
     import bm25s
 
     with progress("indexing passages by bm25s", len(terms.ends)):
-        made = bm25s.BM25(k1=k1, b=b).build_index_from_ids(
+        matrix_parts = bm25s.BM25(k1=k1, b=b).build_index_from_ids(
             list(terms.vocabulary.values()), terms.rows(), show_progress=False
         )
-    data, indices, indptr = (made[key] for key in ("data", "indices", "indptr"))
-    if kept is not None:
+    data, indices, indptr = (matrix_parts[key] for key in ("data", "indices", "indptr"))
+    if directory is not None:
         content = _Matrix(data.tobytes(), indices.tobytes(), indptr.tobytes())
-        kept.commit({name: (about, msgspec.msgpack.encode(content))})
-    return Bm25s(data, indices, indptr, len(terms.ends))
+        directory.commit({name: (about, msgspec.msgpack.encode(content))})
+    return Postings(data, indices, indptr, len(terms.ends))

@@ -47,12 +47,12 @@ class Pretrained:
         """
         return 1024 if self.device.type == "cpu" else 32768
 
-    def forward(self, rows: Sequence[Any], **more: Any) -> Any:
+    def forward(self, rows: Sequence[Any], **arguments: Any) -> Any:
         """The model's output for encoded rows, padded on the right to the longest of them.
 
         Args:
             rows: tokenizers' Encodings, of which ids and type_ids are read.
-            more: for the model.
+            arguments: for the model.
 
         Returns:
             The transformers output, whose tensors are [rows, longest, …], and the mask, bool [rows, longest].
@@ -67,10 +67,10 @@ class Pretrained:
             ids[i, : len(row.ids)] = torch.tensor(row.ids)
             types[i, : len(row.ids)] = torch.tensor(row.type_ids)
             mask[i, : len(row.ids)] = 1
-        given = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
+        inputs = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
         if self.has_types:
-            given["token_type_ids"] = types.to(self.device)
-        return self.model(**given, **more), mask.bool().to(self.device)
+            inputs["token_type_ids"] = types.to(self.device)
+        return self.model(**inputs, **arguments), mask.bool().to(self.device)
 
 
 def load(weights: str, device: str, auto: str = "AutoModel") -> Pretrained:

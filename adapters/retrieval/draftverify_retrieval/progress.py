@@ -13,11 +13,11 @@ log = logging.getLogger("draftverify.retrieval")
 
 
 @contextmanager
-def progress(words: str, total: int) -> Iterator[Callable[[int], None]]:
+def progress(message: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show work on `total` things.
 
     Args:
-        words: what is done, as "splitting documents of docs".
+        message: what is done, as "splitting documents of docs".
         total: of how many; with 0 nothing is shown.
 
     Yields:
@@ -33,9 +33,9 @@ def progress(words: str, total: int) -> Iterator[Callable[[int], None]]:
     if not console.is_terminal:
         start = perf_counter()
         yield lambda done: None
-        log.info("%s: %d in %.1f s", words, total, perf_counter() - start)
+        log.info("%s: %d in %.1f s", message, total, perf_counter() - start)
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bars:
-        bar = bars.add_task(words, total=total)
+        bar = bars.add_task(message, total=total)
         yield lambda done: bars.advance(bar, done)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from draftverify import Check, Context, Proposal, Verification
+from draftverify import Check, Context, Proposal
 from draftverify.checks.verifiers import at_threshold
 from draftverify_llm import by_length, torch_directory, weights_identity
 from draftverify_retrieval.pretrained import Pretrained, load
-from draftverify_retrieval.reading import Found, Pair, read_blocks
+from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer
 from draftverify_retrieval.windows import best_span, rows_of
 
 __all__ = ["QuestionAnswering"]
@@ -20,7 +18,7 @@ __all__ = ["QuestionAnswering"]
 _LONGEST = 384
 
 
-class QuestionAnswering:
+class QuestionAnswering(PassageReader[Pretrained]):
     """Reads with a model that was trained for spans (a `…ForQuestionAnswering` of transformers).
 
     The score is the best span's start and end logits, less those of the first token, which SQuAD 2.0's models take for
@@ -39,61 +37,40 @@ class QuestionAnswering:
         Devlin et al., BERT, NAACL 2019, section 4.3; Rajpurkar et al., SQuAD 2.0, ACL 2018.
     """
 
-    provides = frozenset({"verdicts", "scores"})
     thresholds = ("threshold",)
-    reads: frozenset[str] = frozenset()
     deterministic = True
 
     def __init__(
         self, weights: str | Path, threshold: float = 0.0, longest_answer: int = 30, device: str = "auto"
     ) -> None:
+        super().__init__(threshold)
         self.weights = weights
-        self.threshold = threshold
         self.longest_answer = longest_answer
         self.device = device
-        self._lock = threading.RLock()
-        self._loaded: Pretrained | None = None
 
-    def open(self) -> None:
-        """Load the weights; nothing to do when loaded.
+    def _make(self) -> Pretrained:
+        """The model.
 
         Raises:
             ResourceError: the weights, a package or the device is missing, or the model has no head for spans.
         """
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = load(str(self.weights), self.device, "AutoModelForQuestionAnswering")
-
-    def close(self) -> None:
-        """Let the weights go; the next use loads them again."""
-        with self._lock:
-            self._loaded = None
+        return load(str(self.weights), self.device, "AutoModelForQuestionAnswering")
 
     @property
     def identity(self) -> str:
         """A hash of the weights and of the longest answer."""
         return weights_identity(torch_directory(str(self.weights)), {"longest_answer": self.longest_answer})
 
-    def verify(self, context: Context, proposal: Proposal) -> Verification:
-        """One check per passage."""
-        return self.verify_many([context], [proposal])[0]
-
-    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
-        """The blocks of many tasks, in padded passes of similar length."""
-        return read_blocks(contexts, proposals, self._read, self.threshold)
-
     def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
         """What it says at its threshold of a block that was read at another."""
         return at_threshold(checks, self.threshold, "no answer")
 
-    def _read(self, pairs: Sequence[Pair]) -> list[Found]:
+    def _read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
         import torch
 
-        with self._lock:
-            self.open()
-            model: Any = self._loaded
+        model = self._get()
         rows = rows_of(model.tokenizer, pairs, min(_LONGEST, model.longest))
-        best: list[Found | None] = [None] * len(pairs)
+        best: list[ReaderAnswer | None] = [None] * len(pairs)
         with torch.inference_mode():
             for batch in by_length([len(row.ids) for row in rows], model.at_once):
                 output, _ = model.forward([rows[i] for i in batch])
@@ -104,8 +81,8 @@ class QuestionAnswering:
                     if span.score == -math.inf:  # a window of nothing but the heading
                         continue
                     margin = span.score - float(start[0] + end[0])
-                    before = best[row.pair]
-                    if before is None or not margin <= before.score:  # type: ignore[operator]
+                    best_so_far = best[row.pair]
+                    if best_so_far is None or not margin <= best_so_far.score:  # type: ignore[operator]
                         text = pairs[row.pair].text[span.start : span.end] if span.start is not None else None
-                        best[row.pair] = Found(margin, text, span.start, span.end)
-        return [found or Found(None, reason="nothing to read") for found in best]
+                        best[row.pair] = ReaderAnswer(margin, text, span.start, span.end)
+        return [answer or ReaderAnswer(None, reason="nothing to read") for answer in best]

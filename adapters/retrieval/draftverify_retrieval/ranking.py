@@ -8,52 +8,66 @@ rounds.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from draftverify import Context, ContractError, Proposal
+from draftverify_llm import question_text
 from draftverify_retrieval.passages import Passages, Retriever
+from draftverify_retrieval.shared import Shared
 
-__all__ = ["Found", "best", "next_blocks", "nothing", "proposed", "question_of", "rank_with"]
+__all__ = ["Ranking", "RankingDrafter", "best", "next_blocks", "nothing", "proposed", "rank_with"]
 
-Found: TypeAlias = "tuple[NDArray[Any], NDArray[Any]]"
+Ranking: TypeAlias = "tuple[NDArray[Any], NDArray[Any]]"
 """Rows int64 [n, k] and scores float32 [n, k], as `Retriever.search` gives them."""
 
-Rank: TypeAlias = Callable[[Sequence[Context], int], Found]
+Rank: TypeAlias = Callable[[Sequence[Context], int], Ranking]
 """The k best rows for each task."""
 
 _DEPTH = 32
 _BLOCK = 64
 
 
-def question_of(context: Context) -> str:
-    """The task's question.
+T = TypeVar("T")
 
-    Raises:
-        ContractError: its input has no text under `question`.
-    """
-    question = context.task.input.get("question")
-    if not isinstance(question, str):
-        fields = ", ".join(map(str, context.task.input)) or "nothing"
-        raise ContractError(f"a task for retrieval has the input `question`, a text; this one has {fields}")
-    return question
+
+class RankingDrafter(Shared[T]):
+    """Drafts the best passages of its ranking that were not proposed before in the task."""
+
+    reads: frozenset[str] = frozenset()
+    shape: ClassVar[str] = "alternatives"
+    corpus: Passages
+
+    @abstractmethod
+    def rank(self, contexts: Sequence[Context], k: int) -> Ranking:
+        """The k best rows for each task."""
+
+    def propose(self, context: Context, n: int) -> Proposal:
+        """The n best passages that were not proposed before."""
+        return self.propose_many([context], [n])[0]
+
+    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
+        """The same for many tasks, in one search."""
+        self._get()
+        return next_blocks(self.corpus, self.rank, contexts, ns)
 
 
 def proposed(context: Context) -> dict[str, float]:
     """The ids of the passages that were proposed in this task, in order, and the scores that they were given, −inf
     where none was.
     """
-    found: dict[str, float] = {}
+    score_of: dict[str, float] = {}
     for round in context.rounds:
         for index, item in enumerate(round.items):
             id = item.get("id") if isinstance(item, Mapping) else None
             if isinstance(id, str):
                 score = round.checks[index].score if index < len(round.checks) else None
-                found[id] = -np.inf if score is None else score
-    return found
+                score_of[id] = -np.inf if score is None else score
+    return score_of
 
 
 def next_blocks(
@@ -69,24 +83,27 @@ def next_blocks(
     Returns:
         Alternatives of law "given", with evidence `score` and `row`; `exhausted` where nothing is left after them.
     """
-    before = [proposed(context) for context in contexts]
+    proposed_before = [proposed(context) for context in contexts]
     # One more than is asked for says whether anything is left. Depths are powers of two: tasks at other rounds share a
     # search, and an approximate index, which finds more the deeper it looks, ranks alike in them all.
-    depths = [max(_DEPTH, 1 << (n + len(seen)).bit_length()) for n, seen in zip(ns, before, strict=True)]
-    made: dict[int, Proposal] = {}
+    depths = [
+        max(_DEPTH, 1 << (n + len(scores_before)).bit_length())
+        for n, scores_before in zip(ns, proposed_before, strict=True)
+    ]
+    blocks: dict[int, Proposal] = {}
     for depth in sorted(set(depths)):
-        places = [place for place, each in enumerate(depths) if each == depth]
+        places = [place for place, depth_of_place in enumerate(depths) if depth_of_place == depth]
         rows, scores = rank([contexts[place] for place in places], depth)
         for line, place in enumerate(places):
-            made[place] = _block(corpus, rows[line], scores[line], before[place], ns[place])
-    return [made[place] for place in range(len(contexts))]
+            blocks[place] = _block(corpus, rows[line], scores[line], proposed_before[place], ns[place])
+    return [blocks[place] for place in range(len(contexts))]
 
 
 def _block(
-    corpus: Passages, rows: NDArray[Any], scores: NDArray[Any], before: Mapping[str, float], n: int
+    corpus: Passages, rows: NDArray[Any], scores: NDArray[Any], proposed_before: Mapping[str, float], n: int
 ) -> Proposal:
     items: list[Any] = []
-    taken: list[int] = []
+    places: list[int] = []
     for place, row in enumerate(rows.tolist()):
         if row < 0:
             break
@@ -96,13 +113,13 @@ def _block(
             raise ContractError(
                 f"the passage of row {row} has no id; without it nothing tells that it was proposed"
             )
-        if id in before:
+        if id in proposed_before:
             continue
         if len(items) == n:
-            return _proposal(items, rows[taken], scores[taken], exhausted=False)
+            return _proposal(items, rows[places], scores[places], exhausted=False)
         items.append(passage)
-        taken.append(place)
-    return _proposal(items, rows[taken], scores[taken], exhausted=True)
+        places.append(place)
+    return _proposal(items, rows[places], scores[places], exhausted=True)
 
 
 def _proposal(items: list[Any], rows: NDArray[Any], scores: NDArray[Any], *, exhausted: bool) -> Proposal:
@@ -110,15 +127,15 @@ def _proposal(items: list[Any], rows: NDArray[Any], scores: NDArray[Any], *, exh
     return Proposal.alternatives(tuple(items), evidence=evidence, exhausted=exhausted)
 
 
-def rank_with(retriever: Retriever, contexts: Sequence[Context], k: int) -> Found:
+def rank_with(retriever: Retriever, contexts: Sequence[Context], k: int) -> Ranking:
     """A retriever's ranking of tasks: its own, which may read feedback, if it has a `rank`; else of the questions."""
     if hasattr(retriever, "rank"):
-        found: Found = retriever.rank(contexts, k)
-        return found
-    return retriever.search([question_of(context) for context in contexts], k)
+        ranking: Ranking = retriever.rank(contexts, k)
+        return ranking
+    return retriever.search([question_text(context.task) for context in contexts], k)
 
 
-def nothing(n: int, k: int) -> Found:
+def nothing(n: int, k: int) -> Ranking:
     """The answer to n queries before anything is found."""
     return np.full((n, k), -1, dtype=np.int64), np.full((n, k), -np.inf, dtype=np.float32)
 
@@ -132,6 +149,6 @@ def best(scores: NDArray[Any], k: int) -> tuple[NDArray[Any], NDArray[Any]]:
         rows = np.flatnonzero(scores >= least) if least > 0 else np.flatnonzero(scores)
     else:
         rows = np.flatnonzero(scores)
-    found = scores[rows]
-    order = np.argsort(-found, kind="stable")[:k]
-    return rows[order], found[order]
+    best_scores = scores[rows]
+    order = np.argsort(-best_scores, kind="stable")[:k]
+    return rows[order], best_scores[order]

@@ -3,7 +3,7 @@
     READER/reader.json           the encoder by name and identity, the weights of answerability, how rare terms are
     READER/reader.safetensors    the span head
 
-`draftverify train reader CONFIG` writes such a directory (training.py); matching.py says what is read.
+`draftverify fit part reader CONFIG` writes such a directory (training.py); matching.py says what is read.
 """
 
 from __future__ import annotations
@@ -11,22 +11,20 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from draftverify import Context, Proposal, ResourceError, Verification
-from draftverify_llm import by_length, weights_identity
+from draftverify import ResourceError
+from draftverify_llm import by_length, need, weights_identity
 from draftverify_retrieval.pretrained import Pretrained, load
-from draftverify_retrieval.reading import Found, Pair, read_blocks
-from draftverify_retrieval.requirements import need
+from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer
 
 if TYPE_CHECKING:
-    from draftverify_retrieval.matching import Match, Rarity, SpanHead, Text
+    from draftverify_retrieval.matching import EncodedText, Match, Rarity, SpanHead
 
-__all__ = ["FORMAT", "Learned", "Reader"]
+__all__ = ["FORMAT", "Learned", "TrainedReader"]
 
 FORMAT = 1
 _PAIRS = 256
@@ -61,17 +59,19 @@ class Learned:
 
         directory.mkdir(parents=True, exist_ok=True)
         save_file(self.head.state_dict(), directory / "reader.safetensors")
-        said = {
+        description = {
             "format": FORMAT,
             "encoder": {"weights": self.encoder[0], "identity": self.encoder[1]},
             "answerability": {"weights": list(self.weights), "bias": self.bias},
             "passages": self.rarity.passages,
             "terms": dict(sorted(self.rarity.counts.items())),
         }
-        (directory / "reader.json").write_text(json.dumps(said, ensure_ascii=False) + "\n", encoding="utf-8")
+        (directory / "reader.json").write_text(
+            json.dumps(description, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
 
     @staticmethod
-    def load(directory: Path, said: Mapping[str, Any], dimension: int) -> Learned:
+    def load(directory: Path, description: Mapping[str, Any], dimension: int) -> Learned:
         """Read them again."""
         from safetensors.torch import load_file
 
@@ -80,18 +80,20 @@ class Learned:
         head = SpanHead(dimension)
         head.load_state_dict(load_file(directory / "reader.safetensors"))
         return Learned(
-            encoder=(said["encoder"]["weights"], said["encoder"]["identity"]),
+            encoder=(description["encoder"]["weights"], description["encoder"]["identity"]),
             head=head.eval(),
-            rarity=Rarity(said["terms"], said["passages"]),
-            weights=said["answerability"]["weights"],
-            bias=said["answerability"]["bias"],
+            rarity=Rarity(description["terms"], description["passages"]),
+            weights=description["answerability"]["weights"],
+            bias=description["answerability"]["bias"],
         )
 
     def log_odds(self, match: Match) -> float:
         """That the window holds an answer to the question, in nats."""
         return sum(w * x for w, x in zip(self.weights, match.pair.tolist(), strict=True)) + self.bias
 
-    def read(self, pairs: Sequence[Pair], matches: Sequence[tuple[int, Match]]) -> list[Found]:
+    def read(
+        self, pairs: Sequence[QuestionPassage], matches: Sequence[tuple[int, Match]]
+    ) -> list[ReaderAnswer]:
         """The best window of each pair, and the best span in it.
 
         Args:
@@ -103,30 +105,36 @@ class Learned:
         from draftverify_retrieval.windows import best_span
 
         best: dict[int, tuple[float, Match]] = {}
-        for index, each in matches:
-            score = self.log_odds(each)
+        for index, window_match in matches:
+            score = self.log_odds(window_match)
             # Not `score > …` alone: a window that gave no number must be seen.
             if index not in best or not score <= best[index][0]:
-                best[index] = score, each
-        found = [Found(None, reason="nothing to read")] * len(pairs)
+                best[index] = score, window_match
+        answers = [ReaderAnswer(None, reason="nothing to read")] * len(pairs)
         order = list(best)
         with torch.inference_mode():
             for batch in by_length([len(best[index][1].tokens) for index in order], _HEAD_TOKENS):
                 logits = self.head([best[order[i]][1] for i in batch]).numpy()
                 for row, i in zip(logits, batch, strict=True):
                     index = order[i]
-                    score, each = best[index]
-                    span = best_span(each.answers.numpy(), each.window.offsets, row[:, 0], row[:, 1], _ANSWER)
+                    score, window_match = best[index]
+                    span = best_span(
+                        window_match.answers.numpy(),
+                        window_match.window.offsets,
+                        row[:, 0],
+                        row[:, 1],
+                        _ANSWER,
+                    )
                     score = math.nan if math.isnan(span.score) else score
                     if span.start is None or span.end is None:
-                        found[index] = Found(score)
+                        answers[index] = ReaderAnswer(score)
                     else:
                         answer = pairs[index].text[span.start : span.end]
-                        found[index] = Found(score, answer, span.start, span.end)
-        return found
+                        answers[index] = ReaderAnswer(score, answer, span.start, span.end)
+        return answers
 
 
-class Reader:
+class TrainedReader(PassageReader[tuple[Pretrained, Learned]]):
     """Reads an answer and says how sure it is that one stands there, as it was trained to.
 
     The score is a log-odds in nats: 0 where an answer is as likely as none, among passages like those it was trained on
@@ -135,45 +143,34 @@ class Reader:
     blocks that are given; scores do not depend on what shares a batch but for rounding (1e-4).
 
     Args:
-        weights: the directory that `draftverify train reader` wrote.
+        weights: the directory that `draftverify fit part reader` wrote.
         threshold: the score at which a passage passes, in nats.
         device: a torch device for the encoder; "auto" is "cuda" where there is one, else "cpu".
     """
 
-    provides = frozenset({"verdicts", "scores"})
-    reads: frozenset[str] = frozenset()
     deterministic = True
 
     def __init__(self, weights: Path, threshold: float = 0.0, device: str = "auto") -> None:
+        super().__init__(threshold)
         self.weights = weights
-        self.threshold = threshold
         self.device = device
-        self._lock = threading.RLock()
-        self._loaded: tuple[Pretrained, Learned] | None = None
 
-    def open(self) -> None:
-        """Load the encoder and the head; nothing to do when loaded.
+    def _make(self) -> tuple[Pretrained, Learned]:
+        """The encoder and what was learned.
 
         Raises:
             ResourceError: the directory holds no reader, or one of another encoder than is there now.
         """
-        with self._lock:
-            if self._loaded is None:
-                need("torch", "transformers", doing="reading")
-                said = self._said()
-                encoder = load(said["encoder"]["weights"], self.device)
-                if weights_identity(encoder.directory, {}) != said["encoder"]["identity"]:
-                    raise ResourceError(
-                        f"the reader at {self.weights} was trained on another encoder than "
-                        f"{said['encoder']['weights']} is now; train it again"
-                    )
-                learned = Learned.load(Path(self.weights), said, int(encoder.model.config.hidden_size))
-                self._loaded = encoder, learned
-
-    def close(self) -> None:
-        """Let the weights go; the next use loads them again."""
-        with self._lock:
-            self._loaded = None
+        need("torch", "transformers", doing="reading", extra="retrieval")
+        description = self._said()
+        encoder = load(description["encoder"]["weights"], self.device)
+        if weights_identity(encoder.directory, {}) != description["encoder"]["identity"]:
+            raise ResourceError(
+                f"the reader at {self.weights} was trained on another encoder than "
+                f"{description['encoder']['weights']} is now; train it again"
+            )
+        learned = Learned.load(Path(self.weights), description, int(encoder.model.config.hidden_size))
+        return encoder, learned
 
     @property
     def identity(self) -> str:
@@ -184,48 +181,36 @@ class Reader:
             digest.update((Path(self.weights) / name).read_bytes())
         return digest.hexdigest()[:32]
 
-    def verify(self, context: Context, proposal: Proposal) -> Verification:
-        """One check per passage."""
-        return self.verify_many([context], [proposal])[0]
-
-    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
-        """The blocks of many tasks, each question and each passage read once."""
-        return read_blocks(contexts, proposals, self._read, self.threshold)
-
-    def _read(self, pairs: Sequence[Pair]) -> list[Found]:
+    def _read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
         from draftverify_retrieval.matching import match, read_texts
 
-        if (loaded := self._loaded) is None:
-            with self._lock:
-                self.open()
-                loaded = self._loaded
-        assert loaded is not None
-        encoder, learned = loaded
-        found: list[Found] = []
-        for first in range(0, len(pairs), _PAIRS):
-            some = pairs[first : first + _PAIRS]
-            texts = list(dict.fromkeys([each.question for each in some] + [each.text for each in some]))
-            windows: dict[str, list[Text]] = dict(zip(texts, read_texts(encoder, texts), strict=True))
+        encoder, learned = self._get()
+        answers: list[ReaderAnswer] = []
+        for start in range(0, len(pairs), _PAIRS):
+            some = pairs[start : start + _PAIRS]
+            texts = list(dict.fromkeys([pair.question for pair in some] + [pair.text for pair in some]))
+            windows: dict[str, list[EncodedText]] = dict(zip(texts, read_texts(encoder, texts), strict=True))
             matches = [
-                (index, made)
+                (index, window_match)
                 for index, pair in enumerate(some)
                 for window in windows[pair.text]
-                if (made := match(windows[pair.question][0], window, pair.begin, learned.rarity)) is not None
+                if (window_match := match(windows[pair.question][0], window, pair.begin, learned.rarity))
+                is not None
             ]
-            found += learned.read(some, matches)
-        return found
+            answers += learned.read(some, matches)
+        return answers
 
     def _said(self) -> dict[str, Any]:
         path = Path(self.weights) / "reader.json"
         try:
-            said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ResourceError(
                 f"{self.weights} holds no trained reader ({type(error).__name__}: {error}); make one with "
-                "`draftverify train reader CONFIG`"
+                "`draftverify fit part reader CONFIG`"
             ) from error
-        if said.get("format") != FORMAT:
+        if description.get("format") != FORMAT:
             raise ResourceError(
-                f"{path} is of format {said.get('format')}, and {FORMAT} is read; train it again"
+                f"{path} is of format {description.get('format')}, and {FORMAT} is read; train it again"
             )
-        return said
+        return description

@@ -1,24 +1,28 @@
 """What every reader does around its reading: questions and passages out of a block, checks with readings out of it.
 
 A reader reads pairs of a question and a passage, each by itself, as many as it is given at once: those of one block, or
-of the blocks of many tasks. What it found is a `Found`; here that becomes a check.
+of the blocks of many tasks. What it found is a `ReaderAnswer`; here that becomes a check.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from draftverify import Check, Context, Proposal, Verification
+from draftverify_llm import question_text
 from draftverify_retrieval.answers import normalised
-from draftverify_retrieval.passages import Passage, Reading, passage_of
-from draftverify_retrieval.ranking import question_of
+from draftverify_retrieval.passages import Passage, PassageReading, passage_of
+from draftverify_retrieval.shared import Shared
 
-__all__ = ["Found", "Pair", "read_blocks"]
+__all__ = ["PassageReader", "QuestionPassage", "ReaderAnswer", "read_blocks"]
+
+T = TypeVar("T")
 
 
-class Pair(NamedTuple):
+class QuestionPassage(NamedTuple):
     """What is read together.
 
     Args:
@@ -32,13 +36,13 @@ class Pair(NamedTuple):
     begin: int
 
 
-class Found(NamedTuple):
+class ReaderAnswer(NamedTuple):
     """What was read.
 
     Args:
         score: that an answer stands there, in the reader's unit; None where the reader cannot tell.
         answer: the best answer, whether or not it is good enough; None where there is nothing to give.
-        start, end: the answer's place in `Pair.text`, in characters; None where it stands nowhere.
+        start, end: the answer's place in `QuestionPassage.text`, in characters; None where it stands nowhere.
         reason: why the reader cannot tell.
     """
 
@@ -49,10 +53,33 @@ class Found(NamedTuple):
     reason: str = ""
 
 
+class PassageReader(Shared[T]):
+    """A reader; what it reads with is made when it is first needed, as `Shared` says."""
+
+    provides = frozenset({"verdicts", "scores"})
+    reads: frozenset[str] = frozenset()
+
+    def __init__(self, threshold: float) -> None:
+        super().__init__()
+        self.threshold = threshold
+
+    @abstractmethod
+    def _read(self, pairs: Sequence[QuestionPassage]) -> Sequence[ReaderAnswer]:
+        """An answer to each pair, in order."""
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per passage."""
+        return self.verify_many([context], [proposal])[0]
+
+    def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
+        """The blocks of many tasks, read together."""
+        return read_blocks(contexts, proposals, self._read, self.threshold)
+
+
 def read_blocks(
     contexts: Sequence[Context],
     proposals: Sequence[Proposal],
-    read: Callable[[list[Pair]], Sequence[Found]],
+    read: Callable[[list[QuestionPassage]], Sequence[ReaderAnswer]],
     threshold: float,
 ) -> list[Verification]:
     """Read all passages of all blocks in one call, and make a check of each.
@@ -70,10 +97,10 @@ def read_blocks(
     Raises:
         ContractError: a task has no question, or an item is no passage.
     """
-    pairs: list[Pair] = []
+    pairs: list[QuestionPassage] = []
     blocks: list[list[tuple[Passage, int | Check]]] = []
     for context, proposal in zip(contexts, proposals, strict=True):
-        question, block = question_of(context).strip(), list[tuple[Passage, int | Check]]()
+        question, block = question_text(context.task).strip(), list[tuple[Passage, int | Check]]()
         for item in proposal.items:
             passage = passage_of(item)
             text, heading = passage["text"], passage.get("heading") or ""
@@ -83,14 +110,14 @@ def read_blocks(
                 block.append((passage, Check("reject", reason="empty passage")))
             else:
                 block.append((passage, len(pairs)))
-                above = f"{heading}\n" if heading else ""
-                pairs.append(Pair(question, above + text, len(above)))
+                heading_line = f"{heading}\n" if heading else ""
+                pairs.append(QuestionPassage(question, heading_line + text, len(heading_line)))
         blocks.append(block)
-    found = read(pairs) if pairs else ()
+    answers = read(pairs) if pairs else ()
     return [
         Verification(
             checks=tuple(
-                at if isinstance(at, Check) else _check(passage, pairs[at], found[at], threshold)
+                at if isinstance(at, Check) else _check(passage, pairs[at], answers[at], threshold)
                 for passage, at in block
             )
         )
@@ -98,15 +125,15 @@ def read_blocks(
     ]
 
 
-def _check(passage: Passage, pair: Pair, found: Found, threshold: float) -> Check:
-    if found.score is None:
-        return Check("abstain", reason=found.reason)
-    if not math.isfinite(found.score):
-        return Check("error", reason="not finite", feedback=f"the reader's score is {found.score}")
-    verdict, reason = ("pass", "") if found.score >= threshold else ("reject", "no answer")
-    if found.answer is None:
-        return Check(verdict, score=found.score, reason=reason)  # type: ignore[arg-type]
-    reading: Reading = {**passage, "answer": found.answer, "normalised": normalised(found.answer)}  # type: ignore[typeddict-item]
-    if found.start is not None and found.end is not None:
-        reading["answer_start"], reading["answer_end"] = found.start - pair.begin, found.end - pair.begin
-    return Check(verdict, score=found.score, reason=reason, correction=reading)  # type: ignore[arg-type]
+def _check(passage: Passage, pair: QuestionPassage, answer: ReaderAnswer, threshold: float) -> Check:
+    if answer.score is None:
+        return Check("abstain", reason=answer.reason)
+    if not math.isfinite(answer.score):
+        return Check("error", reason="not finite", feedback=f"the reader's score is {answer.score}")
+    verdict, reason = ("pass", "") if answer.score >= threshold else ("reject", "no answer")
+    if answer.answer is None:
+        return Check(verdict, score=answer.score, reason=reason)  # type: ignore[arg-type]
+    reading: PassageReading = {**passage, "answer": answer.answer, "normalised": normalised(answer.answer)}  # type: ignore[typeddict-item]
+    if answer.start is not None and answer.end is not None:
+        reading["answer_start"], reading["answer_end"] = answer.start - pair.begin, answer.end - pair.begin
+    return Check(verdict, score=answer.score, reason=reason, correction=reading)  # type: ignore[arg-type]

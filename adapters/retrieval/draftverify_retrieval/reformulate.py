@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import msgspec
 
 from draftverify import ConfigError, Context, Cost, Proposal
-from draftverify_llm import Completion, TextModel
+from draftverify_llm import Completion, TextModel, question_text
 from draftverify_retrieval.passages import Passages, Retriever, passage_of
-from draftverify_retrieval.ranking import Found, next_blocks, question_of, rank_with
+from draftverify_retrieval.ranking import Ranking, next_blocks, rank_with
 from draftverify_retrieval.shared import Shared
 
 __all__ = ["Reformulate"]
@@ -85,31 +85,33 @@ class Reformulate(Shared[Passages]):
 
     def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
         """The same for many tasks, in one search; the model is asked for each that has feedback."""
-        written = {place: self._written(each) for place, each in enumerate(contexts) if each.feedback}
+        written = {
+            place: self._written(context) for place, context in enumerate(contexts) if context.feedback
+        }
         queries = {id(contexts[place]): _query(answer) for place, answer in written.items()}
 
-        def rank(some: Sequence[Context], k: int) -> Found:
+        def rank(some: Sequence[Context], k: int) -> Ranking:
             rows, scores = rank_with(self.retriever, some, k)
-            again = [line for line, each in enumerate(some) if queries.get(id(each))]
-            if again:
-                rows[again], scores[again] = self.search([queries[id(some[line])] for line in again], k)
+            lines = [line for line, context in enumerate(some) if queries.get(id(context))]
+            if lines:
+                rows[lines], scores[lines] = self.search([queries[id(some[line])] for line in lines], k)
             return rows, scores
 
-        made = next_blocks(self.corpus, rank, contexts, ns)
+        blocks = next_blocks(self.corpus, rank, contexts, ns)
         for place, answer in written.items():
             cost = Cost(units=self.model.price([answer]))
-            made[place] = msgspec.structs.replace(made[place], cost=cost)
-        return made
+            blocks[place] = msgspec.structs.replace(blocks[place], cost=cost)
+        return blocks
 
-    def search(self, queries: Sequence[str], k: int) -> Found:
+    def search(self, queries: Sequence[str], k: int) -> Ranking:
         """The retriever's."""
         return self.retriever.search(queries, k)
 
     def _written(self, context: Context) -> Completion:
-        found = [passage_of(each.item)["text"] for each in context.feedback]
-        lines = "\n".join("- " + " ".join(text[:_CHARACTERS].split()) for text in found)
+        texts = [passage_of(refusal.item)["text"] for refusal in context.feedback]
+        lines = "\n".join("- " + " ".join(text[:_CHARACTERS].split()) for text in texts)
         return self.model.complete(
-            self.template.format(question=question_of(context), found=lines),
+            self.template.format(question=question_text(context.task), found=lines),
             max_tokens=self.max_tokens,
             temperature=self.temperature,
             seed=context.draws.seed(),
@@ -122,8 +124,8 @@ class Reformulate(Shared[Passages]):
         for _, field, _, _ in Formatter().parse(self.template):
             if field not in {None, "question", "found"}:
                 raise ConfigError(f"there is no field {field!r}; there are question, found", path="template")
-        found: Passages = self.retriever.corpus  # type: ignore[attr-defined]
-        return found
+        corpus: Passages = self.retriever.corpus  # type: ignore[attr-defined]
+        return corpus
 
 
 def _query(answer: Completion) -> str:

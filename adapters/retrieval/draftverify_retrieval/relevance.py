@@ -9,13 +9,12 @@ not have the query, so that their mean is over the same queries for every run.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from draftverify import ConfigError, Task
-from draftverify_retrieval.passages import passage_of
+from draftverify import ConfigError
 
 __all__ = [
     "Qrels",
@@ -23,11 +22,9 @@ __all__ = [
     "grades_of",
     "ndcg",
     "precision",
-    "qrels_of",
     "ranked",
     "recall",
     "reciprocal_rank",
-    "run_of",
 ]
 
 Run: TypeAlias = Mapping[str, Mapping[str, float]]
@@ -72,13 +69,13 @@ def _each(
     """A figure of the grades of the first k, in order, and of all relevant grades, the highest first."""
     if k is not None and k < 1:
         raise ConfigError(f"k is {k}; 1 or more is needed", path="k")
-    found = {}
+    figures = {}
     for query, grades in qrels.items():
         ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)
         if ideal:
-            first = ranked(run.get(query, {}))[:k]
-            found[query] = figure([grades.get(id, 0) for id in first], ideal)
-    return found
+            top = ranked(run.get(query, {}))[:k]
+            figures[query] = figure([grades.get(id, 0) for id in top], ideal)
+    return figures
 
 
 def _relevant(gains: Sequence[int]) -> int:
@@ -91,46 +88,6 @@ def _dcg(gains: Sequence[int]) -> float:
 
 def _reciprocal(gains: Sequence[int]) -> float:
     return next((1.0 / rank for rank, gain in enumerate(gains, 1) if gain > 0), 0.0)
-
-
-def run_of(rankings: Mapping[str, Iterable[Any]]) -> dict[str, dict[str, float]]:
-    """Passages in order as a run: the first of n scores n, the next n − 1, and so on.
-
-    Args:
-        rankings: query → its passages (or readings), the best first: what was accepted of a task
-            (`{record.task: record.outcome.value}`), or what its rounds proposed. One that comes again counts where it
-            came first.
-
-    Raises:
-        ConfigError: a passage has no id.
-    """
-    found = {}
-    for query, passages in rankings.items():
-        ids = list(dict.fromkeys(_id(passage, query) for passage in passages))
-        found[query] = {id: float(len(ids) - rank) for rank, id in enumerate(ids)}
-    return found
-
-
-def _id(passage: Any, query: str) -> str:
-    id = passage_of(passage).get("id") if not isinstance(passage, str) else None
-    if not isinstance(id, str):
-        raise ConfigError(f"a passage of query {query!r} has no id: {passage!r:.80}")
-    return id
-
-
-def qrels_of(tasks: Iterable[Task]) -> dict[str, dict[str, int]]:
-    """What the tasks' truth says of passages as qrels: its `passages` (ids, or id → grade), or else its `document`.
-
-    Tasks whose truth has neither are left out.
-    """
-    found = {}
-    for task in tasks:
-        passages = task.truth.get("passages")
-        if passages is None:
-            passages = [task.truth["document"]] if "document" in task.truth else []
-        if grades := grades_of(passages):
-            found[task.id] = grades
-    return found
 
 
 def grades_of(passages: Any) -> dict[str, int]:

@@ -35,16 +35,17 @@ def expanded(
     """
     total = sum(scores)
     relevance: Counter[int] = Counter()
-    for found, score in zip(passages, scores, strict=True):
+    for passage, score in zip(passages, scores, strict=True):
         share = score / total if total > 0 else 1 / len(scores)
-        for term, times in Counter(found).items():
-            relevance[term] += share * times / len(found)  # type: ignore[assignment]
-    largest = sorted(relevance.items(), key=lambda each: (-each[1], each[0]))[:terms]
+        for term, times in Counter(passage).items():
+            relevance[term] += share * times / len(passage)  # type: ignore[assignment]
+    largest = sorted(relevance.items(), key=lambda item: (-item[1], item[0]))[:terms]
     mass = sum(p for _, p in largest)
     model = {term: p / mass for term, p in largest if p > 0}
-    own = {term: times / len(query) for term, times in Counter(query).items()}
-    if not model or not own:
-        return own or model
+    query_weights = {term: times / len(query) for term, times in Counter(query).items()}
+    if not model or not query_weights:
+        return query_weights or model
     return {
-        term: weight * own.get(term, 0.0) + (1 - weight) * model.get(term, 0.0) for term in {**own, **model}
+        term: weight * query_weights.get(term, 0.0) + (1 - weight) * model.get(term, 0.0)
+        for term in {**query_weights, **model}
     }

@@ -47,8 +47,8 @@ class Shared(ABC, Generic[T]):
 
     def _get(self) -> T:
         """It; made here where nobody opened it."""
-        made = self._made
-        if made is None:
+        held = self._made
+        if held is None:
             with self._lock:
                 if self._made is None:
                     with ExitStack() as opened:
@@ -59,5 +59,5 @@ class Shared(ABC, Generic[T]):
                                 opened.callback(member.close)
                         self._made = self._make()
                         self._closing = opened.pop_all()
-                made = self._made
-        return made
+                held = self._made
+        return held

@@ -98,15 +98,15 @@ def pieces(text: str, splitting: Splitting, *, markdown: bool = False) -> list[P
         start, end = _stripped(text, 0, len(text))
         return [Piece(start, end, "")] if start < end else []
     size, step = splitting.units, splitting.units - splitting.overlap
-    found = []
+    passages = []
     for heading, blocks in _sections(text, markdown):
         units = [unit for block in blocks for unit in _units(text, block, splitting.by, markdown)]
-        for first in range(0, len(units), step):
-            last = min(first + size, len(units)) - 1
-            found.append(Piece(units[first][0], units[last][1], heading))
-            if last == len(units) - 1:
+        for start in range(0, len(units), step):
+            end = min(start + size, len(units)) - 1
+            passages.append(Piece(units[start][0], units[end][1], heading))
+            if end == len(units) - 1:
                 break
-    return found
+    return passages
 
 
 class _Block(NamedTuple):
@@ -125,7 +125,7 @@ _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*\r?\n?\Z")
 
 def _sections(text: str, markdown: bool) -> Iterator[tuple[str, list[_Block]]]:
     """What stands below each heading; a heading with nothing below it is a block itself."""
-    above: list[tuple[int, str]] = []
+    headings: list[tuple[int, str]] = []
     blocks: list[_Block] = []
     line_of_heading: _Block | None = None
     for block, level, title in _blocks(text, markdown):
@@ -133,15 +133,15 @@ def _sections(text: str, markdown: bool) -> Iterator[tuple[str, list[_Block]]]:
             blocks.append(block)
             continue
         if blocks:
-            yield joined(*[each for _, each in above]), blocks
-        elif line_of_heading is not None and level <= above[-1][0]:
-            yield joined(*[each for _, each in above[:-1]]), [line_of_heading]
-        above = [*[each for each in above if each[0] < level], (level, title)]
+            yield joined(*[title for _, title in headings]), blocks
+        elif line_of_heading is not None and level <= headings[-1][0]:
+            yield joined(*[title for _, title in headings[:-1]]), [line_of_heading]
+        headings = [*[entry for entry in headings if entry[0] < level], (level, title)]
         blocks, line_of_heading = [], block
     if blocks:
-        yield joined(*[each for _, each in above]), blocks
+        yield joined(*[title for _, title in headings]), blocks
     elif line_of_heading is not None:
-        yield joined(*[each for _, each in above[:-1]]), [line_of_heading]
+        yield joined(*[title for _, title in headings[:-1]]), [line_of_heading]
 
 
 def _blocks(text: str, markdown: bool) -> Iterator[tuple[_Block, int, str]]:
@@ -169,12 +169,16 @@ def _blocks(text: str, markdown: bool) -> Iterator[tuple[_Block, int, str]]:
             yield from ended(match.start())
             start, fence = match.start(), mark[1]
             continue
-        if markdown and (found := _HEADING.match(line)):
+        if markdown and (heading_match := _HEADING.match(line)):
             yield from ended(match.start())
-            yield _Block(*_stripped(text, *match.span())), len(found[1]), _title(line[found.end() :])
+            yield (
+                _Block(*_stripped(text, *match.span())),
+                len(heading_match[1]),
+                _title(line[heading_match.end() :]),
+            )
             continue
-        if markdown and lines == 1 and start is not None and (found := _UNDERLINE.match(line)):
-            title, level = text[start : match.start()].strip(), 1 if found[1][0] == "=" else 2
+        if markdown and lines == 1 and start is not None and (heading_match := _UNDERLINE.match(line)):
+            title, level = text[start : match.start()].strip(), 1 if heading_match[1][0] == "=" else 2
             block = _Block(*_stripped(text, start, match.end()))
             start, lines = None, 0
             yield block, level, title
@@ -186,11 +190,11 @@ def _blocks(text: str, markdown: bool) -> Iterator[tuple[_Block, int, str]]:
     yield from ended(len(text), code=bool(fence))
 
 
-def _title(rest: str) -> str:
+def _title(line: str) -> str:
     """A heading's words: without the # at their end."""
-    words = rest.strip()
-    bare = words.rstrip("#")
-    return bare.rstrip() if bare != words and (not bare or bare[-1].isspace()) else words
+    title = line.strip()
+    bare = title.rstrip("#")
+    return bare.rstrip() if bare != title and (not bare or bare[-1].isspace()) else title
 
 
 _WORD = re.compile(r"\S+")
@@ -199,14 +203,14 @@ _BULLET = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+", re.MULTILINE)
 
 
 def _units(text: str, block: _Block, by: Unit, markdown: bool) -> Iterator[tuple[int, int]]:
-    found: Iterable[tuple[int, int]]
+    places: Iterable[tuple[int, int]]
     if by == "window":
-        found = (match.span() for match in _WORD.finditer(text, block.start, block.end))
+        places = (match.span() for match in _WORD.finditer(text, block.start, block.end))
     elif by == "sentence" and not block.code:
-        found = _sentences(text, block, markdown)
+        places = _sentences(text, block, markdown)
     else:
-        found = [(block.start, block.end)]
-    for start, end in found:
+        places = [(block.start, block.end)]
+    for start, end in places:
         yield from _cut(text, start, end)
 
 
@@ -231,36 +235,36 @@ def _sentences(text: str, block: _Block, markdown: bool) -> Iterator[tuple[int, 
     """
     cuts = [match.start() for match in _BULLET.finditer(text, block.start, block.end)] if markdown else []
     bounds = [block.start, *[cut for cut in cuts if cut > block.start], block.end]
-    for first, last in pairwise(bounds):
-        begin = looked = first
+    for start_bound, end_bound in pairwise(bounds):
+        begin = looked = start_bound
         worded = False  # dots that lead to a page number are no sentences
-        for match in _END.finditer(text, first, last):
+        for match in _END.finditer(text, start_bound, end_bound):
             worded = worded or _ALPHANUMERIC.search(text, looked, match.start()) is not None
             looked = match.end()
-            if worded and _ends(text, begin, match, last):
+            if worded and _ends(text, begin, match, end_bound):
                 yield _stripped(text, begin, match.end())
                 begin, worded = match.end(), False
-        start, end = _stripped(text, begin, last)
+        start, end = _stripped(text, begin, end_bound)
         if start < end:
             yield start, end
 
 
-def _ends(text: str, begin: int, match: re.Match[str], last: int) -> bool:
+def _ends(text: str, begin: int, match: re.Match[str], end_bound: int) -> bool:
     mark = match.group()[0]
     if mark not in ".!?…":
         return True
-    after = _WORD.search(text, match.end(), min(last, match.end() + 50))
-    following = after.group()[0] if after else ""
+    next_word = _WORD.search(text, match.end(), min(end_bound, match.end() + 50))
+    following = next_word.group()[0] if next_word else ""
     if following.islower():
         return False
     if mark != "." or match.group() != ".":
         return True
-    before = _BEFORE.search(text, max(begin, match.start() - 20), match.start())
-    word = before.group() if before else ""
-    if _TITLES.fullmatch(word) or (following.isdigit() and _BEFORE_NUMBERS.fullmatch(word)):
+    previous = _BEFORE.search(text, max(begin, match.start() - 20), match.start())
+    token = previous.group() if previous else ""
+    if _TITLES.fullmatch(token) or (following.isdigit() and _BEFORE_NUMBERS.fullmatch(token)):
         return False
     # J. Smith, the U.S. Army. A sentence may end in initials too; then it goes on to the next end mark.
-    return not _INITIALS.fullmatch(word)
+    return not _INITIALS.fullmatch(token)
 
 
 def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -35,7 +35,7 @@ NextQuery: TypeAlias = Annotated[Callable[[Task, Sequence[Retrieved]], Query | N
 """`next_query(task, found)`: the query of the step after those in `found`; None when there is none."""
 
 
-def listed(task: Task, found: Sequence[Retrieved]) -> Query | None:
+def listed(task: Task, steps: Sequence[Retrieved]) -> Query | None:
     """The queries that the task's input lists under "queries", one after the other.
 
     Raises:
@@ -46,7 +46,7 @@ def listed(task: Task, found: Sequence[Retrieved]) -> Query | None:
         raise ContractError(
             "the task's input has no list `queries`; give one, or a function as `next_query` of generator and verifier"
         )
-    return queries[len(found)] if len(found) < len(queries) else None
+    return queries[len(steps)] if len(steps) < len(queries) else None
 
 
 def retrieved(rows: Sequence[int], corpus: Passages | None) -> Retrieved:
@@ -75,7 +75,7 @@ NO_QUERY = object()
 """What follows a draft for which `next_query` failed. On the right path it would fail again, and that counts."""
 
 
-class _Asked:
+class _StepQueries:
     """The queries of one place in a task: after the values accepted there, and after drafts that follow them."""
 
     def __init__(self, context: Context) -> None:
@@ -93,16 +93,16 @@ def query_after(context: Context, next_query: NextQuery, drafted: Sequence[Retri
 
     Each is asked for once a round, by whoever needs it first: the generator, the verifier, or the stopping rule.
     """
-    asked: _Asked | None = context.scratch.get(next_query)
-    if asked is None or not asked.at(context):
-        asked = context.scratch[next_query] = _Asked(context)
+    cached: _StepQueries | None = context.scratch.get(next_query)
+    if cached is None or not cached.at(context):
+        cached = context.scratch[next_query] = _StepQueries(context)
     path = tuple([rows_of(item) for item in drafted])
-    if path not in asked.queries:
-        before: Any = (*context.accepted, *drafted) if drafted else context.accepted
+    if path not in cached.queries:
+        values: Any = (*context.accepted, *drafted) if drafted else context.accepted
         try:
-            asked.queries[path] = next_query(context.task, before)
+            cached.queries[path] = next_query(context.task, values)
         except Exception:
             if not drafted:
                 raise
-            asked.queries[path] = NO_QUERY
-    return asked.queries[path]
+            cached.queries[path] = NO_QUERY
+    return cached.queries[path]

@@ -6,7 +6,7 @@ is there. Rows leave in the order in which they came: what a subset holds follow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from draftverify_retrieval.steps import Query
 
-__all__ = ["Cacheable", "PostingSubset", "Subset", "VectorSubset"]
+__all__ = ["Cacheable", "Subset", "VectorSubset"]
 
 
 @runtime_checkable
@@ -62,10 +62,10 @@ class VectorSubset:
                 continue
             slot = self._next % self.capacity
             if slot >= len(self._rows):
-                more = min(max(64, 2 * slot), self.capacity)
-                self._rows = np.resize(self._rows, more)
+                size = min(max(64, 2 * slot), self.capacity)
+                self._rows = np.resize(self._rows, size)
                 self._matrix = np.concatenate(
-                    (self._matrix, np.empty((more - len(self._matrix), self._matrix.shape[1]), np.float32))
+                    (self._matrix, np.empty((size - len(self._matrix), self._matrix.shape[1]), np.float32))
                 )
             if self._next >= self.capacity:
                 del self._slots[int(self._rows[slot])]
@@ -84,46 +84,3 @@ class VectorSubset:
             return [int(rows[scores == scores.max()].min())]
         best: list[int] = rows[np.lexsort((rows, -scores))[:k]].tolist()
         return best
-
-
-class PostingSubset:
-    """Some rows of an index of terms, searched by their terms' weights.
-
-    Args:
-        terms: the terms of a query; one counts as often as it stands.
-        weights: what each of a row's terms adds to its score.
-        capacity: how many rows it holds.
-    """
-
-    def __init__(
-        self,
-        terms: Callable[[Query], Sequence[int]],
-        weights: Callable[[int], Mapping[int, float]],
-        capacity: int,
-    ) -> None:
-        self.terms = terms
-        self.weights = weights
-        self.capacity = capacity
-        self._rows: dict[int, Mapping[int, float]] = {}
-        self._postings: dict[int, dict[int, float]] = {}
-
-    def add(self, rows: Iterable[int]) -> None:
-        """Take in rows; the ones taken in first make room."""
-        for row in rows:
-            if row in self._rows:
-                continue
-            if len(self._rows) == self.capacity:
-                oldest = next(iter(self._rows))
-                for term in self._rows.pop(oldest):
-                    del self._postings[term][oldest]
-            self._rows[row] = weights = self.weights(row)
-            for term, weight in weights.items():
-                self._postings.setdefault(term, {})[row] = weight
-
-    def search(self, query: Query, k: int) -> list[int]:
-        """The k best of its rows that have a term of the query, the best first, of equal ones the lowest."""
-        scores: dict[int, float] = {}
-        for term in self.terms(query):
-            for row, weight in self._postings.get(term, {}).items():
-                scores[row] = scores.get(row, 0.0) + weight
-        return sorted(scores, key=lambda row: (-scores[row], row))[:k]

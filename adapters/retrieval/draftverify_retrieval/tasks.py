@@ -27,7 +27,7 @@ class _Paragraph(NamedTuple):
 class Squad:
     """Questions of a file in the layout of SQuAD, 1.1 or 2.0 (XQuAD, MLQA and many others have it too).
 
-    A task's input is `question`, its group the article's title. Its truth is
+    A task's input is `question`, its group the article's title. Its expected is
 
     - `answers`: the texts, each once; [] where the question has no answer (`is_impossible`, or no answer is given);
     - `document`: the id of its paragraph, as `paragraphs` has it. Not where the question has no answer;
@@ -117,13 +117,13 @@ def _is_in(number: int, half: Half) -> bool:
 
 def _read(path: Path) -> Iterator[_Paragraph]:
     try:
-        found = json.loads(path.read_text("utf-8-sig"))
+        content = json.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"the file cannot be read: {error.strerror or error}", where=str(path)) from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"this is no JSON: {error}", where=str(path)) from error
     counts: dict[str, int] = {}
-    for i, article in enumerate(_list(found, "data", str(path))):
+    for i, article in enumerate(_list(content, "data", str(path))):
         where = f"{path}: data[{i}]"
         title = _text(article, "title", where, "")
         for j, entry in enumerate(_list(article, "paragraphs", where)):
@@ -133,33 +133,33 @@ def _read(path: Path) -> Iterator[_Paragraph]:
             yield _Paragraph(f"{title}/{number}", _text(entry, "context", place), title, questions, place)
 
 
-def _task(entry: Any, paragraph: _Paragraph, there: bool, where: str) -> Task:
+def _task(entry: Any, paragraph: _Paragraph, findable: bool, where: str) -> Task:
     id, question = _text(entry, "id", where), _text(entry, "question", where)
-    given = [] if entry.get("is_impossible") or not there else _list(entry, "answers", where)
+    answers = [] if entry.get("is_impossible") or not findable else _list(entry, "answers", where)
     texts, spans = dict[str, None](), list[list[int]]()
-    for k, answer in enumerate(given):
+    for k, answer in enumerate(answers):
         text = _text(answer, "text", f"{where}.answers[{k}]")
         texts[text] = None
         start = answer.get("answer_start")
         if isinstance(start, int) and start >= 0 and paragraph.text.startswith(text, start):
             spans.append([start, start + len(text)])
-    truth: dict[str, Any] = {"answers": list(texts)}
+    expected: dict[str, Any] = {"answers": list(texts)}
     if texts:
-        truth["document"] = paragraph.id
+        expected["document"] = paragraph.id
     if spans:
-        truth["spans"] = [list(span) for span in dict.fromkeys(map(tuple, spans))]
-    return Task(id=id, input={"question": question}, group=paragraph.title, truth=truth)
+        expected["spans"] = [list(span) for span in dict.fromkeys(map(tuple, spans))]
+    return Task(id=id, input={"question": question}, group=paragraph.title, expected=expected)
 
 
 def _list(entry: Any, key: str, where: str) -> list[Any]:
-    found = entry.get(key) if isinstance(entry, dict) else None
-    if not isinstance(found, list):
+    entries = entry.get(key) if isinstance(entry, dict) else None
+    if not isinstance(entries, list):
         raise ConfigError(f"a list {key!r} is needed here, as in SQuAD's files", where=where)
-    return found
+    return entries
 
 
 def _text(entry: Any, key: str, where: str, default: str | None = None) -> str:
-    found = entry.get(key, default) if isinstance(entry, dict) else None
-    if not isinstance(found, str) or (found == "" and default is None):
+    text = entry.get(key, default) if isinstance(entry, dict) else None
+    if not isinstance(text, str) or (text == "" and default is None):
         raise ConfigError(f"a text {key!r} is needed here, as in SQuAD's files", where=where)
-    return found
+    return text

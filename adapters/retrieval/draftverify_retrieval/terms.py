@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from draftverify_retrieval.index import IndexDirectory, decoded, digest_of, rows_before
 from draftverify_retrieval.progress import progress
-from draftverify_retrieval.words import Words
+from draftverify_retrieval.words import TermExtractor
 
 __all__ = ["Terms", "part_of", "terms_of"]
 
@@ -34,10 +34,10 @@ class Terms(msgspec.Struct, frozen=True):
 
     def rows(self) -> list[list[int]]:
         """All rows."""
-        return [each.tolist() for each in np.split(self.numbers, self.ends[:-1])]
+        return [row.tolist() for row in np.split(self.numbers, self.ends[:-1])]
 
 
-class _Kept(msgspec.Struct):
+class _KeptTerms(msgspec.Struct):
     """Terms as the index keeps them, with the digests of the rows that they are of."""
 
     rows: bytes
@@ -53,33 +53,35 @@ class _Kept(msgspec.Struct):
         )
 
 
-def part_of(words: Words) -> str:
+def part_of(extractor: TermExtractor) -> str:
     """The name under which the index keeps these words' terms."""
-    return f"terms.{digest_of(words.identity).hex()[:8]}"
+    return f"terms.{digest_of(extractor.identity).hex()[:8]}"
 
 
-def terms_of(words: Words, texts: Sequence[str], rows: bytes, kept: IndexDirectory | None) -> Terms:
+def terms_of(
+    extractor: TermExtractor, texts: Sequence[str], rows: bytes, directory: IndexDirectory | None
+) -> Terms:
     """The terms of every row.
 
     Args:
-        words: makes terms.
+        extractor: makes terms.
         texts: of the rows.
         rows: their digests, one after the other.
-        kept: where the terms of rows may lie already, and these are put; held by the caller.
+        directory: where the terms of rows may lie already, and these are put; held by the caller.
     """
-    name = part_of(words)
-    found = kept.load(name) if kept is not None else None
-    before = decoded(found[1], _Kept, name) if found is not None else _Kept(b"", [], b"", b"")
-    if found is not None and before.rows == rows:
-        return before.terms()
-    made = _made(words, texts, before.terms(), rows_before(before.rows, rows))
-    if kept is not None:
-        content = _Kept(rows, list(made.vocabulary), made.numbers.tobytes(), made.ends.tobytes())
-        kept.commit({name: ({"words": words.identity}, msgspec.msgpack.encode(content))})
-    return made
+    name = part_of(extractor)
+    part = directory.load(name) if directory is not None else None
+    earlier = decoded(part[1], _KeptTerms, name) if part is not None else _KeptTerms(b"", [], b"", b"")
+    if part is not None and earlier.rows == rows:
+        return earlier.terms()
+    terms = _made(extractor, texts, earlier.terms(), rows_before(earlier.rows, rows))
+    if directory is not None:
+        content = _KeptTerms(rows, list(terms.vocabulary), terms.numbers.tobytes(), terms.ends.tobytes())
+        directory.commit({name: ({"words": extractor.identity}, msgspec.msgpack.encode(content))})
+    return terms
 
 
-def _made(words: Words, texts: Sequence[str], old: Terms, places: NDArray[np.int64]) -> Terms:
+def _made(extractor: TermExtractor, texts: Sequence[str], old: Terms, places: NDArray[np.int64]) -> Terms:
     vocabulary = dict(old.vocabulary)
     numbers = []
     with progress("reading passages for terms", int((places < 0).sum())) as advance:
@@ -87,10 +89,10 @@ def _made(words: Words, texts: Sequence[str], old: Terms, places: NDArray[np.int
             if place >= 0:
                 numbers.append(old.row(place))
                 continue
-            each = [vocabulary.setdefault(term, len(vocabulary)) for term in words.terms(text)]
-            numbers.append(np.array(each, dtype=np.int32))
+            row = [vocabulary.setdefault(term, len(vocabulary)) for term in extractor.terms(text)]
+            numbers.append(np.array(row, dtype=np.int32))
             advance(1)
-    ends = np.cumsum([len(each) for each in numbers], dtype=np.int64)
+    ends = np.cumsum([len(row) for row in numbers], dtype=np.int64)
     # Terms that stand nowhere any more are dropped, so that the index is the one that would be made anew.
     used, renumbered = np.unique(np.concatenate(numbers), return_inverse=True)
     names = list(vocabulary)

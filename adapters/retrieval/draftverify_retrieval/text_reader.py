@@ -12,7 +12,7 @@ from typing import Any
 from draftverify import ConfigError, Context, Cost, Proposal, ResourceError, Verification
 from draftverify_llm import LocalModel, TextModel, by_length, evaluating, torch_directory, weights_identity
 from draftverify_retrieval.answers import normalised
-from draftverify_retrieval.reading import Found, Pair, read_blocks
+from draftverify_retrieval.reading import QuestionPassage, ReaderAnswer, read_blocks
 
 __all__ = ["TextReader"]
 
@@ -102,20 +102,22 @@ class TextReader:
     @property
     def identity(self) -> str:
         """A hash of the prompt's settings and of the model: its weights where they run here, else its arguments."""
-        said: dict[str, Any] = {name: getattr(self, name) for name in ("refusal", "prompt", "max_tokens")}
+        description: dict[str, Any] = {
+            name: getattr(self, name) for name in ("refusal", "prompt", "max_tokens")
+        }
         if isinstance(self.model, LocalModel):
             try:
                 weights = weights_identity(torch_directory(str(self.model.weights)), {})
             except ResourceError:  # a live module has no files; its vocabulary stands for it
                 weights = self.model.vocabulary
-            said["model"] = [weights, str(self.model.dtype), str(self.model.packed)]
+            description["model"] = [weights, str(self.model.dtype), str(self.model.packed)]
         else:
             arguments = {key: value for key, value in vars(self.model).items() if not key.startswith("_")}
-            said["model"] = [
+            description["model"] = [
                 type(self.model).__name__,
                 {key: repr(value) for key, value in arguments.items()},
             ]
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+        return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:32]
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per passage."""
@@ -125,41 +127,44 @@ class TextReader:
         """The blocks of many tasks; what the model charged is shared by their passages."""
         units = 0.0
 
-        def read(pairs: list[Pair]) -> list[Found]:
+        def read(pairs: list[QuestionPassage]) -> list[ReaderAnswer]:
             nonlocal units
             prompts = [self._prompted(pair) for pair in pairs]
             if isinstance(self.model, LocalModel):
                 replies = self._locally(self.model, prompts)
             else:
-                made = [
-                    self.model.complete(each, max_tokens=self.max_tokens, temperature=0.0) for each in prompts
+                completions = [
+                    self.model.complete(prompt, max_tokens=self.max_tokens, temperature=0.0)
+                    for prompt in prompts
                 ]
-                units = sum(self.model.price(each) for each in made)
-                replies = [self._judged(each[0]) for each in made]
+                units = sum(self.model.price(completion) for completion in completions)
+                replies = [self._judged(completion[0]) for completion in completions]
             return [self._found(pair, *reply) for pair, reply in zip(pairs, replies, strict=True)]
 
-        found = read_blocks(contexts, proposals, read, self.threshold)
+        verifications = read_blocks(contexts, proposals, read, self.threshold)
         if not units:
-            return found
+            return verifications
         items = sum(len(proposal) for proposal in proposals)
         return [
-            Verification(checks=each.checks, cost=Cost(units=units * len(each.checks) / items))
-            for each in found
+            Verification(
+                checks=verification.checks, cost=Cost(units=units * len(verification.checks) / items)
+            )
+            for verification in verifications
         ]
 
-    def _prompted(self, pair: Pair) -> str:
+    def _prompted(self, pair: QuestionPassage) -> str:
         fields = {"{passage}": pair.text, "{question}": pair.question, "{refusal}": self.refusal}
-        return _FIELD.sub(lambda found: fields[found[0]], self.prompt)  # one pass: a question may hold braces
+        return _FIELD.sub(lambda match: fields[match[0]], self.prompt)  # one pass: a question may hold braces
 
-    def _found(self, pair: Pair, score: float, reply: str) -> Found:
+    def _found(self, pair: QuestionPassage, score: float, reply: str) -> ReaderAnswer:
         answer = reply.strip().partition("\n")[0].strip()
         if not normalised(answer) or self._refuses(answer):
             # Its reply has no answer to give: that it is unsure of refusing does not make one.
-            return Found(min(score, -_CERTAIN))
+            return ReaderAnswer(min(score, -_CERTAIN))
         place = pair.text.casefold().find(answer.casefold(), pair.begin)
         if place < 0 or pair.text[place : place + len(answer)].casefold() != answer.casefold():
-            return Found(score, answer)
-        return Found(score, pair.text[place : place + len(answer)], place, place + len(answer))
+            return ReaderAnswer(score, answer)
+        return ReaderAnswer(score, pair.text[place : place + len(answer)], place, place + len(answer))
 
     def _refuses(self, reply: str) -> bool:
         return f"{normalised(reply)} ".startswith(f"{normalised(self.refusal)} ")
@@ -187,7 +192,9 @@ class TextReader:
         ids = [model.encode_prompt({"prompt": prompt}) for prompt in prompts]
         replies: list[tuple[float, str]] = [(0.0, "")] * len(prompts)
         with torch.inference_mode(), evaluating(model.model.modules()):
-            for batch in by_length([len(each) + len(refusal) + self.max_tokens for each in ids], _TOKENS):
+            for batch in by_length(
+                [len(prompt_ids) + len(refusal) + self.max_tokens for prompt_ids in ids], _TOKENS
+            ):
                 for i, reply in zip(batch, self._batch(model, [ids[i] for i in batch], refusal), strict=True):
                     replies[i] = reply
         return replies
@@ -201,9 +208,9 @@ class TextReader:
         module, ends = model.model, model.eos_ids
         width = max(map(len, prompts))
         # On the left, so that all prompts end at the same place.
-        rows = [[0] * (width - len(each)) + [*each, *refusal] for each in prompts]
+        rows = [[0] * (width - len(prompt)) + [*prompt, *refusal] for prompt in prompts]
         mask = torch.tensor(
-            [[0] * (width - len(each)) + [1] * (len(each) + len(refusal)) for each in prompts]
+            [[0] * (width - len(prompt)) + [1] * (len(prompt) + len(refusal)) for prompt in prompts]
         ).to(module.device)
         places = (mask.cumsum(1) - 1).clamp(min=0)
         out = module(
@@ -211,8 +218,10 @@ class TextReader:
             logits_to_keep=len(refusal) + 1,
         )  # fmt: skip
         logs = out.logits.float().log_softmax(-1)
-        wanted = torch.tensor(refusal).to(module.device)
-        refused = logs[:, :-1].gather(2, wanted.expand(len(prompts), -1)[:, :, None])[:, :, 0].double().sum(1)
+        refusal_ids = torch.tensor(refusal).to(module.device)
+        refused = (
+            logs[:, :-1].gather(2, refusal_ids.expand(len(prompts), -1)[:, :, None])[:, :, 0].double().sum(1)
+        )
         cache = out.past_key_values
         cache.crop(-len(refusal))
         mask, places, logits = mask[:, :width], places[:, width - 1], out.logits[:, 0]
@@ -233,7 +242,7 @@ class TextReader:
                 input_ids=chosen[:, None], attention_mask=mask, position_ids=places[:, None], past_key_values=cache,
                 use_cache=True,
             ).logits[:, -1]  # fmt: skip
-        scores = [_log_odds(-each) for each in refused.tolist()]
+        scores = [_log_odds(-nats) for nats in refused.tolist()]
         return [(score, model.decode(answer)) for score, answer in zip(scores, answers, strict=True)]
 
 

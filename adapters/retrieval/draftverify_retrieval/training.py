@@ -1,4 +1,4 @@
-"""Training a reader from questions, passages and answers: `draftverify train reader CONFIG`.
+"""Training a reader from questions, passages and answers: `draftverify fit part reader CONFIG`.
 
     OUT/checkpoint.safetensors   the span head and its optimiser after the last whole epoch, until the training is done
     OUT/reader.json, OUT/reader.safetensors   the reader (reader.py)
@@ -16,7 +16,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,11 @@ from numpy.typing import NDArray
 from draftverify import ConfigError
 from draftverify.stats import auroc
 from draftverify_llm import (
+    held_out,
     load_checkpoint,
+    need,
     optimiser_tensors,
+    read_rows,
     restore_optimiser,
     save_checkpoint,
     weights_identity,
@@ -36,12 +39,11 @@ from draftverify_llm import (
 from draftverify_retrieval.answers import exact_match, f1
 from draftverify_retrieval.pretrained import Pretrained, load
 from draftverify_retrieval.reader import Learned
-from draftverify_retrieval.reading import Pair
-from draftverify_retrieval.requirements import need
+from draftverify_retrieval.reading import QuestionPassage
 from draftverify_retrieval.tasks import Half, paragraphs, questions
 
 if TYPE_CHECKING:
-    from draftverify_retrieval.matching import Match, Text
+    from draftverify_retrieval.matching import EncodedText, Match
 
 __all__ = ["ReaderTraining"]
 
@@ -59,7 +61,7 @@ _BINS = 10
 
 
 @dataclass(frozen=True)
-class _Example:
+class _PassageQuestion:
     """A question about a passage.
 
     Args:
@@ -111,12 +113,12 @@ class ReaderTraining:
         self.seed = seed
         self.device = device
 
-    def train(self, out: Path, progress: Progress = lambda step, total, words: None) -> dict[str, Any]:
+    def train(self, out: Path, progress: Progress = lambda step, total, message: None) -> dict[str, Any]:
         """Train, or go on from the last whole epoch that lies in `out`; the result is the same.
 
         Args:
             out: a directory for the reader.
-            progress: told (step, of how many, words).
+            progress: told (step, of how many, what is done).
 
         Returns:
             The report: on the held-out passages' questions EM and F1 of the span in the right passage, AUROC of
@@ -127,23 +129,23 @@ class ReaderTraining:
             ResourceError: the encoder or a package is missing.
         """
         self._check()
-        need("torch", "transformers", "bm25s", doing="training a reader")
+        need("torch", "transformers", "bm25s", doing="training a reader", extra="retrieval")
         texts, examples = _read(Path(self.data), self.half)
         out = Path(out)
-        work = _Work(self, load(str(self.encoder), self.device), texts, examples, out)
+        work = _ReaderTrainingRun(self, load(str(self.encoder), self.device), texts, examples, out)
         return work.run(progress)
 
     def _check(self) -> None:
-        for name, fits, wanted in (
+        for name, fits, requirement in (
             ("held_out", 0 <= self.held_out <= 0.5, "from 0 to 0.5"),
             ("epochs", self.epochs >= 1, "at least 1"),
             ("negatives", self.negatives >= 1, "at least 1"),
         ):
             if not fits:
-                raise ConfigError(f"{name} must be {wanted}, not {getattr(self, name)}", path=name)
+                raise ConfigError(f"{name} must be {requirement}, not {getattr(self, name)}", path=name)
 
 
-class _Work:
+class _ReaderTrainingRun:
     """One training, with what it has read."""
 
     def __init__(
@@ -151,7 +153,7 @@ class _Work:
         settings: ReaderTraining,
         encoder: Pretrained,
         texts: list[str],
-        examples: list[_Example],
+        examples: list[_PassageQuestion],
         out: Path,
     ) -> None:
         from draftverify_retrieval.matching import Rarity
@@ -161,40 +163,38 @@ class _Work:
         self.texts = texts
         self.out = out
         self.name = (str(settings.encoder), weights_identity(encoder.directory, {}))
-        held = {i for i, text in enumerate(texts) if _is_held(text, settings.held_out)}
-        if (
-            not held and settings.held_out and len(texts) > 1
-        ):  # of few passages one at least, or there is no report
-            held = {min(range(len(texts)), key=lambda i: _place(texts[i]))}
-        self.trained = [each for each in examples if each.passage not in held]
-        self.held = [each for each in examples if each.passage in held]
-        if not any(each.spans for each in self.trained):
+        held = held_out(texts, settings.held_out)
+        self.trained = [example for example in examples if example.passage not in held]
+        self.held = [example for example in examples if example.passage in held]
+        if not any(example.spans for example in self.trained):
             raise ConfigError(
                 "no question with an answer is left to train on; use more data, or hold out less",
                 where=str(settings.data),
             )
         rows = [i for i in range(len(texts)) if i not in held]
-        words = Rarity({}, 0)
-        counts = Counter(term for i in rows for term in words.terms(texts[i]))
+        rarity = Rarity({}, 0)
+        counts = Counter(term for i in rows for term in rarity.terms(texts[i]))
         self.rarity = Rarity(counts, len(rows))
         # Held-out questions are measured against all passages, as they would be found.
         self.rivals = _rivals(texts, self.rarity, rows, settings.negatives)
         self.all_rivals = _rivals(texts, self.rarity, list(range(len(texts))), settings.negatives)
-        self._states: dict[str, list[Text]] = {}
+        self._states: dict[str, list[EncodedText]] = {}
         self.mark = hashlib.sha256(
             json.dumps([
                 *self.name, settings.half, settings.held_out, settings.epochs, settings.negatives, settings.seed, texts,
-                [(each.question, each.passage, each.spans) for each in examples],
+                [(example.question, example.passage, example.spans) for example in examples],
             ]).encode()
         ).hexdigest()  # fmt: skip
 
     def run(self, progress: Progress) -> dict[str, Any]:
-        known = list(dict.fromkeys([*self.texts, *(each.question for each in (*self.trained, *self.held))]))
-        known = known[:_HELD_STATES]
-        chunks = math.ceil(len(known) / _CHUNK)
+        texts = list(
+            dict.fromkeys([*self.texts, *(example.question for example in (*self.trained, *self.held))])
+        )
+        texts = texts[:_HELD_STATES]
+        chunks = math.ceil(len(texts) / _CHUNK)
         total = chunks + self.settings.epochs + 2
         for chunk in range(chunks):
-            self._hold(known[chunk * _CHUNK : (chunk + 1) * _CHUNK])
+            self._hold(texts[chunk * _CHUNK : (chunk + 1) * _CHUNK])
             progress(chunk + 1, total, "reading")
         head = self._spans(lambda epoch, loss: progress(chunks + epoch, total, f"span loss {loss:.3f}"))
         progress(total - 2, total, "weighing what tells an answer")
@@ -216,7 +216,7 @@ class _Work:
         from draftverify_retrieval.matching import SpanHead
 
         settings = self.settings
-        answered = [each for each in self.trained if each.spans]
+        answered = [example for example in self.trained if example.spans]
         steps = settings.epochs * math.ceil(len(answered) / _BATCH)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
@@ -229,19 +229,23 @@ class _Work:
                 order = random.Random(f"{settings.seed} {epoch}").sample(answered, len(answered))
                 step, losses = epoch * math.ceil(len(answered) / _BATCH), []
                 head.train()
-                for first in range(0, len(order), _BATCH):
+                for start in range(0, len(order), _BATCH):
                     step += 1
                     for group in optimiser.param_groups:
                         group["lr"] = _RATE * min(
                             step / (0.1 * steps), (steps - step + 1) / (0.9 * steps), 1.0
                         )
-                    batch = [made for each in order[first : first + _BATCH] if (made := self._target(each))]
+                    batch = [
+                        target
+                        for example in order[start : start + _BATCH]
+                        if (target := self._target(example))
+                    ]
                     if not batch:
                         continue
-                    logits = head([found for found, _ in batch])
-                    wanted = torch.tensor([place for _, place in batch])
-                    loss = cross_entropy(logits[..., 0], wanted[:, 0]) + cross_entropy(
-                        logits[..., 1], wanted[:, 1]
+                    logits = head([match for match, _ in batch])
+                    targets = torch.tensor([place for _, place in batch])
+                    loss = cross_entropy(logits[..., 0], targets[:, 0]) + cross_entropy(
+                        logits[..., 1], targets[:, 1]
                     )
                     optimiser.zero_grad()
                     loss.backward()
@@ -252,17 +256,17 @@ class _Work:
                 tell(epoch + 1, float(np.mean(losses)) if losses else math.nan)
         return head.eval()
 
-    def _target(self, example: _Example) -> tuple[Match, tuple[int, int]] | None:
+    def _target(self, example: _PassageQuestion) -> tuple[Match, tuple[int, int]] | None:
         """The first window that has the whole first answer, and the tokens that it begins and ends with."""
         begin, end = example.spans[0]
-        for found in self._matches(example.question, example.passage):
-            inside = [k for k, (a, b) in enumerate(found.window.offsets) if a < end and b > begin]
+        for match in self._matches(example.question, example.passage):
+            inside = [k for k, (a, b) in enumerate(match.window.offsets) if a < end and b > begin]
             if (
                 inside
-                and found.window.offsets[inside[0]][0] <= begin
-                and found.window.offsets[inside[-1]][1] >= end
+                and match.window.offsets[inside[0]][0] <= begin
+                and match.window.offsets[inside[-1]][1] >= end
             ):
-                return found, (inside[0], inside[-1])
+                return match, (inside[0], inside[-1])
         return None
 
     def _save(self, head: Any, optimiser: Any, epoch: int) -> None:
@@ -272,15 +276,15 @@ class _Work:
 
     def _load(self, head: Any, optimiser: Any) -> int:
         """The epochs that lie in `out`, put into head and optimiser."""
-        found = load_checkpoint(self.out / "checkpoint.safetensors", self.mark)
-        if found is None:
+        checkpoint = load_checkpoint(self.out / "checkpoint.safetensors", self.mark)
+        if checkpoint is None:
             return 0
-        tensors, said = found
+        tensors, notes = checkpoint
         head.load_state_dict(
             {name.removeprefix("head."): value for name, value in tensors.items() if name.startswith("head.")}
         )
         restore_optimiser(optimiser, tensors)
-        return int(said["epoch"])
+        return int(notes["epoch"])
 
     # Answerability
 
@@ -301,21 +305,21 @@ class _Work:
             if np.abs(step).max() < 1e-9:
                 break
         weights = w[:-1] / spread
-        return [float(each) for each in weights], float(w[-1] - weights @ centre)
+        return [float(weight) for weight in weights], float(w[-1] - weights @ centre)
 
     def _pairs(
-        self, examples: Iterable[_Example], rivals: Callable[[str, int], list[int]]
+        self, examples: Iterable[_PassageQuestion], rivals: Callable[[str, int], list[int]]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Features [n, 5] and labels [n] of questions with their own passages and with those of others."""
         features, labels = [], []
-        for each in examples:
-            for passage in [each.passage, *rivals(each.question, each.passage)]:
-                is_right = passage == each.passage and bool(each.answers)
-                windows = self._matches(each.question, passage)
-                if is_right and (target := self._target(each) if each.spans else None):
+        for example in examples:
+            for passage in [example.passage, *rivals(example.question, example.passage)]:
+                is_right = passage == example.passage and bool(example.answers)
+                windows = self._matches(example.question, passage)
+                if is_right and (target := self._target(example) if example.spans else None):
                     windows = [target[0]]
-                for found in windows:
-                    features.append(found.pair.tolist())
+                for match in windows:
+                    features.append(match.pair.tolist())
                     labels.append(float(is_right))
         if len(set(labels)) < 2:
             raise ConfigError(
@@ -331,17 +335,19 @@ class _Work:
         fs: list[float] = []
         right: list[float] = []
         wrong: list[float] = []
-        for each in self.held:
-            for passage in [each.passage, *self.all_rivals(each.question, each.passage)]:
-                pair = Pair(each.question, self.texts[passage], 0)
-                (found,) = learned.read([pair], [(0, one) for one in self._matches(each.question, passage)])
-                if found.score is None:
+        for example in self.held:
+            for passage in [example.passage, *self.all_rivals(example.question, example.passage)]:
+                pair = QuestionPassage(example.question, self.texts[passage], 0)
+                (answer,) = learned.read(
+                    [pair], [(0, match) for match in self._matches(example.question, passage)]
+                )
+                if answer.score is None:
                     continue
-                is_right = passage == each.passage and bool(each.answers)
-                (right if is_right else wrong).append(found.score)
+                is_right = passage == example.passage and bool(example.answers)
+                (right if is_right else wrong).append(answer.score)
                 if is_right:
-                    em.append(exact_match(found.answer, each.answers))
-                    fs.append(f1(found.answer, each.answers))
+                    em.append(exact_match(answer.answer, example.answers))
+                    fs.append(f1(answer.answer, example.answers))
         report: dict[str, Any] = {
             "questions": len(self.trained),
             "passages": self.rarity.passages,
@@ -362,9 +368,9 @@ class _Work:
 
         text = self.texts[passage]
         self._hold([question, text])
-        asked = self._states[question][0]
-        found = (match(asked, window, 0, self.rarity) for window in self._states[text])
-        return [each for each in found if each is not None]
+        question_text = self._states[question][0]
+        matches = (match(question_text, window, 0, self.rarity) for window in self._states[text])
+        return [match_or_none for match_or_none in matches if match_or_none is not None]
 
     def _hold(self, texts: Sequence[str]) -> None:
         """Have these texts' states at hand, in place of those that were read first."""
@@ -393,15 +399,6 @@ def _bins(right: Sequence[float], wrong: Sequence[float]) -> list[dict[str, floa
     ]
 
 
-def _is_held(text: str, share: float) -> bool:
-    """By the text's own hash, so that a passage stays where it is when others join."""
-    return _place(text) < share * 2**32
-
-
-def _place(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:4], "big")
-
-
 def _rivals(
     texts: Sequence[str], rarity: Any, rows: Sequence[int], count: int
 ) -> Callable[[str, int], list[int]]:
@@ -411,54 +408,48 @@ def _rivals(
     terms = [rarity.words.terms(texts[row]) for row in rows]
     index = bm25s.BM25()
     if not any(terms):
-        return lambda question, own: []
+        return lambda question, place: []
     index.index(terms, show_progress=False)
 
-    def rivals(question: str, own: int) -> list[int]:
-        asked = [term for term in rarity.words.terms(question) if term in index.vocab_dict]
-        if not asked:
+    def rivals(question: str, place: int) -> list[int]:
+        terms_asked = [term for term in rarity.words.terms(question) if term in index.vocab_dict]
+        if not terms_asked:
             return []
-        scores = index.get_scores(asked)
+        scores = index.get_scores(terms_asked)
         order = np.argsort(-scores, kind="stable")[: count + 1]
-        return [rows[i] for i in order if rows[i] != own and scores[i] > 0][:count]
+        return [rows[i] for i in order if rows[i] != place and scores[i] > 0][:count]
 
     return rivals
 
 
-def _read(path: Path, half: Half) -> tuple[list[str], list[_Example]]:
+def _read(path: Path, half: Half) -> tuple[list[str], list[_PassageQuestion]]:
     """The passages, each once, and the questions about them."""
     if path.suffix != ".jsonl":
         return _read_squad(path, half)
     if half != "all":
         raise ConfigError("only files in SQuAD's layout have halves", where=str(path), path="half")
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")  # a text may hold Unicode's other line ends
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the file cannot be read: {error}", where=str(path)) from error
     places: dict[str, int] = {}
-    examples = []
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            examples.append(_read_line(line, places, f"{path}:{number}"))
+    examples = [_read_line(row, places, where) for where, row in read_rows(path, halves=True)]
     if not examples:
         raise ConfigError("the file holds no questions", where=str(path))
     return list(places), examples
 
 
-def _read_line(line: str, places: dict[str, int], where: str) -> _Example:
+def _read_line(entry: Mapping[str, Any], places: dict[str, int], where: str) -> _PassageQuestion:
     try:
-        said = json.loads(line)
-        question, passage, given = said["question"], said["passage"], said["answers"]
-        if not isinstance(given, list):
+        question, passage, listed = entry["question"], entry["passage"], entry["answers"]
+        if not isinstance(listed, list):
             raise TypeError("answers is no list")
-        answers = [{"text": each} if isinstance(each, str) else each for each in given]
-        texts = tuple(str(each["text"]) for each in answers)
+        answers = [{"text": answer} if isinstance(answer, str) else answer for answer in listed]
+        texts = tuple(str(answer["text"]) for answer in answers)
         spans = []
-        for each in answers:
-            start = each.get("start", passage.find(each["text"]))
-            if start < 0 or not passage.startswith(each["text"], start):
-                raise ValueError(f"the answer {each['text']!r:.60} does not stand in the passage at {start}")
-            spans.append((start, start + len(each["text"])))
+        for answer in answers:
+            start = answer.get("start", passage.find(answer["text"]))
+            if start < 0 or not passage.startswith(answer["text"], start):
+                raise ValueError(
+                    f"the answer {answer['text']!r:.60} does not stand in the passage at {start}"
+                )
+            spans.append((start, start + len(answer["text"])))
         if not question.strip() or not passage.strip():
             raise ValueError("question and passage must not be empty")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -467,10 +458,10 @@ def _read_line(line: str, places: dict[str, int], where: str) -> _Example:
             f"{type(error).__name__}: {error}",
             where=where,
         ) from error
-    return _Example(question, places.setdefault(passage, len(places)), texts, tuple(spans))
+    return _PassageQuestion(question, places.setdefault(passage, len(places)), texts, tuple(spans))
 
 
-def _read_squad(path: Path, half: Half) -> tuple[list[str], list[_Example]]:
+def _read_squad(path: Path, half: Half) -> tuple[list[str], list[_PassageQuestion]]:
     texts: list[str] = []
     places: dict[str, int] = {}
     for passage in paragraphs(path, half):
@@ -478,7 +469,9 @@ def _read_squad(path: Path, half: Half) -> tuple[list[str], list[_Example]]:
         texts.append(passage["text"])
     examples = []
     for passage, task in questions(path, half):
-        spans = tuple((start, end) for start, end in task.truth.get("spans", ()))
+        spans = tuple((start, end) for start, end in task.expected.get("spans", ()))
         place = places[passage["id"]]
-        examples.append(_Example(task.input["question"], place, tuple(task.truth["answers"]), spans))
+        examples.append(
+            _PassageQuestion(task.input["question"], place, tuple(task.expected["answers"]), spans)
+        )
     return texts, examples

@@ -9,7 +9,7 @@ again in float64, in one order, and of equal ones the lowest row comes first.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,13 +65,13 @@ class Vectors:
             rows int64 [n, k] and scores float32 [n, k], the best first, of equal ones the lowest row first; -1 and -inf
             where there are fewer than k.
         """
-        asked = _matrix(queries, self.vectors.shape[1])
-        rows = np.full((len(asked), k), -1, dtype=np.int64)
-        scores = np.full((len(asked), k), -np.inf, dtype=np.float32)
+        matrix = _matrix(queries, self.vectors.shape[1])
+        rows = np.full((len(matrix), k), -1, dtype=np.int64)
+        scores = np.full((len(matrix), k), -np.inf, dtype=np.float32)
         # What float32 makes of two scores may be the wrong way round by this much.
-        slack = 2.0 * self._rounding * np.sqrt(np.einsum("ij,ij->i", asked, asked, dtype=np.float64))
-        for place, near in enumerate(self._candidates(asked, k, slack)):
-            query = asked[place]
+        slack = 2.0 * self._rounding * np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
+        for place, near in enumerate(self._candidates(matrix, k, slack)):
+            query = matrix[place]
             exact = (self.vectors[near].astype(np.float64) * query).sum(axis=1)
             order = np.lexsort((near, -exact))[:k]
             rows[place, : len(order)], scores[place, : len(order)] = near[order], exact[order]
@@ -85,8 +85,8 @@ class Vectors:
         """For each query all rows that may be among its k best."""
         for start in range(0, len(queries), AT_ONCE):
             some, slacks = queries[start : start + AT_ONCE], slack[start : start + AT_ONCE]
-            alone = self._candidates_alone(some, k, slacks) if len(some) == 1 else None
-            yield from self._candidates_together(some, k, slacks) if alone is None else [alone]
+            rows = self._candidates_alone(some, k, slacks) if len(some) == 1 else None
+            yield from self._candidates_together(some, k, slacks) if rows is None else [rows]
 
     def _candidates_alone(self, query: NDArray[Any], k: int, slack: NDArray[Any]) -> NDArray[Any] | None:
         """All rows that may be among the query's k best; None where faiss would have to be asked for more."""
@@ -103,56 +103,48 @@ class Vectors:
         """For each of some queries all rows that may be among its k best."""
         n, (rows, d) = len(queries), self.vectors.shape
         block = max(SHORTEST, min(LONGEST, PRODUCTS // n // 16 * 16))
-        whole = rows // block
+        full_blocks = rows // block
         sums = np.empty((-(-rows // block), n, block), dtype=np.float32)
-        sums[whole:] = -np.inf
+        sums[full_blocks:] = -np.inf
         np.matmul(
             queries,
-            self.vectors[: whole * block].reshape(whole, block, d).transpose(0, 2, 1),
-            out=sums[:whole],
+            self.vectors[: full_blocks * block].reshape(full_blocks, block, d).transpose(0, 2, 1),
+            out=sums[:full_blocks],
         )
-        if whole < len(sums):
-            np.matmul(queries, self.vectors[whole * block :].T, out=sums[whole, :, : rows - whole * block])
+        if full_blocks < len(sums):
+            np.matmul(
+                queries,
+                self.vectors[full_blocks * block :].T,
+                out=sums[full_blocks, :, : rows - full_blocks * block],
+            )
         best = sums.max(axis=2)
         for place in range(n):
             maxima = best[:, place]
             # A block's best is some row's score, so the k-th of them is no higher than the k-th best row's. Where there
             # are few blocks it would be much lower: then the rows' own scores are looked at.
-            known = maxima if len(maxima) > 4 * k else sums[:, place].ravel()
-            floor = np.partition(known, -k)[-k] - slack[place] if k < len(known) else -np.inf
+            bests = maxima if len(maxima) > 4 * k else sums[:, place].ravel()
+            floor = np.partition(bests, -k)[-k] - slack[place] if k < len(bests) else -np.inf
             near = np.flatnonzero(maxima >= floor)
             which, where = np.nonzero(sums[near, place] >= floor)
-            found = near[which] * block + where
-            yield found[found < rows]  # with no floor the last block's empty places are found too
+            near_rows = near[which] * block + where
+            yield near_rows[near_rows < rows]  # with no floor the last block's empty places are found too
 
 
 class ApproximateVectors:
-    """A faiss index: quicker than all vectors, and not always right. The same vectors make the same index.
+    """A faiss graph (HNSW): quicker than all vectors, and not always right. The same vectors make the same index.
 
     Args:
         vectors: float32 [rows, d].
-        kind: "hnsw", a graph; "ivf", lists of near vectors.
-        effort: of HNSW how many candidates a search keeps (efSearch), of IVF how many lists it reads (nprobe).
+        effort: how many candidates a search keeps (efSearch).
     """
 
-    def __init__(
-        self, vectors: NDArray[Any], kind: Literal["hnsw", "ivf"] = "hnsw", effort: int = 32
-    ) -> None:
+    def __init__(self, vectors: NDArray[Any], effort: int = 32) -> None:
         import faiss
 
-        d = vectors.shape[1]
-        self.d = d
-        self.index: Any
-        if kind == "hnsw":
-            self.index = faiss.IndexHNSWFlat(d, 16, faiss.METRIC_INNER_PRODUCT)
-            self.index.hnsw.efConstruction = 64
-            self.index.hnsw.efSearch = effort
-        else:
-            lists = max(1, int(2 * len(vectors) ** 0.5))
-            self.index = faiss.index_factory(d, f"IVF{lists},Flat", faiss.METRIC_INNER_PRODUCT)
-            self.index.cp.niter = 5
-            self.index.nprobe = effort
-            self.index.train(vectors[:: max(1, len(vectors) // (40 * lists))])
+        self.d = vectors.shape[1]
+        self.index: Any = faiss.IndexHNSWFlat(self.d, 16, faiss.METRIC_INNER_PRODUCT)
+        self.index.hnsw.efConstruction = 64
+        self.index.hnsw.efSearch = effort
         self.index.add(vectors)
 
     def search(self, queries: Sequence[Any] | NDArray[Any], k: int) -> tuple[NDArray[Any], NDArray[Any]]:

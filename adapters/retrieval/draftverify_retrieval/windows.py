@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftverify_llm import readable
-from draftverify_retrieval.reading import Pair
+from draftverify_retrieval.reading import QuestionPassage
 
-__all__ = ["STRIDE", "Row", "Span", "best_span", "rows_of"]
+__all__ = ["STRIDE", "WindowRow", "Span", "best_span", "rows_of"]
 
 STRIDE = 64
 """How many tokens two windows of a passage share: more than an answer has."""
@@ -20,7 +20,7 @@ _QUESTION = 64
 """The most tokens of a question that are read, as in SQuAD's scripts."""
 
 
-class Row(NamedTuple):
+class WindowRow(NamedTuple):
     """One row of a batch.
 
     Args:
@@ -50,7 +50,9 @@ class Span(NamedTuple):
     end: int | None
 
 
-def rows_of(tokenizer: Any, pairs: Sequence[Pair], longest: int, *, passage_first: bool = False) -> list[Row]:
+def rows_of(
+    tokenizer: Any, pairs: Sequence[QuestionPassage], longest: int, *, passage_first: bool = False
+) -> list[WindowRow]:
     """The windows of pairs, in order.
 
     Args:
@@ -59,8 +61,8 @@ def rows_of(tokenizer: Any, pairs: Sequence[Pair], longest: int, *, passage_firs
         longest: the most tokens in a row.
         passage_first: whether the passage stands before the question, as a premise before its hypothesis.
     """
-    asked = list(dict.fromkeys(pair.question for pair in pairs))
-    questions = dict(zip(asked, _encoded(tokenizer, asked), strict=True))
+    question_texts = list(dict.fromkeys(pair.question for pair in pairs))
+    questions = dict(zip(question_texts, _encoded(tokenizer, question_texts), strict=True))
     for question in questions.values():
         question.truncate(min(_QUESTION, longest // 2))
     special = tokenizer.num_special_tokens_to_add(True)
@@ -73,13 +75,13 @@ def rows_of(tokenizer: Any, pairs: Sequence[Pair], longest: int, *, passage_firs
         passage.truncate(room, stride=min(STRIDE, room // 2))
         for window in [passage, *passage.overflowing]:
             row = tokenizer.post_process(*((window, question) if passage_first else (question, window)))
-            own = 0 if passage_first else 1
+            passage_side = 0 if passage_first else 1
             # A token that stands for no character (a mark that a tokenizer adds) cannot be pointed at.
             answers = [
-                side == own and pair.begin <= start < end
+                side == passage_side and pair.begin <= start < end
                 for side, (start, end) in zip(row.sequence_ids, row.offsets, strict=True)
             ]
-            rows.append(Row(index, row.ids, row.type_ids, row.offsets, np.array(answers, dtype=bool)))
+            rows.append(WindowRow(index, row.ids, row.type_ids, row.offsets, np.array(answers, dtype=bool)))
     return rows
 
 
@@ -108,17 +110,17 @@ def best_span(
     places = np.flatnonzero(answers)
     if not len(places):
         return Span(-np.inf, None, None)
-    first, last = places[0], places[-1] + 1
-    allowed = answers[first:last]
-    if not np.isfinite([start[first:last][allowed], end[first:last][allowed]]).all():
+    start_token, end_token = places[0], places[-1] + 1
+    allowed = answers[start_token:end_token]
+    if not np.isfinite([start[start_token:end_token][allowed], end[start_token:end_token][allowed]]).all():
         return Span(np.nan, None, None)
-    begins = np.where(allowed, start[first:last], -np.inf)
-    ends = np.where(allowed, end[first:last], -np.inf)
+    begins = np.where(allowed, start[start_token:end_token], -np.inf)
+    ends = np.where(allowed, end[start_token:end_token], -np.inf)
     best, at = -np.inf, (0, 0)
     for length in range(min(longest, len(begins))):
         sums = begins[: len(begins) - length] + ends[length:]
         place = int(sums.argmax())
         if sums[place] > best:
             best, at = float(sums[place]), (place, place + length)
-    i, j = at[0] + first, at[1] + first
+    i, j = at[0] + start_token, at[1] + start_token
     return Span(best, int(offsets[i][0]), int(offsets[j][1]))

@@ -11,12 +11,12 @@ from typing import Any
 
 from draftverify import ConfigError
 
-__all__ = ["Words"]
+__all__ = ["TermExtractor"]
 
 _WORD = re.compile(r"\b\w\w+\b")
 
 
-class Words:
+class TermExtractor:
     """Makes terms of texts: runs of two and more letters, digits and underscores of the text in NFKC and lower case.
 
     Args:
@@ -35,52 +35,52 @@ class Words:
     @property
     def identity(self) -> str:
         """The same for those that make the same terms."""
-        words = (
+        stop_words = (
             self.stopwords
             if self.stopwords is None or isinstance(self.stopwords, str)
             else sorted(self._stop)
         )
-        return f"v1 {self.stemmer} {words}"
+        return f"v1 {self.stemmer} {stop_words}"
 
     def terms(self, text: str) -> list[str]:
         """The terms of a text, in order, with repetitions; [] where it has none."""
-        found = _WORD.findall(unicodedata.normalize("NFKC", text).lower())
-        left = [word for word in found if word not in self._stop] if self._stop else found
+        tokens = _WORD.findall(unicodedata.normalize("NFKC", text).lower())
+        counted = [token for token in tokens if token not in self._stop] if self._stop else tokens
         stems = self._stems()
-        return left if stems is None else stems.stemWords(left)
+        return counted if stems is None else stems.stemWords(counted)
 
     def _stems(self) -> Any:
         if self.stemmer is None:
             return None
-        made = getattr(self._local, "stemmer", None)
-        if made is None:
+        stemmer = getattr(self._local, "stemmer", None)
+        if stemmer is None:
             import Stemmer
 
-            known = Stemmer.algorithms()
-            if self.stemmer not in known:
-                near = get_close_matches(self.stemmer, known, n=1)
+            algorithms = Stemmer.algorithms()
+            if self.stemmer not in algorithms:
+                near = get_close_matches(self.stemmer, algorithms, n=1)
                 raise ConfigError(
                     f"there is no stemmer {self.stemmer!r}"
-                    + (f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"),
+                    + (f"; did you mean {near[0]}?" if near else f"; there are {', '.join(algorithms)}"),
                     path="stemmer",
                 )
-            made = self._local.stemmer = Stemmer.Stemmer(self.stemmer)
-        return made
+            stemmer = self._local.stemmer = Stemmer.Stemmer(self.stemmer)
+        return stemmer
 
 
-def _stopwords(given: str | Sequence[str] | None) -> Sequence[str]:
-    if given is None or not isinstance(given, str):
-        return given or ()
+def _stopwords(choice: str | Sequence[str] | None) -> Sequence[str]:
+    if choice is None or not isinstance(choice, str):
+        return choice or ()
     import bm25s.stopwords as lists
 
     names = {
         name.removeprefix("STOPWORDS_").lower(): name for name in dir(lists) if name.startswith("STOPWORDS_")
     }
     names["english"], names["english_plus"] = names.pop("en"), names.pop("en_plus")
-    if given not in names:
+    if choice not in names:
         raise ConfigError(
-            f"there are no stop words for {given!r}; there are {', '.join(sorted(names))}, or give a list of words",
+            f"there are no stop words for {choice!r}; there are {', '.join(sorted(names))}, or give a list of words",
             path="stopwords",
         )
-    found: Sequence[str] = getattr(lists, names[given])
-    return found
+    listed: Sequence[str] = getattr(lists, names[choice])
+    return listed

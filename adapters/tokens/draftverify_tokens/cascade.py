@@ -146,10 +146,10 @@ class Confidence:
         settings = dict(context.settings)
         if settings.get("temperature") == 0:
             settings["temperature"] = 1.0
-        alone = msgspec.structs.replace(context, settings=settings, scratch={})
+        scored_context = msgspec.structs.replace(context, settings=settings, scratch={})
         # The row after the last token is nobody's, and the model may have no position left for it.
-        found = self._target.verify(alone, Proposal.chain(tuple(answer[:-1])))
-        assert found.evidence is not None
-        rows = found.evidence.target
+        verification = self._target.verify(scored_context, Proposal.chain(tuple(answer[:-1])))
+        assert verification.evidence is not None
+        rows = verification.evidence.target
         picked = rows[torch.arange(len(answer)), torch.as_tensor(answer, device=rows.device)]
-        return float(picked.double().log().mean()), found.deterministic
+        return float(picked.double().log().mean()), verification.deterministic

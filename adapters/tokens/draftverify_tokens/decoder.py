@@ -20,15 +20,13 @@ from draftverify import (
     ConfigError,
     Context,
     DraftVerifyError,
-    Event,
     Generator,
     Pipeline,
     Task,
-    TaskDone,
     TaskRecord,
 )
 from draftverify.rules import KSeq, Speculative, Tree
-from draftverify_llm import CATALOGUE, LocalModel
+from draftverify_llm import CATALOGUE, LocalModel, before_stop
 from draftverify_tokens.block_size import default_block
 from draftverify_tokens.draft_model import DraftModel
 from draftverify_tokens.first_of import FirstOf
@@ -37,12 +35,12 @@ from draftverify_tokens.models import TokenModel
 from draftverify_tokens.no_draft import NoDraft
 from draftverify_tokens.prompt_forms import read_prompts
 from draftverify_tokens.prompt_lookup import PromptLookup
-from draftverify_tokens.reader import Reading
+from draftverify_tokens.reader import BlockReading
 from draftverify_tokens.sampling import SETTINGS
 from draftverify_tokens.stopping import Stop
 from draftverify_tokens.suffix import Suffix
 from draftverify_tokens.target import Target
-from draftverify_tokens.text import Detokeniser
+from draftverify_tokens.text import accepted_text
 
 __all__ = ["DRAFTERS", "Decoder", "Generation", "TextStream", "generate", "stream"]
 
@@ -161,7 +159,7 @@ class Decoder:
     ) -> None:
         _check_names(settings)
         strings = tuple(stop) if isinstance(stop, Sequence) and not isinstance(stop, str) else (stop,)
-        if not all(isinstance(each, str) and each for each in strings):
+        if not all(isinstance(string, str) and string for string in strings):
             raise ConfigError(
                 f"stop is {stop!r}; texts with a character at least are needed, or () for none", path="stop"
             )
@@ -176,7 +174,7 @@ class Decoder:
             failing.callback(self.close)
             self.model = self._loaded(model, tokenizer, "model")
             self._stop = Stop(max_new_tokens, strings, self.model if strings else None)
-            self._target = (Scored if logprobs else Target)(self.model)
+            self._target = (ScoredTarget if logprobs else Target)(self.model)
             self._settings = {"temperature": temperature, **settings}
             self._generator = self._drafting(drafter)
             self._block = self._sized(block, drawn=temperature != 0)
@@ -192,18 +190,18 @@ class Decoder:
         for name, value in (("n", n), ("batch_size", batch_size)):
             if type(value) is not int or value < 1:
                 raise ConfigError(f"{name} is {value!r}; 1 or more is needed", path=name)
-        inputs, alone = read_prompts(prompts, attention_mask=attention_mask, chat=self.chat)
-        tasks = [task for place, input in enumerate(inputs) for task in self._tasks(place, input, alone, n)]
+        inputs, single = read_prompts(prompts, attention_mask=attention_mask, chat=self.chat)
+        tasks = [task for place, input in enumerate(inputs) for task in self._tasks(place, input, single, n)]
         pipeline, scoring = self._running()
         records = pipeline.record_batch(tasks, size=batch_size)
-        made = [self._made_of(*pair, scoring) for pair in zip(tasks, records, strict=True)]
-        each: list[One] = [*made] if n == 1 else [made[i : i + n] for i in range(0, len(made), n)]
-        return each[0] if alone else each  # type: ignore[return-value]
+        flat = [self._made_of(*pair, scoring) for pair in zip(tasks, records, strict=True)]
+        answers: list[One] = [*flat] if n == 1 else [flat[i : i + n] for i in range(0, len(flat), n)]
+        return answers[0] if single else answers  # type: ignore[return-value]
 
     def stream(self, prompt: Any, *, attention_mask: Any = None) -> TextStream:
         """Answer one prompt, piece by piece; see the function `stream`."""
-        inputs, alone = read_prompts(prompt, attention_mask=attention_mask, chat=self.chat)
-        if not alone and len(inputs) != 1:
+        inputs, single = read_prompts(prompt, attention_mask=attention_mask, chat=self.chat)
+        if not single and len(inputs) != 1:
             raise ConfigError(
                 f"stream takes one prompt, not {len(inputs)}; generate decodes many in a batch", path="prompt"
             )
@@ -224,14 +222,14 @@ class Decoder:
     def _loaded(self, model: Any, tokenizer: Any, path: str) -> TokenModel:
         """The token model of what a user has."""
         if isinstance(model, (str, Path)):
-            made = LocalModel(model)
-            self._closing.callback(made.close)
+            local = LocalModel(model)
+            self._closing.callback(local.close)
             _no_tokenizer(tokenizer, path)
-            return made
+            return local
         if hasattr(model, "encode_prompt") and hasattr(model, "tokenizer"):
             _no_tokenizer(tokenizer, path)
-            found: TokenModel = model
-            return found
+            loaded: TokenModel = model
+            return loaded
         if isinstance(model, type) or not (callable(model) and hasattr(model, "config")):
             forms = "a transformers module, a LocalModel, a name or a directory"
             if path == "drafter":
@@ -258,8 +256,8 @@ class Decoder:
         if isinstance(drafter, str) and drafter in DRAFTERS:
             return DRAFTERS[drafter](self.model)
         if isinstance(drafter, str) and drafter not in CATALOGUE and not Path(drafter).exists():
-            known = [*DRAFTERS, *CATALOGUE]
-            near = get_close_matches(drafter, known, n=1)
+            names = [*DRAFTERS, *CATALOGUE]
+            near = get_close_matches(drafter, names, n=1)
             meant = f"did you mean {near[0]!r}?" if near else f"a name is one of {', '.join(DRAFTERS)}."
             raise ConfigError(
                 f"there is no drafter {drafter!r}; {meant} Else give a generator, or a small model: a name of the "
@@ -294,12 +292,12 @@ class Decoder:
         if block is not None:
             return block
         bring = getattr(self._generator, "default_block", None)
-        own: int | BlockSize = (
+        size: int | BlockSize = (
             bring()
             if callable(bring) and not isinstance(self._generator, type)
             else default_block(getattr(self._generator, "shape", None) or "chain")
         )
-        return SEEDED if drawn and self.seed is not None and not isinstance(own, int) else own
+        return SEEDED if drawn and self.seed is not None and not isinstance(size, int) else size
 
     def _made(self, done: Any) -> Pipeline:
         tree = getattr(self._generator, "shape", None) == "tree"
@@ -324,12 +322,12 @@ class Decoder:
         scoring = Scoring(self._stop)
         return self._made(scoring), scoring
 
-    def _tasks(self, place: int, input: Mapping[str, Any], alone: bool, n: int) -> list[Task]:
+    def _tasks(self, place: int, input: Mapping[str, Any], single: bool, n: int) -> list[Task]:
         """The tasks of one prompt's samples, its tokens looked at once and before anything runs."""
         try:
             task = self._target.prepare(Task(id=str(place), input=input))
         except ConfigError as error:
-            raise ConfigError(str(error), path="prompts" if alone else f"prompts[{place}]") from error
+            raise ConfigError(str(error), path="prompts" if single else f"prompts[{place}]") from error
         return [task, *[Task(id=f"{place}.{i}", input=task.input) for i in range(1, n)]]
 
     def _made_of(self, task: Task, record: TaskRecord, scoring: Scoring | None) -> Generation:
@@ -338,23 +336,19 @@ class Decoder:
             raise DraftVerifyError(f"prompt {task.id} ended as {outcome.status}: {outcome.reason}")
         ids: tuple[int, ...] = outcome.value
         ended = ids[-1] in self.model.eos_ids
-        text, whole = self._before_stop(self.model.decode(ids[:-1] if ended else ids))
-        drafted = sum(kept is not None for round in record.rounds for kept in round.decision.joined)
+        decoded = self.model.decode(ids[:-1] if ended else ids)
+        text = before_stop(decoded, self.strings)
+        drafted = sum(index is not None for round in record.rounds for index in round.decision.joined)
         return Generation(
             text=text,
             ids=ids,
-            finish_reason="length" if whole and not ended else "stop",
+            finish_reason="length" if text == decoded and not ended else "stop",
             passes=sum(round.timing.passes for round in record.rounds),
             drafted=outcome.tally.trials,
             accepted=outcome.tally.accepted,
             share=drafted / len(ids),
             logprobs=None if scoring is None else tuple(scoring.of[task.id][: len(ids)]),
         )
-
-    def _before_stop(self, text: str) -> tuple[str, bool]:
-        """The text before the first stop string, and whether there is none."""
-        places = [place for each in self.strings if (place := text.find(each)) >= 0]
-        return (text[: min(places)], False) if places else (text, True)
 
 
 class TextStream:
@@ -405,20 +399,14 @@ class TextStream:
         decoder = self._decoder
         try:
             pipeline, scoring = decoder._running()
-            detokeniser, ends, text = Detokeniser(decoder.model), decoder.model.eos_ids, ""
-            ended: list[TaskRecord] = []
-
-            def listen(event: Event) -> None:
-                if isinstance(event, TaskDone):
-                    ended.append(event.record)
-
-            for decision in pipeline.stream(self._task, on_event=listen):
-                text += "".join([detokeniser.push(token) for token in decision.emitted if token not in ends])
+            text, ended = "", list[TaskRecord]()
+            for piece in accepted_text(pipeline, self._task, ended, decoder.model.eos_ids):
+                text += piece
                 ready = len(text) - _held_back(text, decoder.strings)
                 if ready:
                     yield text[:ready]
                     text = text[ready:]
-            text, _ = decoder._before_stop(text + detokeniser.flush())
+            text = before_stop(text, decoder.strings)
             if text:
                 yield text
             self._result = decoder._made_of(self._task, ended[0], scoring)
@@ -428,23 +416,23 @@ class TextStream:
 
 def _held_back(text: str, strings: Sequence[str]) -> int:
     """How many characters at the text's end may be of a stop string."""
-    found = [len(text) - place for each in strings if (place := text.find(each)) >= 0]
-    for each in strings:
-        begun = (size for size in range(min(len(each) - 1, len(text)), 0, -1) if text.endswith(each[:size]))
-        found.append(next(begun, 0))
-    return max(found, default=0)
+    held = [len(text) - place for string in strings if (place := text.find(string)) >= 0]
+    for string in strings:
+        begun = (n for n in range(min(len(string) - 1, len(text)), 0, -1) if text.endswith(string[:n]))
+        held.append(next(begun, 0))
+    return max(held, default=0)
 
 
-class Scored(Target):
+class ScoredTarget(Target):
     """A target that leaves its logits, before any setting, in the session's scratch until its next pass."""
 
-    def _note(self, contexts: Sequence[Context], reading: Reading) -> None:
+    def _note(self, contexts: Sequence[Context], reading: BlockReading) -> None:
         for context, rows in zip(contexts, reading.logits.split(reading.counts), strict=True):
-            context.scratch[Scored] = rows
+            context.scratch[ScoredTarget] = rows
 
 
 class Scoring:
-    """A stopping rule that notes what a `Scored` target thinks of each value that joins, and asks another when to stop.
+    """A stopping rule that notes what a `ScoredTarget` thinks of each value that joins, and asks another when to stop.
 
     Args:
         stop: the other one.
@@ -459,13 +447,13 @@ class Scoring:
 
     def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """The other's word."""
-        last, logits = context.last, context.scratch[Scored]
-        assert last is not None
-        kept, parents = last.decision.kept, last.proposal.parents
-        rows = [parents[index] + 1 for index in kept] + [kept[-1] + 1 if kept else 0]
+        latest, logits = context.last, context.scratch[ScoredTarget]
+        assert latest is not None
+        path, parents = latest.decision.kept, latest.proposal.parents
+        rows = [parents[index] + 1 for index in path] + [path[-1] + 1 if path else 0]
         logprobs = logits[rows[: len(new)]].float().log_softmax(-1)
-        found = [float(row[token]) for row, token in zip(logprobs, new, strict=True)]
-        self.of.setdefault(context.task.id, []).extend(found)
+        values = [float(row[token]) for row, token in zip(logprobs, new, strict=True)]
+        self.of.setdefault(context.task.id, []).extend(values)
         return self.stop(context, new)
 
 
@@ -477,7 +465,7 @@ def generate(
     n: int = 1,
     batch_size: int = 8,
     attention_mask: Any = None,
-    **how: Any,
+    **options: Any,
 ) -> Any:
     """Answer prompts with a language model, drafting ahead: the same answers as without, in fewer passes.
 
@@ -495,7 +483,7 @@ def generate(
         n: answers to each prompt, each drawn by itself.
         batch_size: how many answers are decoded at once.
         attention_mask: of an array of ids, 0 where it is padded.
-        **how: `tokenizer`, `max_new_tokens` (256), `temperature` (0), `stop`, `chat`, `block`, `seed`, `logprobs` and
+        **options: `tokenizer`, `max_new_tokens` (256), `temperature` (0), `stop`, `chat`, `block`, `seed`, `logprobs`
             the sampling settings, as `Decoder`'s.
 
     Returns:
@@ -514,12 +502,12 @@ def generate(
         ... ).finish_reason  # doctest: +SKIP
         'length'
     """
-    with Decoder(model, drafter, **how) as decoder:
+    with Decoder(model, drafter, **options) as decoder:
         return decoder.generate(prompts, n=n, batch_size=batch_size, attention_mask=attention_mask)
 
 
 def stream(
-    model: Any, prompt: Any, drafter: Any = "lookup", *, attention_mask: Any = None, **how: Any
+    model: Any, prompt: Any, drafter: Any = "lookup", *, attention_mask: Any = None, **options: Any
 ) -> TextStream:
     """As `generate` for one prompt, piece by piece.
 
@@ -530,13 +518,13 @@ def stream(
         ConfigError, ResourceError, PipelineError: as `generate`, at the call.
         DraftVerifyError: while it is read: the task failed.
     """
-    decoder = Decoder(model, drafter, **how)
+    decoder = Decoder(model, drafter, **options)
     with ExitStack() as failing:
         failing.callback(decoder.close)
-        made = decoder.stream(prompt, attention_mask=attention_mask)
-        made._closing = decoder.close
+        text_stream = decoder.stream(prompt, attention_mask=attention_mask)
+        text_stream._closing = decoder.close
         failing.pop_all()
-    return made
+    return text_stream
 
 
 def _no_tokenizer(tokenizer: Any, path: str) -> None:
@@ -545,12 +533,12 @@ def _no_tokenizer(tokenizer: Any, path: str) -> None:
 
 
 def _check_names(settings: Mapping[str, Any]) -> None:
-    own = Decoder.__init__.__kwdefaults__ or {}
+    names = Decoder.__init__.__kwdefaults__ or {}
     for name in settings:
         if name in SETTINGS:
             continue
         meant = ELSEWHERE.get(name) or next(
-            iter(get_close_matches(name, ["drafter", *own, *SETTINGS], n=1)), None
+            iter(get_close_matches(name, ["drafter", *names, *SETTINGS], n=1)), None
         )
-        known = f"; did you mean {meant}?" if meant else f"; there are {', '.join(sorted({*own, *SETTINGS}))}"
-        raise ConfigError(f"there is no argument {name!r}{known}", path=name)
+        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(sorted({*names, *SETTINGS}))}"
+        raise ConfigError(f"there is no argument {name!r}; {hint}", path=name)

@@ -53,8 +53,8 @@ def explain(
     import torch
 
     sampling = read_settings(settings)
-    same = next((i for i, (a, b) in enumerate(zip(expected, got, strict=False)) if a != b), None)
-    if same is None:
+    place = next((i for i, (a, b) in enumerate(zip(expected, got, strict=False)) if a != b), None)
+    if place is None:
         if len(expected) == len(got):
             return Explanation("unexplained", "no difference")
         shorter, longer = (
@@ -65,28 +65,28 @@ def explain(
             f"no token differs, but {shorter} output ends after {min(len(expected), len(got))} tokens where {longer} "
             f"goes on: bug (they were stopped by different rules)",
         )
-    ids = torch.tensor([prompt + expected[:same]], device=model.model.device)
+    ids = torch.tensor([prompt + expected[:place]], device=model.model.device)
     with torch.inference_mode(), evaluating(model.model.modules()):
         logits = model.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[:, -1].to(torch.float64)
-        both = f"token {same}: {_shown(model, expected[same])} and {_shown(model, got[same])} differ"
+        both = f"token {place}: {_shown(model, expected[place])} and {_shown(model, got[place])} differ"
         making = {name: value for name, value in settings.items() if name not in CHOICE}
-        before = [History(prompt, expected[:same])]
+        histories = [History(prompt, expected[:place])]
         try:
             if sampling.temperature:
-                p = probabilities(logits, settings, before, model=model)[0][0]
+                p = probabilities(logits, settings, histories, model=model)[0][0]
                 return Explanation(
                     "unexplained",
                     f"{both}, which sampled outputs may: decoding in blocks draws with other random numbers; their "
-                    f"probabilities are {float(p[expected[same]]):.3g} and {float(p[got[same]]):.3g}",
+                    f"probabilities are {float(p[expected[place]]):.3g} and {float(p[got[place]]):.3g}",
                 )
             # But for a constant that they share, logarithms of probabilities are the scores that settings make.
-            scores = probabilities(logits, making, before, model=model)[0][0].log()
+            scores = probabilities(logits, making, histories, model=model)[0][0].log()
         except ContractError as error:
-            said = f"{both}: bug (what stands before it has no place under the settings: {error})"
-            return Explanation("bug", said)
+            message = f"{both}: bug (what stands before it has no place under the settings: {error})"
+            return Explanation("bug", message)
     values, ids = torch.topk(scores, 2)
     largest, gap = float(logits.abs().max()), float(values[0] - values[1])
-    apart = float(values[0] - min(scores[expected[same]], scores[got[same]]))
+    apart = float(values[0] - min(scores[expected[place]], scores[got[place]]))
     dtype = torch.finfo(model.model.dtype)
     # A repetition penalty stretches the error of a logit with the logit.
     stretch = max(sampling.repetition_penalty, 1 / sampling.repetition_penalty)
@@ -94,8 +94,8 @@ def explain(
     first, second = (_shown(model, int(id)) for id in ids)
     both = f"{both}; the likeliest two are {first} and {second}, {gap:.3g} apart"
     if apart <= tolerance:
-        said = f"{both}: rounding: in {dtype.dtype} it reaches {tolerance:.2g} here"
-        return Explanation("rounding", said)
+        message = f"{both}: rounding: in {dtype.dtype} it reaches {tolerance:.2g} here"
+        return Explanation("rounding", message)
     reach = f"rounding in {dtype.dtype} reaches {tolerance:.2g} here"
     return Explanation("bug", f"{both}: bug: {reach}; one of them lies {apart:.3g} below the top")
 

@@ -17,7 +17,7 @@ from draftverify_tokens.block_size import default_block
 from draftverify_tokens.guest import Guest
 from draftverify_tokens.history import upload
 from draftverify_tokens.models import TokenModel, is_owned, positions_of, prompt_of, room
-from draftverify_tokens.reader import Reader, distributions, history_of
+from draftverify_tokens.reader import BlockReader, distributions, history_of
 from draftverify_tokens.sampling import SETTINGS
 from draftverify_tokens.self_test import self_test
 from draftverify_tokens.target import Target
@@ -78,13 +78,13 @@ class DraftModel:
         self.margin = margin
 
     @cached_property
-    def _reader(self) -> Reader:
+    def _reader(self) -> BlockReader:
         owned = is_owned(self.model)
         if not self.own_cache:
             return Guest(
                 self.module, compiled=self.compiled, owned=owned
             )  # the target's cache, and its self-test
-        return Reader(self.module, compiled=self.compiled, owned=owned, test=self_test)
+        return BlockReader(self.module, compiled=self.compiled, owned=owned, test=self_test)
 
     @property
     def module(self) -> Any:
@@ -139,8 +139,8 @@ class DraftModel:
         rows: int = self._config.vocab_size
         if self._vocabulary(context) > rows and max(*prompt, *accepted, 0) >= rows:
             return 0
-        own, _ = positions_of(self.module)
-        return n if own is None else max(0, min(n, own - len(prompt) - len(accepted)))
+        limit, _ = positions_of(self.module)
+        return n if limit is None else max(0, min(n, limit - len(prompt) - len(accepted)))
 
     def default_block(self) -> BlockSize | int:
         """A controller that measures, of up to 16 tokens."""
@@ -153,16 +153,16 @@ class DraftModel:
     def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
         """`propose` for many sessions, in as many forward passes as the longest block has tokens."""
         rooms = [self.room(context, n) for context, n in zip(contexts, ns, strict=True)]
-        asked = [index for index, n in enumerate(rooms) if n]
+        indices = [index for index, n in enumerate(rooms) if n]
         draw = self._draw if self.lookup is None else self._draw_guessing
         drafted, q, raw_maxima, lengths = draw(
-            [contexts[index] for index in asked],
-            [rooms[index] for index in asked],
+            [contexts[index] for index in indices],
+            [rooms[index] for index in indices],
             self._vocabulary(contexts[0]),
         )
         nothing = Proposal.chain((), iid(q.new_empty((0, q.shape[-1])), raw_maxima=q.new_empty(0)))
         proposals = [nothing] * len(contexts)
-        for b, (index, m) in enumerate(zip(asked, lengths, strict=True)):
+        for b, (index, m) in enumerate(zip(indices, lengths, strict=True)):
             items = drafted[b, :m]
             place = Place.of(q, b, m)
             law = Law("iid", place.rows, raw_maxima[b, :m], place)
@@ -194,34 +194,34 @@ class DraftModel:
         ends = torch.tensor(sorted(model.eos_ids))
         going = list(range(len(lengths)))  # the sessions that draft on
         at: Any = slice(None)
-        alone = len(lengths) == 1
-        tail = self._reader.tail(contexts, vocabulary, draws=alone)
-        if tail is not None and alone:
+        single = len(lengths) == 1
+        tail = self._reader.tail(contexts, vocabulary, draws=single)
+        if tail is not None and single:
             tail.drawn.copy_(u[0, :1])
         reading = self._reader.read(contexts, [NO_BLOCK] * len(lengths), tail)
-        found: Sequence[Any] = (reading.logits, *reading.made)
+        outputs: Sequence[Any] = (reading.logits, *reading.of_tail)
         for i in range(n):
-            logits, *made = found
-            active, before = [contexts[b] for b in going], drafted[:, :i].unbind()
-            histories = (history_of(self, contexts[b], Proposal.chain(before[b]), start=i) for b in going)
+            logits, *shaped = outputs
+            active, prefixes = [contexts[b] for b in going], drafted[:, :i].unbind()
+            histories = (history_of(self, contexts[b], Proposal.chain(prefixes[b]), start=i) for b in going)
             rows, maxima = (
-                made[:2] if made else distributions(model, logits[:, :vocabulary], active, histories)
+                shaped[:2] if shaped else distributions(model, logits[:, :vocabulary], active, histories)
             )
             raw_maxima[at, i] = maxima
-            drafted[at, i] = tokens = made[2] if len(made) > 2 else _drawn(rows, u[at, i], active)
+            drafted[at, i] = tokens = shaped[2] if len(shaped) > 2 else _drawn(rows, u[at, i], active)
             q[at, i, : rows.shape[-1]] = rows
             if _on_host(tokens) or self.margin:
-                last = torch.isin(tokens, ends.to(tokens.device)) | self._doubtful(logits[:, :vocabulary])
-                for b, is_last in zip(going, last.tolist(), strict=True):
+                ending = torch.isin(tokens, ends.to(tokens.device)) | self._doubtful(logits[:, :vocabulary])
+                for b, is_last in zip(going, ending.tolist(), strict=True):
                     lengths[b] = i + 1 if is_last else lengths[b]
             still = [b for b in going if lengths[b] > i + 1]
             if not still:
                 break
             if still != going:
                 going, at = still, upload(np.asarray(still), q)
-            if tail is not None and alone:
+            if tail is not None and single:
                 tail.drawn.copy_(u[0, i + 1 : i + 2])
-            found = self._reader.extend([contexts[b] for b in going], drafted[at, : i + 1], tail)
+            outputs = self._reader.extend([contexts[b] for b in going], drafted[at, : i + 1], tail)
         self._reader.note(contexts)
         return drafted, q, raw_maxima, lengths
 
@@ -245,32 +245,32 @@ class DraftModel:
         while going:
             guesses, histories, grown, uniform = [], [], [], []
             for b in going:
-                context, own = contexts[b], drafted[b]
-                guess = self._guess(context, own, min(GUESSED, sizes[b] - len(own) - 1))
+                context, block = contexts[b], drafted[b]
+                guess = self._guess(context, block, min(GUESSED, sizes[b] - len(block) - 1))
                 guesses.append(Proposal.chain(guess))
-                grown.append(msgspec.structs.replace(context, accepted=(*context.accepted, *own)))
-                path = Proposal.chain((*own, *guess))
-                histories.append(history_of(self, context, path, start=len(own)))
-                uniform.append(u[b, len(own) : len(own) + len(guess) + 1])
+                grown.append(msgspec.structs.replace(context, accepted=(*context.accepted, *block)))
+                path = Proposal.chain((*block, *guess))
+                histories.append(history_of(self, context, path, start=len(block)))
+                uniform.append(u[b, len(block) : len(block) + len(guess) + 1])
             reading = self._reader.read(grown, guesses)
             active = [contexts[b] for b in going]
             rows, maxima = distributions(model, reading.logits[:, :vocabulary], active, histories)
             drawn = _drawn(rows, upload(np.concatenate(uniform), rows), active).tolist()
             doubtful = self._doubtful(reading.logits[:, :vocabulary]).tolist()
-            first, still = 0, []
+            offset, still = 0, []
             for b, guess in zip(going, guesses, strict=True):
-                own, start = drafted[b], len(drafted[b])
-                tokens = drawn[first : first + len(guess) + 1]
-                last = [
+                block, start = drafted[b], len(drafted[b])
+                tokens = drawn[offset : offset + len(guess) + 1]
+                ending = [
                     token in model.eos_ids or doubt
-                    for token, doubt in zip(tokens, doubtful[first : first + len(tokens)], strict=True)
+                    for token, doubt in zip(tokens, doubtful[offset : offset + len(tokens)], strict=True)
                 ]
-                kept = _agreeing(tokens, guess.items, last)
-                own += tokens[:kept]
-                q[b, start : len(own), : rows.shape[-1]] = rows[first : first + kept]
-                raw_maxima[b, start : len(own)] = maxima[first : first + kept]
-                first += len(tokens)
-                if len(own) < sizes[b] and not last[kept - 1]:
+                count = _agreeing(tokens, guess.items, ending)
+                block += tokens[:count]
+                q[b, start : len(block), : rows.shape[-1]] = rows[offset : offset + count]
+                raw_maxima[b, start : len(block)] = maxima[offset : offset + count]
+                offset += len(tokens)
+                if len(block) < sizes[b] and not ending[count - 1]:
                     still.append(b)
             going = still
         self._reader.withdraw(contexts)
@@ -287,8 +287,8 @@ class DraftModel:
         """Of rows [rows, vocabulary], whether a token drawn from them ends its block."""
         if not self.margin:
             return logits.new_zeros(len(logits), dtype=bool)
-        first, second = logits.topk(2, dim=-1).values.unbind(-1)
-        return first - second < self.margin
+        largest, second = logits.topk(2, dim=-1).values.unbind(-1)
+        return largest - second < self.margin
 
     def _guess(self, context: Context, drafted: Sequence[int], n: int) -> tuple[int, ...]:
         """At most `n` tokens that this model may draft next, of those that it has."""
@@ -328,8 +328,8 @@ class DraftModel:
 
     def _vocabulary(self, context: Context) -> int:
         """The target's rows of logits; this model's own where the task was prepared by nobody."""
-        known: int = context.task.input.get("vocabulary", self._config.vocab_size)
-        return known
+        vocabulary: int = context.task.input.get("vocabulary", self._config.vocab_size)
+        return vocabulary
 
 
 class _EndingAs:
@@ -350,10 +350,10 @@ def _drawn(rows: Any, u: Any, contexts: Sequence[Context]) -> Any:
     return inverse_cdf(rows, u)
 
 
-def _agreeing(drawn: Sequence[int], guess: Sequence[int], last: Sequence[bool]) -> int:
+def _agreeing(drawn: Sequence[int], guess: Sequence[int], ending: Sequence[bool]) -> int:
     """How many draws come from rows of their own text: up to the first that was not guessed, or is the block's last."""
     for index, token in enumerate(drawn):
-        if index == len(guess) or token != guess[index] or last[index]:
+        if index == len(guess) or token != guess[index] or ending[index]:
             return index + 1
     return len(drawn)
 

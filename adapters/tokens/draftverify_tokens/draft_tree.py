@@ -38,10 +38,10 @@ from draftverify_tokens.history import upload
 from draftverify_tokens.models import room
 from draftverify_tokens.sampling import SETTINGS, read_settings
 
-__all__ = ["DraftTree", "Scored"]
+__all__ = ["DraftTree", "ScoredDrafter"]
 
 
-class Scored(Generator, Protocol):
+class ScoredDrafter(Generator, Protocol):
     """A drafter that has scores, which is what a tree is grown by. `DraftModel` and `EarlyExit` are such.
 
     It may have besides `room(context, n)`: how many of n tokens it can draft now; 0 where what it reads is missing.
@@ -88,7 +88,7 @@ class DraftTree:
 
     def __init__(
         self,
-        drafter: Scored,
+        drafter: ScoredDrafter,
         branching: Sequence[int] = (4, 3, 2, 2, 1, 1),
         law: Literal["given", "without_replacement", "iid"] = "given",
     ) -> None:
@@ -179,13 +179,13 @@ class DraftTree:
         """`propose` for many sessions, each level of all trees in one pass of the drafter."""
         has_room = getattr(self.drafter, "room", room)
         rooms = [has_room(context, n) for context, n in zip(contexts, ns, strict=True)]
-        asked = [index for index, n in enumerate(rooms) if n]
-        active, sizes = [contexts[index] for index in asked], [rooms[index] for index in asked]
+        indices = [index for index, n in enumerate(rooms) if n]
+        active, sizes = [contexts[index] for index in indices], [rooms[index] for index in indices]
         grown = self._likeliest(active, sizes) if self.law == "given" else self._drawn(active, sizes)
-        made = [Proposal.chain((), self._law_of_nothing(context)) for context in contexts]
-        for index, proposal in zip(asked, grown, strict=True):
-            made[index] = proposal
-        return made
+        proposals = [Proposal.chain((), self._law_of_nothing(context)) for context in contexts]
+        for index, proposal in zip(indices, grown, strict=True):
+            proposals[index] = proposal
+        return proposals
 
     def _law_of_nothing(self, context: Context) -> Law:
         if self.law == "given":
@@ -202,7 +202,7 @@ class DraftTree:
         """
         import torch
 
-        trees = [_Best(*each) for each in zip(_with_scores_that_differ(contexts), sizes, strict=True)]
+        trees = [_Best(*pair) for pair in zip(_with_scores_that_differ(contexts), sizes, strict=True)]
         growing = trees
         for children in self.branching:
             growing = [tree for tree in growing if tree.ends]
@@ -211,9 +211,9 @@ class DraftTree:
             q, _ = self.drafter.rows([tree.context for tree in growing], [tree.block for tree in growing])
             starts = _starts(growing)
             at = [start + 1 + node for start, tree in zip(starts, growing, strict=True) for node in tree.ends]
-            found = q[upload(np.asarray(at), q)].topk(min(children, q.shape[1]), dim=-1)
+            top = q[upload(np.asarray(at), q)].topk(min(children, q.shape[1]), dim=-1)
             # The one transfer of the level: which tokens are likely decides what is read next.
-            likely = iter(torch.stack([found.values.double(), found.indices.double()], dim=-1).tolist())
+            likely = iter(torch.stack([top.values.double(), top.indices.double()], dim=-1).tolist())
             for tree in growing:
                 tree.grow([next(likely) for _ in tree.ends])
         return [tree.block for tree in trees]
@@ -225,7 +225,7 @@ class DraftTree:
         forms = [
             _form(_possible(self.branching, context), n) for context, n in zip(contexts, sizes, strict=True)
         ]
-        trees = [_Sampled(*each) for each in zip(contexts, forms, strict=True)]
+        trees = [_Sampled(*pair) for pair in zip(contexts, forms, strict=True)]
         keys = np.asarray([context.draws.key for context in contexts])
         rounds = np.asarray([context.draws.round for context in contexts])
         u = uniforms(keys, rounds, np.arange(max(sizes) + max(self.branching)))
@@ -242,13 +242,13 @@ class DraftTree:
                 tree.learn(q[rows], raw_maxima[rows])
                 for family in tree.families(level):
                     at.append(start + 1 + tree.places[family.parent])
-                    numbers.append(u[b, family.first : family.first + k])
+                    numbers.append(u[b, family.start : family.start + k])
             tokens, possible = self._draw(q[upload(np.asarray(at), q)], upload(np.asarray(numbers), q))
-            first = 0
+            begin = 0
             for tree in now:
-                last = first + len(tree.families(level))
-                tree.grow(level, tokens[first:last], None if possible is None else possible[first:last])
-                first = last
+                end = begin + len(tree.families(level))
+                tree.grow(level, tokens[begin:end], None if possible is None else possible[begin:end])
+                begin = end
         return [tree.proposal(self.law) for tree in trees]
 
     def _draw(self, weights: Any, u: Any) -> tuple[Any, Any]:
@@ -264,15 +264,15 @@ class DraftTree:
         import torch
 
         most = weights.shape[1] - 1
-        tokens, left = [], []
+        tokens, drawable = [], []
         for j in range(u.shape[1]):
-            left.append(weights.sum(dim=-1) > 0)
+            drawable.append(weights.sum(dim=-1) > 0)
             # Where nothing is left the index would be one too large.
             tokens.append(inverse_cdf(weights, u[:, j]).clamp(max=most))
             if self.law == "without_replacement":
                 weights.scatter_(1, tokens[-1][:, None], 0.0)
         on_host = weights.device.type == "cpu"
-        return torch.stack(tokens, dim=1), torch.stack(left, dim=1) if on_host else None
+        return torch.stack(tokens, dim=1), torch.stack(drawable, dim=1) if on_host else None
 
 
 class _Best:
@@ -311,20 +311,20 @@ class _Best:
                     self._scores.append(score + math.log(p))
         # A child is never better than its parent and stands behind it, so the best are a tree.
         best = sorted(range(len(self)), key=lambda node: -self._scores[node])[: self.size]
-        kept = sorted(best)
-        place = {-1: -1} | {node: index for index, node in enumerate(kept)}
-        self._tokens = [self._tokens[node] for node in kept]
-        self._parents = [place[self._parents[node]] for node in kept]
-        self._scores = [self._scores[node] for node in kept]
-        self.ends = [place[node] for node in kept if node >= old]
+        chosen = sorted(best)
+        place = {-1: -1} | {node: index for index, node in enumerate(chosen)}
+        self._tokens = [self._tokens[node] for node in chosen]
+        self._parents = [place[self._parents[node]] for node in chosen]
+        self._scores = [self._scores[node] for node in chosen]
+        self.ends = [place[node] for node in chosen if node >= old]
         self.ends = [node for node in self.ends if self._tokens[node] not in self._eos]
 
 
-class _Family(msgspec.Struct, frozen=True):
-    """One node's children in the full form: `count` of them from node `first` on."""
+class _Siblings(msgspec.Struct, frozen=True):
+    """One node's children in the full form: `count` of them from node `start` on."""
 
     parent: int
-    first: int
+    start: int
     count: int
 
 
@@ -336,7 +336,7 @@ class _Sampled:
         known: of how many rows q is known.
     """
 
-    def __init__(self, context: Context, form: Sequence[Sequence[_Family]]) -> None:
+    def __init__(self, context: Context, form: Sequence[Sequence[_Siblings]]) -> None:
         self.context = context
         self.places = {-1: -1}
         self.known = 0
@@ -351,7 +351,7 @@ class _Sampled:
     def __len__(self) -> int:
         return len(self._parents)
 
-    def families(self, level: int) -> list[_Family]:
+    def families(self, level: int) -> list[_Siblings]:
         """Those nodes of a level that are to have children."""
         if level >= len(self._form):
             return []
@@ -373,8 +373,8 @@ class _Sampled:
         """The tree with what it was drawn from."""
         import torch
 
-        told = Law(law, torch.cat(self._q), torch.cat(self._raw_maxima))
-        return msgspec.structs.replace(self.block, law=told)
+        drawn = Law(law, torch.cat(self._q), torch.cat(self._raw_maxima))
+        return msgspec.structs.replace(self.block, law=drawn)
 
     def learn(self, q: Any, raw_maxima: Any) -> None:
         """Keep the rows of the last level, from which its children are about to be drawn."""
@@ -393,13 +393,13 @@ class _Sampled:
         families = self.families(level)
         chosen = [
             (place, j)
-            for place, (family, left) in enumerate(
+            for place, (family, drawable) in enumerate(
                 zip(families, [None] * len(families) if possible is None else possible.tolist(), strict=True)
             )
             for j in range(family.count)
-            if left is None or left[j]
+            if drawable is None or drawable[j]
         ]
-        nodes = [families[place].first + j for place, j in chosen]
+        nodes = [families[place].start + j for place, j in chosen]
         parents = [self.places[families[place].parent] for place, _ in chosen]
         self.places.update({node: len(self) + index for index, node in enumerate(nodes)})
         self._parents += parents
@@ -414,20 +414,20 @@ class _Sampled:
 
 
 @lru_cache(256)
-def _form(branching: tuple[int, ...], size: int) -> tuple[tuple[_Family, ...], ...]:
+def _form(branching: tuple[int, ...], size: int) -> tuple[tuple[_Siblings, ...], ...]:
     """The first `size` nodes, breadth-first, of the tree with so many children at each level: each level's families."""
-    levels: list[tuple[_Family, ...]] = []
+    levels: list[tuple[_Siblings, ...]] = []
     parents, used = [-1], 0
     for children in branching:
         families = []
         for parent in parents:
             if count := min(children, size - used):
-                families.append(_Family(parent, used, count))
+                families.append(_Siblings(parent, used, count))
                 used += count
         if not families:
             break
         levels.append(tuple(families))
-        parents = list(range(families[0].first, used))
+        parents = list(range(families[0].start, used))
     return tuple(levels)
 
 
@@ -440,16 +440,16 @@ def _possible(branching: Sequence[int], context: Context) -> tuple[int, ...]:
 
 def _with_scores_that_differ(contexts: Sequence[Context]) -> list[Context]:
     """The contexts, with a temperature where they have none: one-hot rows would make a tree a chain."""
-    made, known = [], dict[int, Mapping[str, Any]]()
+    warmed, cached = [], dict[int, Mapping[str, Any]]()
     for context in contexts:
         settings = context.settings
         if read_settings(settings).temperature == 0:
-            if id(settings) not in known:
+            if id(settings) not in cached:
                 cut = ("temperature", "top_k", "top_p", "min_p")
-                known[id(settings)] = {name: value for name, value in settings.items() if name not in cut}
-            context = msgspec.structs.replace(context, settings=known[id(settings)])
-        made.append(context)
-    return made
+                cached[id(settings)] = {name: value for name, value in settings.items() if name not in cut}
+            context = msgspec.structs.replace(context, settings=cached[id(settings)])
+        warmed.append(context)
+    return warmed
 
 
 def _starts(trees: Sequence[_Best] | Sequence[_Sampled]) -> list[int]:

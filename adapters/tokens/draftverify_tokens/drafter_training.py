@@ -1,4 +1,4 @@
-"""Training a drafter from a run's records: `draftverify train drafter RUN`.
+"""Training a drafter from a run's records: `draftverify fit part drafter RUN`.
 
     OUT/drafter.safetensors   the map before the head of `tokens.early_exit` (exit_adapter.py)
 
@@ -35,7 +35,7 @@ _FEWEST = 16
 """Positions below which nothing can be learned."""
 
 
-class _Text(NamedTuple):
+class _LearnedText(NamedTuple):
     """A task's text: the prompt, the answer, and at which tokens of the answer a draft was refused."""
 
     prompt: list[int]
@@ -85,10 +85,11 @@ class DrafterTraining:
         """What was learned from, by its tasks and answers, and how."""
         name, pipeline, records = self._recorded
         answers = [[record.task, _answer(record), refused_places(record)] for record in records]
-        told = [self.places, self.most, self.ridge, self.seed, name, identity_of(pipeline.generator), answers]
-        return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+        drafter = identity_of(pipeline.generator)
+        parts = [self.places, self.most, self.ridge, self.seed, name, drafter, answers]
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
-    def train(self, out: Path, progress: Progress = lambda step, total, words: None) -> dict[str, Any]:
+    def train(self, out: Path, progress: Progress = lambda step, total, message: None) -> dict[str, Any]:
         """Train the drafter.
 
         Args:
@@ -116,13 +117,13 @@ class DrafterTraining:
                 "tokens.early_exit has (tokens.suffix learns while it runs, with `epoch`)",
                 where=str(self.run),
             )
-        texts: dict[str, list[_Text]] = {"train": [], "test": []}
+        texts: dict[str, list[_LearnedText]] = {"train": [], "test": []}
         with load_run(self.run) as run:
             tasks = {task.id: task for task in run.tasks}
         for record in records:
             if answer := _answer(record):
                 prompt = verifier.prepare(tasks[record.task]).input["prompt_ids"]
-                texts[split_of(record.task)].append(_Text(prompt, answer, refused_places(record)))
+                texts[split_of(record.task)].append(_LearnedText(prompt, answer, refused_places(record)))
         chosen = self._chosen(texts["train"])
         count = sum(map(len, chosen))
         if count < _FEWEST:
@@ -144,10 +145,10 @@ class DrafterTraining:
                     f"{run.path} has {len(run.names)} pipelines; name one: {' or '.join(run.names[:8])}",
                     path="pipeline",
                 )
-            found = RecordedPipeline(run, self.pipeline, config=self.config)
-            return found.name, found.pipeline, run.records(found.name)
+            recording = RecordedPipeline(run, self.pipeline, config=self.config)
+            return recording.name, recording.pipeline, run.records(recording.name)
 
-    def _chosen(self, texts: Sequence[_Text]) -> list[list[int]]:
+    def _chosen(self, texts: Sequence[_LearnedText]) -> list[list[int]]:
         """Of each text the tokens of the answer that are learned."""
         refused = [(place, token) for place, text in enumerate(texts) for token in text.refused]
         every = [(place, token) for place, text in enumerate(texts) for token in range(len(text.answer))]
@@ -155,11 +156,11 @@ class DrafterTraining:
         pool = refused if self.places == "refused" else every
         count = len(refused) if self.places == "random" else len(pool)
         count = count if self.most is None else min(count, self.most)
-        found: list[list[int]] = [[] for _ in texts]
+        picked: list[list[int]] = [[] for _ in texts]
         for index in sorted(rng.permutation(len(pool))[:count].tolist()):
             place, token = pool[index]
-            found[place].append(token)
-        return found
+            picked[place].append(token)
+        return picked
 
 
 def refused_places(record: TaskRecord) -> list[int]:
@@ -167,7 +168,7 @@ def refused_places(record: TaskRecord) -> list[int]:
 
     In a tree they are those at which a sibling of a kept token was refused too.
     """
-    found: set[int] = set()
+    places: set[int] = set()
     start = 0
     for round in record.rounds:
         depth = {-1: 0} | {index: place + 1 for place, index in enumerate(round.decision.kept)}
@@ -175,9 +176,9 @@ def refused_places(record: TaskRecord) -> list[int]:
         for refusal in round.decision.refused:
             place = depth.get(round.parents[refusal.index])
             if place is not None and place < emitted:
-                found.add(start + place)
+                places.add(start + place)
         start += emitted
-    return sorted(found)
+    return sorted(places)
 
 
 def _answer(record: TaskRecord) -> list[int]:
@@ -190,13 +191,13 @@ def _early_exit(generator: Any) -> EarlyExit | None:
         return generator
     inner = [*getattr(generator, "drafters", ()), getattr(generator, "drafter", None)]
     return next(
-        (found for each in inner if each is not None and (found := _early_exit(each)) is not None), None
+        (drafter for part in inner if part is not None and (drafter := _early_exit(part)) is not None), None
     )
 
 
 def _fitted(
     drafter: EarlyExit,
-    texts: dict[str, list[_Text]],
+    texts: dict[str, list[_LearnedText]],
     chosen: Sequence[Sequence[int]],
     ridge: float,
     out: Path,
@@ -207,21 +208,21 @@ def _fitted(
 
     from draftverify_tokens.exit_adapter import save_adapter
 
-    whole = drafter.model.model
-    short = first_layers(whole, drafter.layers)
-    width = whole.config.get_text_config().hidden_size
+    model = drafter.model.model
+    short = first_layers(model, drafter.layers)
+    width = model.config.get_text_config().hidden_size
     total = len(texts["train"]) + len(texts["test"])
     step = 0
 
-    def states(text: _Text) -> tuple[Tensor, Tensor]:
+    def states(text: _LearnedText) -> tuple[Tensor, Tensor]:
         """[answer, width] each: what the head reads before each token of the answer, of the first layers and of all."""
         nonlocal step
         step += 1
         progress(step, total, "reading")
-        ids = torch.tensor([[*text.prompt, *text.answer]], device=whole.device)
+        ids = torch.tensor([[*text.prompt, *text.answer]], device=model.device)
         at = slice(len(text.prompt) - 1, ids.shape[1] - 1)
         with torch.inference_mode():
-            early, late = (each.base_model(ids).last_hidden_state[0, at] for each in (short, whole))
+            early, late = (network.base_model(ids).last_hidden_state[0, at] for network in (short, model))
         return early.double(), late.double()
 
     moments = _Moments(width)
@@ -232,22 +233,22 @@ def _fitted(
     weight, bias = moments.solved(ridge)
     path = out / "drafter.safetensors"
     save_adapter(path, weight, bias, layers=drafter.layers)
-    head, before, after = short.get_output_embeddings(), [], []
+    head, shares_before, shares_after = short.get_output_embeddings(), [], []
     drafted = drafter.module.get_output_embeddings()  # through the adapter that it had in the log, if any
-    made = weight.to(whole.dtype).to(whole.device), bias.to(whole.dtype).to(whole.device)
+    adapter = weight.to(model.dtype).to(model.device), bias.to(model.dtype).to(model.device)
     for text in texts["test"]:
-        early = states(text)[0].to(whole.dtype)
-        wanted = torch.tensor(text.answer, device=whole.device)
+        early = states(text)[0].to(model.dtype)
+        target = torch.tensor(text.answer, device=model.device)
         with torch.inference_mode():
-            trained = head(early + torch.nn.functional.linear(early, *made))
-        for logits, shares in ((drafted(early), before), (trained, after)):
-            shares.append((logits.argmax(-1) == wanted).double().mean().item())
-    gained: PairedTest = paired_difference(before, after)
+            trained = head(early + torch.nn.functional.linear(early, *adapter))
+        for logits, shares in ((drafted(early), shares_before), (trained, shares_after)):
+            shares.append((logits.argmax(-1) == target).double().mean().item())
+    gained: PairedTest = paired_difference(shares_before, shares_after)
     return {
         "layers": drafter.layers,
         "learned_tasks": len(texts["train"]),
         "learned_places": moments.count,
-        "kept_apart_tasks": len(before),
+        "kept_apart_tasks": len(shares_before),
         "named_first_before": gained.base,
         "named_first_after": gained.other,
         "gain": gained.effect,

@@ -35,8 +35,8 @@ class EarlyExit(DraftModel):
         compiled: compile the steps; by default where the model is on a GPU.
         own_cache: False reads on in the target's cache, whose first layers hold the same keys and values.
         lookup, margin: as `DraftModel`'s.
-        adapter: what `draftverify train drafter` wrote for so many layers of this model; without it the head reads the
-            layers as they are.
+        adapter: what `draftverify fit part drafter` wrote for so many layers of this model; without it the head reads
+            the layers as they are.
     """
 
     def __init__(
@@ -110,19 +110,19 @@ def first_layers(module: Any, layers: int) -> Any:
     if not 1 <= layers <= total:
         raise ConfigError(f"layers is {layers}; {type(module).__name__} has {total}", path="layers")
     base = module.base_model
-    found = [
+    lists = [
         name for name, part in base.named_modules() if isinstance(part, ModuleList) and len(part) == total
     ]
-    if len(found) != 1:
+    if len(lists) != 1:
         raise ConfigError(
-            f"{type(base).__name__} has {len(found)} lists of {total} modules where one, its layers, was looked for; "
+            f"{type(base).__name__} has {len(lists)} lists of {total} modules where one, its layers, was looked for; "
             "use tokens.draft_model with a model of fewer layers"
         )
     prefix = next(name for name, part in module.named_modules() if part is base)
     short = _shortened(module.config, layers)
     text = module.config.get_text_config()
-    made = parent = _copied(module)
-    for name in filter(None, f"{prefix}.{found[0]}".split(".")):
+    exit_model = parent = _copied(module)
+    for name in filter(None, f"{prefix}.{lists[0]}".split(".")):
         # The layers, which are shared, keep the old config: what they read in it says nothing of their number.
         if (config := getattr(parent, "config", None)) is not None:
             parent.config = short.get_text_config() if config is text else short
@@ -130,27 +130,27 @@ def first_layers(module: Any, layers: int) -> Any:
         is_list = isinstance(child, ModuleList) and len(child) == total
         parent._modules[name] = child[:layers] if is_list else _copied(child)
         parent = parent._modules[name]
-    return made
+    return exit_model
 
 
 def _strangers(short: Any, module: Any) -> int:
     """How many parts of `short` are not parts of `module`."""
-    own = set(map(id, module.modules()))
-    return sum(id(part) not in own for part in short.modules())
+    ids = set(map(id, module.modules()))
+    return sum(id(part) not in ids for part in short.modules())
 
 
 def _copied(module: Any) -> Any:
     """The module with a table of parts of its own."""
-    made = copy.copy(module)
-    made._modules = dict(module._modules)
-    return made
+    copied = copy.copy(module)
+    copied._modules = dict(module._modules)
+    return copied
 
 
 def _shortened(config: Any, layers: int) -> Any:
-    made = copy.deepcopy(config)
-    text = made.get_text_config()
+    short_config = copy.deepcopy(config)
+    text = short_config.get_text_config()
     kinds = getattr(text, "layer_types", None)
     if kinds is not None:
         text.layer_types = list(kinds[:layers])
     text.num_hidden_layers = layers
-    return made
+    return short_config

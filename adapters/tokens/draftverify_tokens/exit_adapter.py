@@ -84,17 +84,17 @@ def _read(path: Path, layers: int) -> tuple[Any, Any]:
 
     try:
         with safe_open(path, "pt") as file:
-            found = (file.metadata() or {}).get(LAYERS)
-            if found is None:
+            depth = (file.metadata() or {}).get(LAYERS)
+            if depth is None:
                 raise ConfigError(
-                    f"{path} is no adapter of an early exit; `draftverify train drafter RUN` writes one",
+                    f"{path} is no adapter of an early exit; `draftverify fit part drafter RUN` writes one",
                     path="adapter",
                 )
             weight, bias = file.get_tensor("weight"), file.get_tensor("bias")
     except (OSError, SafetensorError) as error:
         raise ConfigError(
-            f"{path} cannot be read ({error}); `draftverify train drafter RUN` writes one", path="adapter"
+            f"{path} cannot be read ({error}); `draftverify fit part drafter RUN` writes one", path="adapter"
         ) from error
-    if found != str(layers):
-        raise ConfigError(f"{path} was trained behind {found} layers, and here are {layers}", path="adapter")
+    if depth != str(layers):
+        raise ConfigError(f"{path} was trained behind {depth} layers, and here are {layers}", path="adapter")
     return weight, bias

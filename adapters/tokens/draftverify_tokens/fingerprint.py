@@ -46,14 +46,14 @@ class Fingerprint:
         self._parts: list[Any] = []
         self._tensors: list[Any] = []
         self._storages: list[Any] = []
-        own = _own()
+        module_attributes = _own()
         for part in module.modules():
             self._name(part)
             self._name(type(part).forward)
             self.code += hooks_of(part)
             self.code.append(part.__dict__.get("is_causal"))
             for name, value in part.__dict__.items():
-                if name in own:
+                if name in module_attributes:
                     continue
                 if isinstance(value, torch.Tensor):
                     self._add(value)

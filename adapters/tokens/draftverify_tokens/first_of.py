@@ -50,7 +50,7 @@ class FirstOf:
         named = {getattr(drafter, "vocabulary", None): type(drafter).__name__ for drafter in self.drafters}
         named.pop(None, None)
         if len(named) > 1:
-            listed = ", ".join(f"{name} {words}" for words, name in named.items())
+            listed = ", ".join(f"{name} {vocabulary}" for vocabulary, name in named.items())
             raise ConfigError(
                 f"drafters have different vocabularies: {listed}; their items do not mean the same"
             )
@@ -69,8 +69,8 @@ class FirstOf:
     @property
     def reads(self) -> frozenset[str] | None:
         """The settings that one of them reads."""
-        said = [getattr(drafter, "reads", None) for drafter in self.drafters]
-        return None if None in said else frozenset(name for names in said for name in names or ())
+        reads = [getattr(drafter, "reads", None) for drafter in self.drafters]
+        return None if None in reads else frozenset(name for names in reads for name in names or ())
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Let each drafter that reads settings check them.
@@ -100,9 +100,9 @@ class FirstOf:
 
     def default_block(self) -> BlockSize | int:
         """The first drafter's that brings a controller, unless blocks are trees; else the largest number brought."""
-        brought = [each.default_block() if hasattr(each, "default_block") else 1 for each in self.drafters]
-        sizes = [each for each in brought if isinstance(each, int)]
-        controllers = [each for each in brought if not isinstance(each, int)]
+        brought = [part.default_block() if hasattr(part, "default_block") else 1 for part in self.drafters]
+        sizes = [size for size in brought if isinstance(size, int)]
+        controllers = [size for size in brought if not isinstance(size, int)]
         return controllers[0] if controllers and self.shape != "tree" else max(sizes, default=1)
 
     def propose(self, context: Context, n: int) -> Proposal:
@@ -111,25 +111,25 @@ class FirstOf:
 
     def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
         """As `propose`; each drafter is asked once, for the sessions for which those before it had nothing."""
-        made: list[Proposal | None] = [None] * len(contexts)
+        proposals: list[Proposal | None] = [None] * len(contexts)
         waiting = list(range(len(contexts)))
         drew = False
         for place, drafter in enumerate(self.drafters):
-            asked = [contexts[i] for i in waiting]
+            active = [contexts[i] for i in waiting]
             if drew:
-                asked = [_with_own_draws(context, place) for context in asked]
-            answers = _ask(drafter, asked, [ns[i] for i in waiting])
+                active = [_with_own_draws(context, place) for context in active]
+            answers = _ask(drafter, active, [ns[i] for i in waiting])
             for i, answer in zip(waiting, answers, strict=True):
                 if len(answer.items):
-                    made[i] = self._gone_on(place, contexts[i], answer, ns[i])
-                elif made[i] is None or not answer.exhausted:
+                    proposals[i] = self._gone_on(place, contexts[i], answer, ns[i])
+                elif proposals[i] is None or not answer.exhausted:
                     # A block without items has a law too, and that must be one of those declared.
-                    made[i] = Proposal.chain((), answer.law, exhausted=answer.exhausted)
+                    proposals[i] = Proposal.chain((), answer.law, exhausted=answer.exhausted)
             waiting = [i for i, answer in zip(waiting, answers, strict=True) if not len(answer.items)]
             if not waiting:
                 break
             drew = drew or _laws(drafter) != _GIVEN
-        return [answer for answer in made if answer is not None]
+        return [answer for answer in proposals if answer is not None]
 
     def _gone_on(self, place: int, context: Context, answer: Proposal, n: int) -> Proposal:
         """The proposal of the drafter at `place`, and what those behind it say comes next, up to `n` items."""
@@ -137,9 +137,9 @@ class FirstOf:
             return answer
         items = tuple(answer.items)
         for drafter in self.drafters[place + 1 :]:
-            left = room(context, n) - len(items)
-            if left > 0 and hasattr(drafter, "continuation"):
-                items += tuple(drafter.continuation(context, left, items))
+            remaining = room(context, n) - len(items)
+            if remaining > 0 and hasattr(drafter, "continuation"):
+                items += tuple(drafter.continuation(context, remaining, items))
                 break
         return Proposal.chain(items)
 
@@ -165,9 +165,9 @@ def _common_shape(shapes: set[str | None]) -> str | None:
 
 
 def _ask(drafter: Generator, contexts: list[Context], ns: list[int]) -> list[Proposal]:
-    many = getattr(drafter, "propose_many", None)
-    if many is not None:
-        return list(many(contexts, ns))
+    propose_many = getattr(drafter, "propose_many", None)
+    if propose_many is not None:
+        return list(propose_many(contexts, ns))
     return [drafter.propose(context, n) for context, n in zip(contexts, ns, strict=True)]
 
 

@@ -19,7 +19,7 @@ from draftverify_tokens.fingerprint import RECORDERS
 from draftverify_tokens.llama import LlamaForward, is_llama, products_are_plain
 from draftverify_tokens.models import positions_of
 from draftverify_tokens.places import telling_of
-from draftverify_tokens.slots import Group, put, seen
+from draftverify_tokens.slots import RowGroup, put, seen
 
 __all__ = ["ModuleForward", "check_rollback", "forward_of"]
 
@@ -54,7 +54,7 @@ def forward_of(module: Any, hidden: tuple[int, ...], compiled: bool | None) -> A
                 path="compiled",
             )
         return ModuleForward(module, hidden)
-    made = LlamaForward(module, hidden)
+    forward = LlamaForward(module, hidden)
     if compiled and not products_are_plain(module):
         raise ConfigError(
             f"layers of {type(module).__name__} are no torch.nn.Linear (quantised or adapted weights?), so its steps "
@@ -62,8 +62,8 @@ def forward_of(module: Any, hidden: tuple[int, ...], compiled: bool | None) -> A
             path="compiled",
         )
     if compiled or (compiled is None and module.device.type == "cuda" and products_are_plain(module)):
-        made.compile()
-    return made
+        forward.compile()
+    return forward
 
 
 def check_rollback(module: Any) -> None:
@@ -94,7 +94,7 @@ class ModuleForward:
         self._telling = telling_of(module)
         self._positions, _ = positions_of(module)
 
-    def go_on_from(self, other: Any, *, graphs: bool) -> None:
+    def go_on_from(self, previous: Any, *, graphs: bool) -> None:
         """Nothing is compiled."""
 
     @cached_property
@@ -118,7 +118,7 @@ class ModuleForward:
 
     def __call__(
         self,
-        groups: Sequence[Group],
+        groups: Sequence[RowGroup],
         want: Any,
         tail: Callable[[Any], tuple[Any, ...]] | None = None,
     ) -> tuple[Any, Any]:
@@ -134,36 +134,36 @@ class ModuleForward:
             Logits [wanted, vocabulary] or None, and of each group hidden states [R, N, layers, width], or None.
         """
         keep = want if isinstance(want, int) else 1 if want is None else 0
-        found = [[self._read(part, keep) for part in self._parts(group)] for group in groups]
+        outputs = [[self._read(part, keep) for part in self._parts(group)] for group in groups]
         states = None
         if self.hidden:
             states = [
-                torch.cat([torch.stack([one.hidden_states[i] for i in self.hidden], dim=2) for one in parts])
-                for parts in found
+                torch.cat([torch.stack([out.hidden_states[i] for i in self.hidden], dim=2) for out in parts])
+                for parts in outputs
             ]
         if want is None:
             return None, states
-        parts = [one.logits.flatten(0, 1) for parts in found for one in parts]
+        parts = [out.logits.flatten(0, 1) for parts in outputs for out in parts]
         flat = parts[0] if len(parts) == 1 else torch.cat(parts)
         logits = flat if isinstance(want, int) else flat[want]
         return (logits if tail is None else (logits, *tail(logits))), states
 
-    def _parts(self, group: Group) -> list[Group]:
+    def _parts(self, group: RowGroup) -> list[RowGroup]:
         """The group, or its rows where the model can be told of one row's positions alone."""
-        if self._telling is None or not self._telling.alone or len(group.ids) == 1:
+        if self._telling is None or not self._telling.one_row or len(group.ids) == 1:
             return [group]
         return [
             group._replace(
                 ids=group.ids[row : row + 1],
                 positions=group.positions[row : row + 1],
                 places=group.places[row : row + 1],
-                first=group.first + row,
+                first_row=group.first_row + row,
                 masks={window: mask[row : row + 1] for window, mask in group.masks.items()},
             )
             for row in range(len(group.ids))
         ]
 
-    def _read(self, group: Group, keep: int) -> Any:
+    def _read(self, group: RowGroup, keep: int) -> Any:
         """The module's output for one group, with logits of the last `keep` tokens of its rows (0: of all)."""
         self._cache.group = group
         masks = {kind: group.masks[window] for kind, window in self.windows.items()}
@@ -181,11 +181,11 @@ class ModuleForward:
             "logits_to_keep": keep,
             "output_hidden_states": bool(self.hidden),
         }
-        with ExitStack() as told:
+        with ExitStack() as stack:
             if self.hidden:
-                told.enter_context(_recording(self.module))
+                stack.enter_context(_recording(self.module))
             if self._telling is not None:
-                told.enter_context(self._telling.told(self.module.base_model, group, arguments))
+                stack.enter_context(self._telling.enter(self.module.base_model, group, arguments))
             return self.module(**arguments)
 
 

@@ -68,13 +68,13 @@ class Grammar:
 
     def text(self, tokens: Sequence[int]) -> bytes:
         """The bytes of tokens."""
-        found: bytes = self._tokenizer.decode_bytes(list(tokens))
-        return found
+        text: bytes = self._tokenizer.decode_bytes(list(tokens))
+        return text
 
     def written(self, text: bytes) -> list[int]:
         """The tokens in which the tokenizer writes a text that stands alone."""
-        found: list[int] = self._tokenizer.tokenize_bytes(text)
-        return found
+        tokens: list[int] = self._tokenizer.tokenize_bytes(text)
+        return tokens
 
     def matcher(self) -> Any:
         """A matcher that stands before the first token of an answer."""
@@ -105,16 +105,16 @@ class Walk:
         Raises:
             ConfigError: the matcher gave up, since the grammar is too much for it.
         """
-        taken = self._taken
-        same = 0
-        most = min(len(taken) - base, len(tail))
-        if taken[base : base + most] == list(tail[:most]):
-            same = most
+        tokens = self._taken
+        shared = 0
+        most = min(len(tokens) - base, len(tail))
+        if tokens[base : base + most] == list(tail[:most]):
+            shared = most
         else:
-            while taken[base + same] == tail[same]:
-                same += 1
-        self._back(len(taken) - base - same)
-        for done in range(same, len(tail)):
+            while tokens[base + shared] == tail[shared]:
+                shared += 1
+        self._back(len(tokens) - base - shared)
+        for done in range(shared, len(tail)):
             if not self._take(tail[done]):
                 return done
         return len(tail)
@@ -188,9 +188,9 @@ def check_constraint(constraint: Constraint) -> None:
         ConfigError: saying what is wrong with it.
         ResourceError: llguidance is not installed.
     """
-    found: str = _library().LLMatcher.validate_grammar(_source(constraint))
-    if found:
-        raise _bad(constraint, found)
+    fault: str = _library().LLMatcher.validate_grammar(_source(constraint))
+    if fault:
+        raise _bad(constraint, fault)
 
 
 _COMPILED: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
@@ -211,16 +211,16 @@ def compiled(constraint: Constraint, model: TokenModel, ends: frozenset[int] | N
     """
     ends = model.eos_ids if ends is None else ends
     with _COMPILING:
-        kept = _COMPILED.setdefault(model.tokenizer, {})
-        found: Grammar | None = kept.get((ends, constraint))
-        if found is None:
-            tokenizer = kept.get(ends)
+        cache = _COMPILED.setdefault(model.tokenizer, {})
+        grammar: Grammar | None = cache.get((ends, constraint))
+        if grammar is None:
+            tokenizer = cache.get(ends)
             if tokenizer is None:
-                tokenizer = kept[ends] = _tokenizer(constraint, model.tokenizer, ends)
-            while len(kept) > KEPT:
-                kept.pop(next(key for key in kept if isinstance(key, tuple)))
-            found = kept[ends, constraint] = Grammar(constraint, tokenizer)
-        return found
+                tokenizer = cache[ends] = _tokenizer(constraint, model.tokenizer, ends)
+            while len(cache) > KEPT:
+                cache.pop(next(key for key in cache if isinstance(key, tuple)))
+            grammar = cache[ends, constraint] = Grammar(constraint, tokenizer)
+        return grammar
 
 
 def walk_of(grammar: Grammar, memo: dict[Any, Any]) -> Walk:
@@ -319,8 +319,8 @@ def _tokenizer(constraint: Constraint, tokenizer: Any, eos_ids: frozenset[int]) 
         ConfigError: the model has no end token, or the tokenizer is not one of the tokenizers library.
     """
     # Some models name an end token among their padding, which has no text and cannot be told from any other.
-    known = set(tokenizer.get_vocab().values())
-    ends = sorted(eos_ids & known)
+    ids = set(tokenizer.get_vocab().values())
+    ends = sorted(eos_ids & ids)
     if not ends:
         raise _bad(constraint, "the tokenizer has no end token, which must follow a complete answer")
     _library()

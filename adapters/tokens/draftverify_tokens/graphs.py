@@ -64,20 +64,20 @@ class Graphs:
         Returns:
             Tensors that the next call overwrites.
         """
-        found = self._made.get(key)
-        if found is None or not _same(found.buffers, buffers):
+        captured = self._made.get(key)
+        if captured is None or not _same(captured.buffers, buffers):
             self._forget()
             if len(buffers) > 1 and self._seen[key] < SEEN - 1:
                 self._seen[key] += 1
                 return step(inputs)
-            found = self._made[key] = self._capture(inputs, buffers, step)
+            captured = self._made[key] = self._capture(inputs, buffers, step)
             log.info("captured a step of %s; %d graphs are held", key, len(self._made))
             if len(self._made) > MOST:
                 self._drop(next(iter(self._made)))
         self._made.move_to_end(key)
-        torch._foreach_copy_(found.inputs, list(inputs))
-        found.graph.replay()
-        return found.outputs
+        torch._foreach_copy_(captured.inputs, list(inputs))
+        captured.graph.replay()
+        return captured.outputs
 
     def _capture(
         self,
@@ -103,11 +103,12 @@ class Graphs:
 
     def _forget(self) -> None:
         """Drop the graphs of buffers that are no more."""
-        gone = [key for key, made in self._made.items() if any(buffer() is None for buffer in made.buffers)]
-        for key in gone:
+        held = self._made.items()
+        stale = [key for key, graph in held if any(buffer() is None for buffer in graph.buffers)]
+        for key in stale:
             self._drop(key)
-        if gone:
-            log.info("dropped %d graphs, whose buffers were replaced by larger ones", len(gone))
+        if stale:
+            log.info("dropped %d graphs, whose buffers were replaced by larger ones", len(stale))
 
     def _drop(self, key: Hashable) -> None:
         self._made.pop(key).graph.reset()

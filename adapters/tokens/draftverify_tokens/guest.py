@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from draftverify import ConfigError, Context, Proposal
-from draftverify_tokens.reader import Reader, Reading
+from draftverify_tokens.reader import BlockReader, BlockReading
 from draftverify_tokens.sampling import Tail
 from draftverify_tokens.slots import Slot, Slots
 
@@ -21,12 +21,12 @@ SAME = ("model_type", "hidden_size", "num_key_value_heads", "head_dim", "rope_pa
 """What makes the keys and values of two models mean the same, as their configs name it."""
 
 
-class Guest(Reader):
+class Guest(BlockReader):
     """A reader without a cache of its own. It can read only where a target has: see `invited`.
 
     Args:
         module: the target's module with rounded weights, or its first layers.
-        compiled: as `Reader`.
+        compiled: as `BlockReader`.
 
     References:
         J. Zhao et al., "QSpec: Speculative Decoding with Complementary Quantization Schemes", arXiv:2410.11305: a
@@ -50,8 +50,8 @@ class Guest(Reader):
 
     def read(
         self, contexts: Sequence[Context], proposals: Sequence[Proposal], tail: Tail | None = None
-    ) -> Reading:
-        """As `Reader.read`, of sessions that are `invited`."""
+    ) -> BlockReading:
+        """As `BlockReader.read`, of sessions that are `invited`."""
         self.slots = self._owner.slots
         return super().read(contexts, proposals, tail)
 
@@ -70,32 +70,32 @@ class Guest(Reader):
         slot.own = len(slot.tokens) if slot.own is None else min(slot.own, len(slot.tokens))
         return pending
 
-    def check_fits(self, owner: Reader) -> None:
+    def check_fits(self, owner: BlockReader) -> None:
         """Refuse a target whose keys and values would mean nothing to this model.
 
         Raises:
             ConfigError: naming what differs.
         """
-        mine, theirs = (reader.module.config.get_text_config() for reader in (self, owner))
+        guest_config, owner_config = (reader.module.config.get_text_config() for reader in (self, owner))
         both: list[tuple[str, Any, Any]] = [
-            (name, getattr(mine, name, None), getattr(theirs, name, None)) for name in SAME
+            (name, getattr(guest_config, name, None), getattr(owner_config, name, None)) for name in SAME
         ]
         both.append(("type", self.dtype, owner.dtype))
-        for name, own, target in both:
-            if own != target:
+        for name, value, target in both:
+            if value != target:
                 raise ConfigError(
                     f"a draft model without a cache of its own must be the target, rounded or cut short; its {name} is "
-                    f"{own}, the target's {target}. Give it the target's, or leave `own_cache: false` out",
+                    f"{value}, the target's {target}. Give it the target's, or leave `own_cache: false` out",
                     path="own_cache",
                 )
-        if mine.num_hidden_layers > theirs.num_hidden_layers:
+        if guest_config.num_hidden_layers > owner_config.num_hidden_layers:
             raise ConfigError(
-                f"a draft model without a cache of its own has {mine.num_hidden_layers} layers, the target "
-                f"{theirs.num_hidden_layers}",
+                f"a draft model without a cache of its own has {guest_config.num_hidden_layers} layers, the target "
+                f"{owner_config.num_hidden_layers}",
                 path="own_cache",
             )
 
 
-def _lender(context: Context) -> Reader | None:
+def _lender(context: Context) -> BlockReader | None:
     """The reader of a target that has read the session's text."""
-    return next((key for key in context.scratch if isinstance(key, Reader) and key.lends), None)
+    return next((key for key in context.scratch if isinstance(key, BlockReader) and key.lends), None)

@@ -54,8 +54,8 @@ class History:
     def items(self) -> list[int]:
         """The drafted tokens, on the host."""
         if type(self._items) is not list:
-            given = self._items
-            self._items = given.tolist() if hasattr(given, "tolist") else [int(item) for item in given]
+            items = self._items
+            self._items = items.tolist() if hasattr(items, "tolist") else [int(item) for item in items]
         return self._items
 
     def __len__(self) -> int:
@@ -68,14 +68,14 @@ class History:
         parents = self.parents
         if parents is None:
             return [list(range(row)) for row in rows]
-        found = []
+        paths = []
         for row in rows:
             path, item = [], row - 1
             while item >= 0:
                 path.append(item)
                 item = int(parents[item])
-            found.append(path[::-1])
-        return found
+            paths.append(path[::-1])
+        return paths
 
     def paths(self) -> list[list[int]]:
         """The drafted tokens before each wanted row, the oldest first."""

@@ -103,28 +103,28 @@ def attend(q: Any, k: Any, v: Any, keys: Any, values: Any, places: Any, paths: A
     parts = keys.view(rows, key_heads, splits, chunk, width)
     scores = torch.matmul(q, parts.transpose(-1, -2)).to(exact) * scaling
     scores = scores.view(rows, key_heads, splits, group, n, chunk)
-    after = (
+    offset = (
         torch.arange(capacity, device=q.device).view(splits, 1, 1, chunk)
         - places[:, :1, None, None, None, None]
     )
-    own = (paths[:, None, None, None, :, None] >> after.clamp(0, 63)) & 1
-    sees = (after < 0) | ((after < 64) & (own == 1))
+    on_path = (paths[:, None, None, None, :, None] >> offset.clamp(0, 63)) & 1
+    sees = (offset < 0) | ((offset < 64) & (on_path == 1))
     scores = scores.masked_fill(~sees, -torch.inf)
     # Where a query sees nothing of a part there is no greatest score: the part weighs nothing, instead of nan.
     best = scores.amax(dim=-1, keepdim=True).clamp_min(torch.finfo(exact).min)
     weights = torch.exp(scores - best)
-    whole = weights.sum(dim=-1, keepdim=True)
+    totals = weights.sum(dim=-1, keepdim=True)
     parts = values.view(rows, key_heads, splits, chunk, width)
-    found = torch.matmul(weights.to(values.dtype).view(rows, key_heads, splits, group * n, chunk), parts)
-    found = found.view(rows, key_heads, splits, group, n, width)
+    weighted = torch.matmul(weights.to(values.dtype).view(rows, key_heads, splits, group * n, chunk), parts)
+    weighted = weighted.view(rows, key_heads, splits, group, n, width)
     share = torch.exp(best - best.amax(dim=2, keepdim=True))
-    out = (found * share).sum(dim=2) / (whole * share).sum(dim=2)
+    out = (weighted * share).sum(dim=2) / (totals * share).sum(dim=2)
     return out.to(values.dtype).permute(0, 3, 1, 2, 4).reshape(rows, n, heads * width)
 
 
 def leave(
     x: Any,
-    seen: Any,
+    attended: Any,
     out: Any,
     out_bias: Any,
     norm: Any,
@@ -134,11 +134,11 @@ def leave(
     down: Any,
     down_bias: Any,
 ) -> Any:
-    """What was seen is added, then what the gated products make of it.
+    """What attention brought is added, then what the gated products make of it.
 
     Args:
         x: [tokens, hidden], as it came into the layer.
-        seen: [tokens, heads · width], of `attend`.
+        attended: [tokens, heads · width], of `attend`.
         out, out_bias: of the output projection.
         norm, epsilon: of the layer's second norm.
         gate_up, gate_up_biases: of the gated products, twice [inner, hidden] or one that is both; biases may be None.
@@ -147,7 +147,7 @@ def leave(
     Returns:
         [tokens, hidden].
     """
-    x = x + functional.linear(seen, out, out_bias)
+    x = x + functional.linear(attended, out, out_bias)
     normed = functional.rms_norm(x, (x.shape[-1],), norm, epsilon)
     products = [functional.linear(normed, *pair) for pair in zip(gate_up, gate_up_biases, strict=True)]
     gate, up = torch.cat(products, dim=-1).chunk(2, dim=-1)
@@ -167,9 +167,9 @@ class Pieces:
     """
 
     def __init__(self, backend: str = "inductor") -> None:
-        how: dict[str, Any] = {"options": OPTIONS} if backend == "inductor" else {}
+        options: dict[str, Any] = {"options": OPTIONS} if backend == "inductor" else {}
         self._enter, self._attend, self._leave, self._finish = (
-            torch.compile(function, backend=backend, dynamic=False, fullgraph=True, **how)
+            torch.compile(function, backend=backend, dynamic=False, fullgraph=True, **options)
             for function in (enter, attend, leave, finish)
         )
 
@@ -186,10 +186,10 @@ class Pieces:
         _differ(keys, values, dims=(0, 2))
         return self._attend(q, k, v, keys, values, places, paths, scaling)
 
-    def leave(self, x: Any, seen: Any, *weights: Any) -> Any:
+    def leave(self, x: Any, attended: Any, *weights: Any) -> Any:
         """As `leave`."""
-        _differ(x, seen, dims=(0,))
-        return self._leave(x, seen, *weights)
+        _differ(x, attended, dims=(0,))
+        return self._leave(x, attended, *weights)
 
     def finish(self, x: Any, *weights: Any) -> Any:
         """As `finish`."""
@@ -225,10 +225,10 @@ class Pieces:
 def _limit_reached() -> type[Exception]:
     """What Dynamo raises beyond its limit of variants, which is none of its other errors."""
     exceptions: Any = torch._dynamo.exc
-    found: type[Exception] = (
+    error: type[Exception] = (
         getattr(exceptions, "FailOnRecompileLimitHit", None) or exceptions.FailOnCacheLimitHit
     )
-    return found
+    return error
 
 
 def _differ(*tensors: Any, dims: tuple[int, ...]) -> None:

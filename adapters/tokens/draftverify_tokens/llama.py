@@ -23,7 +23,7 @@ from torch.nn import functional
 from draftverify_tokens.fingerprint import global_hooks, hooks_of
 from draftverify_tokens.graphs import Graphs
 from draftverify_tokens.layer import Pieces
-from draftverify_tokens.slots import Group, Slots, put, seen
+from draftverify_tokens.slots import RowGroup, Slots, put, seen
 
 __all__ = ["LlamaForward", "is_llama", "products_are_plain"]
 
@@ -111,8 +111,8 @@ def products_are_plain(module: Any) -> bool:
     return all(
         type(part) is torch.nn.Linear
         for layer in module.model.layers
-        for whole in (layer.self_attn, layer.mlp)
-        for name, part in whole.named_children()
+        for submodule in (layer.self_attn, layer.mlp)
+        for name, part in submodule.named_children()
         if name.endswith("_proj")
     )
 
@@ -151,7 +151,7 @@ class LlamaForward:
         self._pieces = Pieces(backend)
         self._graphs = Graphs() if self.module.device.type == "cuda" else None
 
-    def __call__(self, groups: Sequence[Group], want: Any, tail: Tail | None = None) -> tuple[Any, Any]:
+    def __call__(self, groups: Sequence[RowGroup], want: Any, tail: Tail | None = None) -> tuple[Any, Any]:
         """Run one pass; as `ModuleForward`.
 
         Args:
@@ -163,25 +163,25 @@ class LlamaForward:
         """
         self._prepare(groups)
         if groups[0].paths is not None:
-            logits, *made = self._compiled(groups, tail)
-            states = made.pop() if self.hidden else None
-            found = None if want is None else (logits[want], *(each[want] for each in made))
+            logits, *extras = self._compiled(groups, tail)
+            states = extras.pop() if self.hidden else None
+            output = None if want is None else (logits[want], *(extra[want] for extra in extras))
         else:
             x, states = self._steps(groups)
-            found = None
+            output = None
             if want is not None:
                 logits = self.module.lm_head(x[0, -want:] if isinstance(want, int) else x[0, want])
-                found = logits, *(tail(logits) if tail is not None else ())
-        if found is not None and tail is None:
-            found = found[0]
+                output = logits, *(tail(logits) if tail is not None else ())
+        if output is not None and tail is None:
+            output = output[0]
         if states is None:
-            return found, None
+            return output, None
         if groups[0].paths is not None and self._graphs is not None:
             states = states.clone()  # a graph's outputs are its next call's too
         parts = states[0].split([group.ids.numel() for group in groups])
-        return found, [part.unflatten(0, group.ids.shape) for part, group in zip(parts, groups, strict=True)]
+        return output, [part.unflatten(0, group.ids.shape) for part, group in zip(parts, groups, strict=True)]
 
-    def go_on_from(self, other: Any, *, graphs: bool) -> None:
+    def go_on_from(self, previous: Any, *, graphs: bool) -> None:
         """Use what another one has compiled, if it has.
 
         Args:
@@ -189,15 +189,15 @@ class LlamaForward:
             graphs: whether its graphs too: all that they hold the addresses of lies where it lay. The table of
                 rotations, which they hold as well, is filled anew.
         """
-        if not (self.compiled and isinstance(other, LlamaForward) and other.compiled):
+        if not (self.compiled and isinstance(previous, LlamaForward) and previous.compiled):
             return
-        self._pieces = other._pieces
+        self._pieces = previous._pieces
         inner, head = self.module.model, self.module.lm_head
         plain = type(inner.embed_tokens) is torch.nn.Embedding and type(head) is torch.nn.Linear
         if (
-            graphs and plain and other._cos is not None
+            graphs and plain and previous._cos is not None
         ):  # of another's code a graph holds what nobody can look at
-            self._graphs, self._cos, self._sin = other._graphs, other._cos, other._sin
+            self._graphs, self._cos, self._sin = previous._graphs, previous._cos, previous._sin
             with torch.inference_mode():
                 for held, new in zip((self._cos, self._sin), self._table(len(self._cos)), strict=True):
                     held.copy_(new)
@@ -217,14 +217,15 @@ class LlamaForward:
         with torch.inference_mode():  # as in a pass: Dynamo tells such buffers from others
             shelf = slots.shelf(capacity, rows)
         nothing = torch.zeros((rows, tokens), dtype=torch.int64, device=self.module.device)
-        last = torch.full_like(nothing, capacity - 1)
-        group = Group(nothing, nothing, last, shelf, 0, None, capacity, {}, paths=torch.ones_like(nothing))
+        ends = torch.full_like(nothing, capacity - 1)
+        paths = torch.ones_like(nothing)
+        group = RowGroup(nothing, nothing, ends, shelf, 0, None, capacity, {}, paths=paths)
         with torch.inference_mode():
             self._prepare([group])
             for tail in tails:
                 self._compiled([group], tail)
 
-    def _prepare(self, groups: Sequence[Group]) -> None:
+    def _prepare(self, groups: Sequence[RowGroup]) -> None:
         """Have the layers, the shelves' buffers and the table of rotations."""
         inner = self.module.model
         if not self._layers:
@@ -250,7 +251,7 @@ class LlamaForward:
         half = sin.shape[-1] // 2
         return cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], dim=-1)
 
-    def _compiled(self, groups: Sequence[Group], tail: Tail | None) -> tuple[Any, ...]:
+    def _compiled(self, groups: Sequence[RowGroup], tail: Tail | None) -> tuple[Any, ...]:
         """A step; what it returns is of all tokens of the groups, and overwritten by the next one of its like.
 
         Returns:
@@ -258,7 +259,7 @@ class LlamaForward:
         """
         if self._graphs is None:
             return self._stepped(groups, tail)
-        key = tuple((*group.ids.shape, group.shelf.capacity, group.first) for group in groups), tail
+        key = tuple((*group.ids.shape, group.shelf.capacity, group.first_row) for group in groups), tail
         inputs = [
             tensor for group in groups for tensor in (group.ids, group.positions, group.places, group.paths)
         ]
@@ -274,11 +275,11 @@ class LlamaForward:
 
         return self._graphs(key, inputs, [group.shelf.keys[0] for group in groups], step)
 
-    def _stepped(self, groups: Sequence[Group], tail: Tail | None) -> tuple[Any, ...]:
-        found: tuple[Any, ...] = self._pieces.run(lambda: self._step(groups, tail))
-        return found
+    def _stepped(self, groups: Sequence[RowGroup], tail: Tail | None) -> tuple[Any, ...]:
+        outputs: tuple[Any, ...] = self._pieces.run(lambda: self._step(groups, tail))
+        return outputs
 
-    def _step(self, groups: Sequence[Group], tail: Tail | None) -> tuple[Any, ...]:
+    def _step(self, groups: Sequence[RowGroup], tail: Tail | None) -> tuple[Any, ...]:
         pieces, inner = self._pieces, self.module.model
         x = inner.embed_tokens(_flat([group.ids for group in groups]))[0]
         positions = _flat([group.positions for group in groups])[0]
@@ -289,30 +290,30 @@ class LlamaForward:
             if index in self.hidden:
                 states[index] = x
             new = [part.split(sizes) for part in pieces.enter(x, cos, sin, *layer.entering)]
-            seen = [
+            attended = [
                 pieces.attend(
-                    *(part.unflatten(0, group.ids.shape) for part in own),
-                    group.shelf.keys[index][group.first : group.first + len(group.ids)],
-                    group.shelf.values[index][group.first : group.first + len(group.ids)],
+                    *(part.unflatten(0, group.ids.shape) for part in qkv),
+                    group.shelf.keys[index][group.first_row : group.first_row + len(group.ids)],
+                    group.shelf.values[index][group.first_row : group.first_row + len(group.ids)],
                     group.places,
                     group.paths,
                     layer.scaling,
                 ).flatten(0, 1)
-                for group, *own in zip(groups, *new, strict=True)
+                for group, *qkv in zip(groups, *new, strict=True)
             ]
-            x = pieces.leave(x, seen[0] if len(seen) == 1 else torch.cat(seen), *layer.leaving)
+            x = pieces.leave(x, attended[0] if len(attended) == 1 else torch.cat(attended), *layer.leaving)
         norm, head = inner.norm, self.module.lm_head
         if type(head) is torch.nn.Linear:
             logits = pieces.finish(x, norm.weight, norm.variance_epsilon, head.weight, head.bias)
         else:
             logits = head(_norm(x, norm))
-        made = logits, *(tail(logits) if tail is not None else ())
+        outputs = logits, *(tail(logits) if tail is not None else ())
         if not self.hidden:
-            return made
+            return outputs
         states[len(self._layers)] = _norm(x, norm)
-        return *made, torch.stack([states[index] for index in self.hidden], dim=1)[None]
+        return *outputs, torch.stack([states[index] for index in self.hidden], dim=1)[None]
 
-    def _steps(self, groups: Sequence[Group]) -> tuple[Any, Any]:
+    def _steps(self, groups: Sequence[RowGroup]) -> tuple[Any, Any]:
         """Without compilation: the last norm's output [1, T, hidden], and hidden states [1, T, layers, hidden]."""
         x = self.module.model.embed_tokens(_flat([group.ids for group in groups]))
         positions = _flat([group.positions for group in groups])
@@ -328,9 +329,9 @@ class LlamaForward:
         x = _norm(x, self.module.model.norm)
         if not self.hidden:
             return x, None
-        found = dict(zip(sorted(set(self.hidden) - {len(self._layers)}), states, strict=True))
-        found[len(self._layers)] = x
-        return x, torch.stack([found[index] for index in self.hidden], dim=2)
+        by_index = dict(zip(sorted(set(self.hidden) - {len(self._layers)}), states, strict=True))
+        by_index[len(self._layers)] = x
+        return x, torch.stack([by_index[index] for index in self.hidden], dim=2)
 
 
 class _Layer:
@@ -372,7 +373,7 @@ class _Layer:
         return self.out.weight, self.out.bias, *norm, *self.gate_up.weights, self.down.weight, self.down.bias
 
     def __call__(
-        self, x: Any, cos: Any, sin: Any, masks: Sequence[Any], groups: Sequence[Group], index: int
+        self, x: Any, cos: Any, sin: Any, masks: Sequence[Any], groups: Sequence[RowGroup], index: int
     ) -> Any:
         qkv = _beside(self.qkv(_norm(x, self.norm))).unflatten(-1, (-1, self.width))
         qk, v = qkv[:, :, : -self.key_heads], qkv[:, :, -self.key_heads :]
@@ -380,17 +381,17 @@ class _Layer:
         if scale is not None:
             qk = functional.rms_norm(qk, (self.width,), None, epsilon) * scale
         qk = torch.addcmul(qk * cos, qk.roll(self.width // 2, -1), sin)
-        found, first = [], 0
+        attended, start = [], 0
         for group, mask in zip(groups, masks, strict=True):
-            own = slice(first, first + group.ids.numel())
-            found.append(self._attend(qk[0, own], v[0, own], mask, group, index))
-            first = own.stop
-        x = x + self.out(_flat(found))
+            span = slice(start, start + group.ids.numel())
+            attended.append(self._attend(qk[0, span], v[0, span], mask, group, index))
+            start = span.stop
+        x = x + self.out(_flat(attended))
         products = self.gate_up(_norm(x, self.norm_mlp))
         gate, up = products if len(products) == 2 else products[0].chunk(2, dim=-1)
         return x + self.down(functional.silu(gate) * up)
 
-    def _attend(self, qk: Any, v: Any, mask: Any, group: Group, index: int) -> Any:
+    def _attend(self, qk: Any, v: Any, mask: Any, group: RowGroup, index: int) -> Any:
         """Attention of a group's tokens, [R, N, heads · width]; their keys and values are written first."""
         rows, n = group.ids.shape
         qk, v = (part.unflatten(0, (rows, n)).transpose(1, 2) for part in (qk, v))

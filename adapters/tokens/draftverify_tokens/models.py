@@ -83,14 +83,14 @@ def positions_of(module: Any) -> tuple[int | None, str]:
     config = module.config.get_text_config()
     limits: list[tuple[int, str]] = []
     for name in ("max_position_embeddings", "max_seq_len"):
-        if (own := getattr(config, name, None)) is not None:
-            limits.append((own, f"its {name}"))
+        if (limit := getattr(config, name, None)) is not None:
+            limits.append((limit, f"its {name}"))
             break
     parameters = getattr(config, "rope_parameters", None) or {}
     for rope in (parameters, *parameters.values()):  # of all layers, or by their type
         if isinstance(rope, Mapping) and rope.get("rope_type") == "longrope":
-            found = rope.get("original_max_position_embeddings")
-            limits += [(found, "the length up to which its longrope keeps its angles")] if found else []
+            length = rope.get("original_max_position_embeddings")
+            limits += [(length, "the length up to which its longrope keeps its angles")] if length else []
     if "chunked_attention" in (getattr(config, "layer_types", None) or ()):
         limits.append((config.attention_chunk_size, "its attention_chunk_size"))
     if getattr(config, "attn_temperature_tuning", False):

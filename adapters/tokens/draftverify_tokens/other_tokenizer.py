@@ -98,24 +98,25 @@ class OtherTokenizer:
         """`propose` for many sessions; the draft model's steps in one batch."""
         rooms = [room(context, n) for context, n in zip(contexts, ns, strict=True)]
         proposals = [Proposal.chain(())] * len(contexts)
-        asked = [
+        indices = [
             index for index, n in enumerate(rooms) if n and not self._inside_a_character(contexts[index])
         ]
-        if not asked:
+        if not indices:
             return proposals
-        retold = [self._retold(contexts[index]) for index in asked]
+        retold = [self._retold(contexts[index]) for index in indices]
         settings: dict[
             int, dict[str, Any]
         ] = {}  # one object for one, so that a batch's rows are treated as one
-        own = []
-        for index, each in zip(asked, retold, strict=True):
-            given = contexts[index].settings
-            known = settings.setdefault(
-                id(given), {name: given[name] for name in KEPT if name in given} | GREEDY
+        inner = []
+        for index, text_told in zip(indices, retold, strict=True):
+            outer = contexts[index].settings
+            shared = settings.setdefault(
+                id(outer), {name: outer[name] for name in KEPT if name in outer} | GREEDY
             )
-            own.append(self._as_its_own(contexts[index], each, known))
-        sizes = [math.ceil(rooms[index] * each.ratio) for index, each in zip(asked, retold, strict=True)]
-        for index, context, draft in zip(asked, own, self._drafter.propose_many(own, sizes), strict=True):
+            inner.append(self._as_its_own(contexts[index], text_told, shared))
+        sizes = [math.ceil(rooms[i] * text_told.ratio) for i, text_told in zip(indices, retold, strict=True)]
+        drafts = self._drafter.propose_many(inner, sizes)
+        for index, context, draft in zip(indices, inner, drafts, strict=True):
             drafted = self._in_the_targets_tokens(contexts[index], context, draft)
             proposals[index] = Proposal.chain(tuple(drafted[: rooms[index]]))
         return proposals
@@ -143,7 +144,7 @@ class OtherTokenizer:
             scratch=context.scratch.setdefault((self, "scratch"), {}),
         )
 
-    def _in_the_targets_tokens(self, context: Context, own: Context, draft: Proposal) -> list[int]:
+    def _in_the_targets_tokens(self, context: Context, inner: Context, draft: Proposal) -> list[int]:
         """The text of a draft in the target's tokens.
 
         Args:
@@ -153,14 +154,14 @@ class OtherTokenizer:
         """
         drafted = draft.items.tolist() if hasattr(draft.items, "tolist") else list(draft.items)
         end = next((i for i, token in enumerate(drafted) if token in self.model.eos_ids), None)
-        text = _text(self.model, _last(prompt_of(own), own.accepted), drafted[:end]).rstrip(HALF)
-        found = continuation(self.target, _last(prompt_of(context), context.accepted), text)
+        text = _text(self.model, _last(prompt_of(inner), inner.accepted), drafted[:end]).rstrip(HALF)
+        tokens = continuation(self.target, _last(prompt_of(context), context.accepted), text)
         eos = self.target.tokenizer.eos_token_id
         if end is not None and eos in self.target.eos_ids:
-            found.append(eos)
+            tokens.append(eos)
         # A tokenizer may know more tokens than its model has.
         vocabulary = context.task.input.get("vocabulary", math.inf)
-        return found[: next((i for i, token in enumerate(found) if token >= vocabulary), None)]
+        return tokens[: next((i for i, token in enumerate(tokens) if token >= vocabulary), None)]
 
 
 class _Retold:
@@ -191,8 +192,8 @@ class _Retold:
 
     def _cut(self, accepted: Sequence[int]) -> int:
         """Where the next stretch may end: before a word, or at least between characters."""
-        first = between = self._told + STRETCH
-        for place in range(first + STRETCH - 1, first - 1, -1):
+        start = between = self._told + STRETCH
+        for place in range(start + STRETCH - 1, start - 1, -1):
             if not self._target.decode(accepted[place - BEHIND : place]).endswith(HALF):
                 between = place
                 if self._text(accepted[: place + 1], place)[:1].isspace():
@@ -209,21 +210,21 @@ class _Retold:
 
 def _prompt(model: TokenModel, context: Context, text: str) -> list[int]:
     """The prompt as the draft model would be given it; turns for which it has no template as the target's text."""
-    given = context.task.input
+    fields = context.task.input
     has_template = bool(getattr(model.tokenizer, "chat_template", None))
-    if "prompt" in given or ("messages" in given and has_template):
-        ids = model.encode_prompt(given)
+    if "prompt" in fields or ("messages" in fields and has_template):
+        ids = model.encode_prompt(fields)
     else:
         ids = list(model.tokenizer(text).input_ids)
     return ids or [min(model.eos_ids, default=0)]  # it needs a token to go on from
 
 
-def continuation(model: TokenModel, before: Sequence[int], text: str) -> list[int]:
+def continuation(model: TokenModel, prefix: Sequence[int], text: str) -> list[int]:
     """Tokens that go on from others and add a text to theirs.
 
     Args:
         model: whose tokens they are.
-        before: some tokens that stand directly before.
+        prefix: some tokens that stand directly before.
         text: what is to be added.
 
     Returns:
@@ -233,17 +234,17 @@ def continuation(model: TokenModel, before: Sequence[int], text: str) -> list[in
     if not text:
         return []
     # After a line break a tokenizer that puts a space before every text puts none before this one.
-    for behind in (model.decode(before), "\n"):
-        alone, both = _encoded(model, behind), _encoded(model, behind + text)
-        if both[: len(alone)] == alone:
-            return both[len(alone) :]
+    for behind in (model.decode(prefix), "\n"):
+        prefix_ids, both = _encoded(model, behind), _encoded(model, behind + text)
+        if both[: len(prefix_ids)] == prefix_ids:
+            return both[len(prefix_ids) :]
     return _encoded(model, text)
 
 
-def _text(model: TokenModel, before: Sequence[int], tokens: Sequence[int]) -> str:
+def _text(model: TokenModel, prefix: Sequence[int], tokens: Sequence[int]) -> str:
     """What tokens add to the text of those before them: alone, a first word would lose its space."""
-    behind, whole = model.decode(before), model.decode([*before, *tokens])
-    return whole[len(behind) :] if whole.startswith(behind) else model.decode(tokens)
+    behind, full = model.decode(prefix), model.decode([*prefix, *tokens])
+    return full[len(behind) :] if full.startswith(behind) else model.decode(tokens)
 
 
 def _encoded(model: TokenModel, text: str) -> list[int]:

@@ -53,9 +53,9 @@ class Counts:
         """Count these tokens of the answer too."""
         self.answer += tokens
         vocabulary = self.in_answer.shape[-1]
-        more = np.bincount([token for token in tokens if token < vocabulary], minlength=vocabulary)
+        counts = np.bincount([token for token in tokens if token < vocabulary], minlength=vocabulary)
         # Out of place: a tensor made in inference mode may not be changed outside it.
-        self.in_answer = self.in_answer + upload(more, self.in_answer).to(self.in_answer.dtype)
+        self.in_answer = self.in_answer + upload(counts, self.in_answer).to(self.in_answer.dtype)
 
 
 def penalise(
@@ -107,10 +107,10 @@ def penalise(
     counted = torch.stack([session.in_answer for session in sessions])[owner_of_row]
     counted = counted.view(-1).scatter_add(0, flat, once).view(rows, vocabulary)
     if repetition != 1:
-        seen = torch.stack([session.in_prompt for session in sessions])[owner_of_row] | (counted > 0)
+        present = torch.stack([session.in_prompt for session in sessions])[owner_of_row] | (counted > 0)
         # Divided where positive, multiplied where not: that is the smaller of the two, or the larger.
         choose = torch.minimum if repetition > 1 else torch.maximum
-        logits = torch.where(seen, choose(logits / repetition, logits * repetition), logits)
+        logits = torch.where(present, choose(logits / repetition, logits * repetition), logits)
     if frequency:
         logits = logits - frequency * counted
     if presence:
@@ -120,17 +120,17 @@ def penalise(
 
 def _padded(*lists: list[int]) -> Any:
     """The lists as rows of one array, so that they go to the device in one transfer."""
-    made = np.zeros((len(lists), max(map(len, lists))), dtype=np.int64)
-    for row, values in zip(made, lists, strict=True):
+    padded = np.zeros((len(lists), max(map(len, lists))), dtype=np.int64)
+    for row, values in zip(padded, lists, strict=True):
         row[: len(values)] = values
-    return made
+    return padded
 
 
 def _counts(history: History, like: Any) -> Counts:
     """The session's counts, brought near the end of its answer."""
-    found = history.memo.get("penalties")
-    if found is None or not found.agrees(history, like):
-        found = history.memo["penalties"] = Counts(history.prompt, like)
-    if len(history.accepted) - len(found.answer) > LOOSE:
-        found.fold(list(history.accepted[len(found.answer) :]))
-    return found
+    counts = history.memo.get("penalties")
+    if counts is None or not counts.agrees(history, like):
+        counts = history.memo["penalties"] = Counts(history.prompt, like)
+    if len(history.accepted) - len(counts.answer) > LOOSE:
+        counts.fold(list(history.accepted[len(counts.answer) :]))
+    return counts

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from draftverify_tokens.slots import Group
+from draftverify_tokens.slots import RowGroup
 
 __all__ = ["Telling", "telling_of"]
 
@@ -24,13 +24,13 @@ class Telling(NamedTuple):
     """How a family is told of positions that are not places.
 
     Args:
-        told: called with the base model, a group of rows and the arguments that the module is about to be called with,
+        enter: called with the base model, a group of rows and the arguments that the module is about to be called with,
             which it may change; a context in which the module sees positions.
-        alone: whether it can be told of one row at a time only.
+        one_row: whether it can be told of one row at a time only.
     """
 
-    told: Callable[[Any, Group, dict[str, Any]], AbstractContextManager[None]]
-    alone: bool = False
+    enter: Callable[[Any, RowGroup, dict[str, Any]], AbstractContextManager[None]]
+    one_row: bool = False
 
 
 def telling_of(module: Any) -> Telling | None:
@@ -43,11 +43,11 @@ def telling_of(module: Any) -> Telling | None:
         "BloomModel": Telling(_bloom),
         "FalconModel": Telling(_falcon),
         "GPTNeoModel": Telling(_gpt_neo),
-        "MptModel": Telling(_mpt, alone=True),
+        "MptModel": Telling(_mpt, one_row=True),
     }.get(name)
 
 
-def _stands(group: Group) -> Any:
+def _stands(group: RowGroup) -> Any:
     """[R, visible], the position of the token at each place."""
     rows = len(group.places)
     stands = torch.arange(group.shelf.capacity, device=group.places.device).repeat(rows, 1)
@@ -64,7 +64,7 @@ def _made_as(base: Any, method: str, bias: Any) -> Iterator[None]:
         delattr(base, method)
 
 
-def _bloom(base: Any, group: Group, arguments: dict[str, Any]) -> AbstractContextManager[None]:
+def _bloom(base: Any, group: RowGroup, arguments: dict[str, Any]) -> AbstractContextManager[None]:
     """Bloom makes its bias, [R · heads, 1, visible], by a method."""
     stands = _stands(group)
     every = stands.new_ones((1, group.shelf.capacity))
@@ -74,7 +74,7 @@ def _bloom(base: Any, group: Group, arguments: dict[str, Any]) -> AbstractContex
 
 
 @contextmanager
-def _falcon(base: Any, group: Group, arguments: dict[str, Any]) -> Iterator[None]:
+def _falcon(base: Any, group: RowGroup, arguments: dict[str, Any]) -> Iterator[None]:
     """Falcon adds its bias to a mask that it makes itself. Here it comes with the mask, and the model is run as one
     that rotates, with every token at position 0, which rotates nothing."""
     from transformers.models.falcon.modeling_falcon import build_alibi_tensor
@@ -92,7 +92,7 @@ def _falcon(base: Any, group: Group, arguments: dict[str, Any]) -> Iterator[None
         base.use_alibi = True
 
 
-def _mpt(base: Any, group: Group, arguments: dict[str, Any]) -> AbstractContextManager[None]:
+def _mpt(base: Any, group: RowGroup, arguments: dict[str, Any]) -> AbstractContextManager[None]:
     """MPT makes its bias, [heads, 1, visible], by a method, for all rows alike: they must be read one by one."""
     table = base.build_mpt_alibi_tensor(base.num_heads, group.shelf.capacity, device=base.device)
     bias = table[:, :, _stands(group)[0]]
@@ -101,7 +101,7 @@ def _mpt(base: Any, group: Group, arguments: dict[str, Any]) -> AbstractContextM
 
 
 @contextmanager
-def _gpt_neo(base: Any, group: Group, arguments: dict[str, Any]) -> Iterator[None]:
+def _gpt_neo(base: Any, group: RowGroup, arguments: dict[str, Any]) -> Iterator[None]:
     """GPT-Neo's layers cut their causal masks, with windows in the local ones, out of a square [places, places]."""
     rows, n = group.places.shape
     window = base.config.window_size
@@ -110,11 +110,11 @@ def _gpt_neo(base: Any, group: Group, arguments: dict[str, Any]) -> Iterator[Non
     local = everything.clone()
     local[:, 0, -n:] = near
     layers = [block.attn.attention for block in base.h]
-    own = [layer.bias for layer in layers]
+    biases = [layer.bias for layer in layers]
     for layer in layers:
         layer.bias = local if layer.attention_type == "local" else everything
     try:
         yield
     finally:
-        for layer, bias in zip(layers, own, strict=True):
+        for layer, bias in zip(layers, biases, strict=True):
             layer.bias = bias

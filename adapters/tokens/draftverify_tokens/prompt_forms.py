@@ -39,23 +39,23 @@ def read_prompts(prompts: Any, *, attention_mask: Any = None, chat: bool = True)
         )
     if attention_mask is not None or hasattr(prompts, "tolist"):
         return _arrays(prompts, attention_mask)
-    if (alone := _single(prompts, chat)) is not None:
-        return [alone], True
+    if (single := _single(prompts, chat)) is not None:
+        return [single], True
     if isinstance(prompts, (Mapping, Set, bytes)) or not isinstance(prompts, Iterable):
         raise ConfigError(f"prompts is {prompts!r:.80}; {FORMS} is needed", path="prompts")
     inputs: list[Any] = []
-    for place, each in enumerate(prompts):
-        if hasattr(each, "tolist") or (isinstance(each, Mapping) and "input_ids" in each):
-            found = read_prompts(each)[0]
-            if len(found) != 1:
-                raise ConfigError(f"holds {len(found)} prompts; one is needed", path=f"prompts[{place}]")
-            inputs += found
-        elif (one := _single(each, chat)) is not None:
-            inputs.append(one)
-        elif isinstance(each, Sequence) and not len(each):
+    for place, prompt in enumerate(prompts):
+        if hasattr(prompt, "tolist") or (isinstance(prompt, Mapping) and "input_ids" in prompt):
+            nested = read_prompts(prompt)[0]
+            if len(nested) != 1:
+                raise ConfigError(f"holds {len(nested)} prompts; one is needed", path=f"prompts[{place}]")
+            inputs += nested
+        elif (single := _single(prompt, chat)) is not None:
+            inputs.append(single)
+        elif isinstance(prompt, Sequence) and not len(prompt):
             inputs.append({"prompt_ids": []})  # refused by the target, as an empty text
         else:
-            raise ConfigError(f"is {each!r:.80}; {FORMS} is needed", path=f"prompts[{place}]")
+            raise ConfigError(f"is {prompt!r:.80}; {FORMS} is needed", path=f"prompts[{place}]")
     return inputs, False
 
 
@@ -64,12 +64,12 @@ def _single(prompt: Any, chat: bool) -> dict[str, Any] | None:
     if isinstance(prompt, str):
         return {"prompt": prompt, "chat": chat}
     if isinstance(prompt, Mapping):
-        known = any(name in prompt for name in ("prompt", "messages", "prompt_ids"))
-        return {"chat": chat, **prompt} if known else None
+        named = any(name in prompt for name in ("prompt", "messages", "prompt_ids"))
+        return {"chat": chat, **prompt} if named else None
     if isinstance(prompt, Sequence) and not isinstance(prompt, bytes) and len(prompt):
         if all(map(_is_number, prompt)):  # the target says which of them is no token
-            return {"prompt_ids": [each.item() if hasattr(each, "item") else each for each in prompt]}
-        if all(isinstance(each, Mapping) and "role" in each for each in prompt):
+            return {"prompt_ids": [token.item() if hasattr(token, "item") else token for token in prompt]}
+        if all(isinstance(message, Mapping) and "role" in message for message in prompt):
             return {"messages": list(prompt)}
     return None
 
@@ -80,14 +80,14 @@ def _is_number(value: Any) -> bool:
 
 
 def _has_text(prompts: Any) -> bool:
-    each = prompts if isinstance(prompts, (list, tuple)) else [prompts]
-    return any(isinstance(one, (str, Mapping)) for one in each)
+    listed = prompts if isinstance(prompts, (list, tuple)) else [prompts]
+    return any(isinstance(prompt, (str, Mapping)) for prompt in listed)
 
 
 def _arrays(ids: Any, mask: Any) -> tuple[list[Any], bool]:
     rows, masks = _listed(ids), None if mask is None else _listed(mask)
-    alone = not (rows and isinstance(rows[0], list))
-    if alone:
+    single = not (rows and isinstance(rows[0], list))
+    if single:
         rows, masks = [rows], None if masks is None else [masks]
     if masks is not None and list(map(_length, masks)) != list(map(_length, rows)):
         raise ConfigError(
@@ -95,24 +95,24 @@ def _arrays(ids: Any, mask: Any) -> tuple[list[Any], bool]:
             "the mask that the tokenizer made with these ids",
             path="attention_mask",
         )
-    if any(isinstance(each, list) for row in rows for each in row):
+    if any(isinstance(entry, list) for row in rows for entry in row):
         raise ConfigError(
             "the ids have more than two dimensions; [prompts, tokens] is needed", path="prompts"
         )
     if masks is not None:
         rows = [
-            [token for token, shown in zip(row, own, strict=True) if shown]
-            for row, own in zip(rows, masks, strict=True)
+            [token for token, bit in zip(row, mask_row, strict=True) if bit]
+            for row, mask_row in zip(rows, masks, strict=True)
         ]
-    return [{"prompt_ids": row} for row in rows], alone
+    return [{"prompt_ids": row} for row in rows], single
 
 
 def _listed(array: Any) -> list[Any]:
-    found = array.tolist() if hasattr(array, "tolist") else array
-    if not isinstance(found, (list, tuple)):
+    items = array.tolist() if hasattr(array, "tolist") else array
+    if not isinstance(items, (list, tuple)):
         raise ConfigError(f"prompts is {array!r:.80}; {FORMS} is needed", path="prompts")
     # A list of tensors is one of rows; numbers of NumPy's know `tolist` too.
-    return [_listed(each) if getattr(each, "shape", ()) else each for each in found]
+    return [_listed(item) if getattr(item, "shape", ()) else item for item in items]
 
 
 def _length(row: Any) -> int:

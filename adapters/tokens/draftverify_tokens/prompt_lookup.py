@@ -101,21 +101,21 @@ class Index:
                 if size <= end:
                     self._after[tuple(tokens[end - size : end])] = end
 
-    def find(self, then: Sequence[int] = ()) -> int | None:
-        """The place after the latest earlier occurrence of the longest known suffix of the text and `then`."""
-        end = [*self.tokens[-self.sizes[0] :], *then]
+    def find(self, drafted: Sequence[int] = ()) -> int | None:
+        """The place after the latest earlier occurrence of the longest known suffix of the text and `drafted`."""
+        end = [*self.tokens[-self.sizes[0] :], *drafted]
         for size in self.sizes:
             place = self._after.get(tuple(end[-size:])) if size <= len(end) else None
             if place is not None:
                 return place
         return None
 
-    def continuation(self, n: int, then: Sequence[int] = ()) -> tuple[int, ...]:
+    def continuation(self, n: int, drafted: Sequence[int] = ()) -> tuple[int, ...]:
         """The `n` tokens from that place on; () when nothing is found."""
-        start = self.find(then)
+        start = self.find(drafted)
         if start is None:
             return ()
-        copied = [*self.tokens[start : start + n], *then][:n]
+        copied = [*self.tokens[start : start + n], *drafted][:n]
         if len(copied) < n:  # the copy has reached the text's end, which begins again at `start`
             copied = (copied * (n // len(copied) + 1))[:n]
         return tuple(copied)

@@ -28,9 +28,9 @@ from draftverify_tokens.fingerprint import Fingerprint
 from draftverify_tokens.history import History, upload
 from draftverify_tokens.models import TokenModel, prompt_of
 from draftverify_tokens.sampling import Tail, probabilities, read_settings
-from draftverify_tokens.slots import Group, Shelf, Slot, Slots, agreement, shared
+from draftverify_tokens.slots import CacheShelf, RowGroup, Slot, Slots, agreement, shared
 
-__all__ = ["Reader", "Reading", "distributions", "history_of"]
+__all__ = ["BlockReader", "BlockReading", "distributions", "history_of"]
 
 AHEAD = 64
 """A session with more pending tokens than this is read alone before the batch, which would be padded to its length."""
@@ -40,7 +40,7 @@ TAILS = 32
 """So many settings have a tail at a time; with another the oldest is forgotten, and made and captured again."""
 
 
-class Reading(NamedTuple):
+class BlockReading(NamedTuple):
     """What one pass found.
 
     Args:
@@ -49,21 +49,21 @@ class Reading(NamedTuple):
         hidden: per session [read, layers, width], the hidden states of the tokens that the pass read (of a whole
             prompt the first time), the block's last; () when none were asked for.
         starts: per session the place in its sequence of the first of these.
-        made: what a tail made of the logits; () without one.
+        of_tail: what a tail made of the logits; () without one.
     """
 
     logits: Any
     counts: list[int]
     hidden: Sequence[Any] = ()
     starts: Sequence[int] = ()
-    made: Sequence[Any] = ()
+    of_tail: Sequence[Any] = ()
 
 
 class _Frame(NamedTuple):
-    """The rows of a shelf that take part in a pass, R of them from `first` on, n tokens each."""
+    """The rows of a shelf that take part in a pass, R of them from `first_row` on, n tokens each."""
 
-    shelf: Shelf
-    first: int
+    shelf: CacheShelf
+    first_row: int
     rows: int
     n: int
 
@@ -76,18 +76,18 @@ class _Ahead(NamedTuple):
         start: how many tokens stand before that one.
         token: that one, on its way to the host.
         tail: what was made of its logits.
-        found: logits and what the tail made; and what must stay where it is until the pass is over.
+        outputs: logits and what the tail made; and what must stay where it is until the pass is over.
     """
 
     slot: Slot
     start: int
     token: Any
     tail: Tail | None
-    found: Sequence[Any]
+    outputs: Sequence[Any]
     held: Any
 
 
-class Reader:
+class BlockReader:
     """One component's way to read with a model; its caches lie in each session's scratch.
 
     The model stays its user's, who may change it in any way between two tasks, so nothing of a task that has ended is
@@ -140,7 +140,7 @@ class Reader:
         self._ahead: _Ahead | None = None
         self._known: WeakSet[Slot] = WeakSet()  # sequences that were begun since the last look at the model
         self._side: Any = None
-        self._owner: Reader = self
+        self._owner: BlockReader = self
         self._forward = forward_of(module, *self._how)
         self._shares = not hidden
         self.slots = self._new_slots()
@@ -180,7 +180,7 @@ class Reader:
 
     def read(
         self, contexts: Sequence[Context], proposals: Sequence[Proposal], tail: Tail | None = None
-    ) -> Reading:
+    ) -> BlockReading:
         """Logits after each context and after each item of its block, in one pass over the batch.
 
         A pass that fails leaves no cache behind.
@@ -208,8 +208,8 @@ class Reader:
         slots = list(map(self._take, contexts))
         most = AHEAD if len(slots) > 1 else CHUNK
         # Not if the session has ended, a guest has written there since, or something else is asked for.
-        asked = ahead is not None and slots == [ahead.slot] and not len(proposals[0].items)
-        if ahead is not None and not (asked and ahead.slot.block is ahead.token and tail is ahead.tail):
+        expected = ahead is not None and slots == [ahead.slot] and not len(proposals[0].items)
+        if ahead is not None and not (expected and ahead.slot.block is ahead.token and tail is ahead.tail):
             ahead = None
         if any(isinstance(slot.block, torch.Tensor) for slot in slots):
             self.slots.arrived()
@@ -233,21 +233,21 @@ class Reader:
             counts = [len(block) + 1 for block in blocks]
             states: Sequence[Any] = ()
             if ahead is not None and _is(ahead, pending[0]):
-                logits, *made = ahead.found
+                logits, *of_tail = ahead.outputs
             else:
-                (logits, *made), states = self._pass(slots, pending, blocks, parents, counts, tail)
+                (logits, *of_tail), states = self._pass(slots, pending, blocks, parents, counts, tail)
             hidden: Sequence[Any] = states
             if states and early:
-                hidden = [torch.cat([*early.get(i, ()), own]) for i, own in enumerate(states)]
-        for slot, tokens, block, own, context in zip(slots, pending, blocks, parents, contexts, strict=True):
+                hidden = [torch.cat([*early.get(i, ()), state]) for i, state in enumerate(states)]
+        for slot, tokens, block, tree, context in zip(slots, pending, blocks, parents, contexts, strict=True):
             slot.tokens += tokens
             slot.block = block
-            slot.parents = own
+            slot.parents = tree
             context.scratch[self._owner] = slot
         if fresh:
             self._known.update(slots)
         self.slots.note(slots)
-        return Reading(logits, counts, hidden, starts, made)
+        return BlockReading(logits, counts, hidden, starts, of_tail)
 
     def extend(self, contexts: Sequence[Context], drafted: Any, tail: Tail | None = None) -> Sequence[Any]:
         """Read on: one more drafted token of each session, after those that were read since `read` without a block.
@@ -264,11 +264,11 @@ class Reader:
         slots = [context.scratch.pop(self._owner) for context in contexts]
         k = len(slots)
         with torch.inference_mode():
-            found, _ = self._pass(slots, [[]] * k, list(drafted[:, -1:]), [None] * k, [1] * k, tail)
+            outputs, _ = self._pass(slots, [[]] * k, list(drafted[:, -1:]), [None] * k, [1] * k, tail)
         for index, (context, slot) in enumerate(zip(contexts, slots, strict=True)):
             slot.block, slot.parents = drafted[index], None
             context.scratch[self._owner] = slot
-        return found
+        return outputs
 
     def read_ahead(self, context: Context, token: Any, tail: Tail | None) -> None:
         """Start the pass that a next `read` without a block asks for if `token` is what is accepted.
@@ -295,12 +295,12 @@ class Reader:
             self._side = torch.cuda.Stream()
         self._side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._side), torch.inference_mode():
-            found, _ = self._pass([slot], [[]], [token], [None], [1], tail)
+            outputs, _ = self._pass([slot], [[]], [token], [None], [1], tail)
             self.slots.ahead = torch.cuda.Event()
             self.slots.ahead.record()
         slot.block, slot.parents = host, None
         context.scratch[self._owner] = slot
-        self._ahead = _Ahead(slot, start, host, tail, found, token)
+        self._ahead = _Ahead(slot, start, host, tail, outputs, token)
 
     def __del__(self) -> None:
         # A pass on the other stream must not outlive the memory that it writes to.
@@ -342,15 +342,15 @@ class Reader:
         from draftverify_tokens.forward import forward_of
 
         now = Fingerprint(self.module)
-        same = now == self._fingerprint
+        unchanged = now == self._fingerprint
         under_way = any(slot.shelf is not None for slot in self._known)
-        if same and (self.owned or under_way):
+        if unchanged and (self.owned or under_way):
             return
         self._fingerprint = None  # until it has stood the test: else it is refused each time
         forward = forward_of(self.module, *self._how)
-        forward.go_on_from(self._forward, graphs=same)
+        forward.go_on_from(self._forward, graphs=unchanged)
         self._forward = forward
-        if same:
+        if unchanged:
             self._empty_slots()
         else:
             self._modules = list(self.module.modules())
@@ -391,22 +391,22 @@ class Reader:
         """
         tokens, accepted = slot.tokens, context.accepted
         prompt = prompt_of(context)
-        known = len(tokens) - len(prompt)
+        held = len(tokens) - len(prompt)
         # Accepted values never change, so only those are compared that came since the last look.
         if (
             slot.prompt is prompt
-            and 0 <= known <= len(accepted)
-            and (not known or tokens[-1] == accepted[known - 1])
+            and 0 <= held <= len(accepted)
+            and (not held or tokens[-1] == accepted[held - 1])
         ):
-            new = list(accepted[known:])
+            new = list(accepted[held:])
         else:
-            wanted = [*prompt, *accepted]
-            known = agreement(tokens, wanted)
+            text = [*prompt, *accepted]
+            held = agreement(tokens, text)
             slot.prompt = prompt
-            if known < len(tokens):
-                del tokens[known:]
+            if held < len(tokens):
+                del tokens[held:]
                 slot.block = ()
-            new = wanted[known:]
+            new = text[held:]
         if new and len(slot.block):
             path = _path(slot.block, slot.parents, new)
             n = len(path)
@@ -426,12 +426,12 @@ class Reader:
         for i in new:
             del pending[i][: len(slots[i].tokens)]
         for i, j in pairwise(sorted(new, key=texts.__getitem__)):
-            known = len(slots[j].tokens)
-            n = min(shared(texts[i], texts[j], known), len(texts[i]) - 1)
-            if n > known:
+            held = len(slots[j].tokens)
+            n = min(shared(texts[i], texts[j], held), len(texts[i]) - 1)
+            if n > held:
                 self._read_ahead(slots[i], pending[i], len(texts[i]) - n)
                 slots[j].take(slots[i], n)
-                del pending[j][: n - known]
+                del pending[j][: n - held]
 
     def _read_ahead(self, slot: Slot, pending: list[int], most: int) -> list[Any]:
         """Read so much of a long prompt that at most `most` tokens are left, and take it off `pending`.
@@ -443,9 +443,9 @@ class Reader:
         while len(pending) > most:
             piece = pending[: min(CHUNK, len(pending) - 1)]
             del pending[: len(piece)]
-            _, found = self._pass([slot], [piece], [()], [None], [0])
+            _, states_read = self._pass([slot], [piece], [()], [None], [0])
             slot.tokens += piece
-            states += found
+            states += states_read
         return states
 
     def _pass(
@@ -454,7 +454,7 @@ class Reader:
         pending: Sequence[list[int]],
         blocks: Sequence[Any],
         parents: Sequence[Sequence[int] | None],
-        wanted: Sequence[int],
+        counts: Sequence[int],
         tail: Tail | None = None,
     ) -> tuple[Sequence[Any], list[Any]]:
         """One forward pass over the pending tokens and blocks.
@@ -475,38 +475,38 @@ class Reader:
         starts = [len(slot.tokens) + len(slot.block) for slot in slots]
         lengths = [len(tokens) + len(items) for tokens, items in zip(pending, blocks, strict=True)]
         self.slots.place(slots, list(map(add, starts, lengths)))
-        shelves: dict[Shelf, list[int]] = {}
+        shelves: dict[CacheShelf, list[int]] = {}
         for index, slot in enumerate(slots):
             shelves.setdefault(slot.shelf, []).append(index)
         # Prompts have every length: not worth a compilation.
-        steps = self._forward.compiled and max(lengths) <= AHEAD and any(wanted)
+        steps = self._forward.compiled and max(lengths) <= AHEAD and any(counts)
         frames, total = [], 0
         bases = [0] * len(slots)  # where each session's tokens begin among those of all groups
         for shelf, members in shelves.items():
             frame = self._frame(shelf, [slots[i] for i in members], max(lengths[i] for i in members), steps)
             for i in members:
-                bases[i] = total + (slots[i].row - frame.first) * frame.n
+                bases[i] = total + (slots[i].row - frame.first_row) * frame.n
             frames.append(frame)
             total += frame.rows * frame.n
         # Arrays are filled at once: one entry takes as long as all of them.
-        ids, positions, places, *paths = whole = np.zeros((3 + steps, total), dtype=np.int64)
+        ids, positions, places, *paths = table = np.zeros((3 + steps, total), dtype=np.int64)
         sizes = [frame.rows * frame.n for frame in frames]
         places[:] = np.repeat([frame.shelf.capacity - 1 for frame in frames], sizes)
         at = _counted(bases, lengths)
         positions[at] = places[at] = _counted(starts, lengths)
-        known: list[int] = []
+        token_ids: list[int] = []
         drafted: list[tuple[int, Any]] = []
         for base, tokens, items in zip(bases, pending, blocks, strict=True):
-            known += tokens
+            token_ids += tokens
             on_device = isinstance(items, torch.Tensor)
-            known += [0] * len(items) if on_device else items
+            token_ids += [0] * len(items) if on_device else items
             if on_device:
                 drafted.append((base + len(tokens), items))
-        ids[at] = known
+        ids[at] = token_ids
         if steps:
             paths[0][:] = 1  # what is padded looks at something
             paths[0][at] = _CHAIN[_counted([0] * len(slots), lengths)]
-        trees: dict[Shelf, list[tuple[int, int, Sequence[int]]]] = {}
+        trees: dict[CacheShelf, list[tuple[int, int, Sequence[int]]]] = {}
         for slot, base, start, tokens, tree in zip(slots, bases, starts, pending, parents, strict=True):
             if tree is not None:
                 p = len(tokens)
@@ -514,71 +514,71 @@ class Reader:
                 trees.setdefault(slot.shelf, []).append((slot.row, p, tree))
                 if steps:
                     paths[0][base + p : base + p + len(tree)] = _bits(p, tree)
-        wants = _counted([base + m - n for base, m, n in zip(bases, lengths, wanted, strict=True)], wanted)
-        later = _counted([first for first, _ in drafted], [len(items) for _, items in drafted])
+        wants = _counted([base + m - n for base, m, n in zip(bases, lengths, counts, strict=True)], counts)
+        later = _counted([base for base, _ in drafted], [len(items) for _, items in drafted])
         # What the host knows goes to the device in one piece.
-        given = self._to_device(np.concatenate((whole.ravel(), wants, later)))
-        on_device = given[: whole.size].view(whole.shape)
+        uploaded = self._to_device(np.concatenate((table.ravel(), wants, later)))
+        on_device = uploaded[: table.size].view(table.shape)
         if drafted:
             theirs = torch.cat([items for _, items in drafted]).long()
-            on_device[0].index_copy_(0, given[len(given) - len(later) :], theirs)
-        groups, first = [], 0
+            on_device[0].index_copy_(0, uploaded[len(uploaded) - len(later) :], theirs)
+        groups, offset = [], 0
         for frame, size in zip(frames, sizes, strict=True):
-            own = slice(first, first + size)
-            groups.append(self._group(frame, on_device[:, own], whole[:, own], trees.get(frame.shelf, ())))
-            first += size
+            span = slice(offset, offset + size)
+            groups.append(self._group(frame, on_device[:, span], table[:, span], trees.get(frame.shelf, ())))
+            offset += size
         want: Any = None
         if groups[0].at is not None and len(slots) == 1:
-            want = wanted[0] or None
+            want = counts[0] or None
         elif len(wants):
-            want = given[whole.size :][: len(wants)]
+            want = uploaded[table.size :][: len(wants)]
         with evaluating(self._modules):
-            found, states = self._forward(groups, want, tail)
-        found = found if isinstance(found, tuple) else (found,)
+            outputs, states = self._forward(groups, want, tail)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         if states is None:
-            return found, []
+            return outputs, []
         flat = [state.flatten(0, 1) for state in states]
         flat = flat[0] if len(flat) == 1 else torch.cat(flat)
-        return found, [flat[base : base + n] for base, n in zip(bases, lengths, strict=True)]
+        return outputs, [flat[base : base + n] for base, n in zip(bases, lengths, strict=True)]
 
-    def _frame(self, shelf: Shelf, slots: Sequence[Slot], n: int, steps: bool) -> _Frame:
+    def _frame(self, shelf: CacheShelf, slots: Sequence[Slot], n: int, steps: bool) -> _Frame:
         """Which rows of a shelf take part, when the longest of them has n tokens; powers of two where compiled."""
-        first = 0 if steps else min(slot.row for slot in slots)
-        shelf.close_ranks(slots, first)
-        rows = max(slot.row for slot in slots) + 1 - first
+        first_row = 0 if steps else min(slot.row for slot in slots)
+        shelf.close_ranks(slots, first_row)
+        rows = max(slot.row for slot in slots) + 1 - first_row
         if steps:
             rows, n = (1 << (number - 1).bit_length() for number in (rows, n))
             shelf.grow(rows)  # a guest's shelves are another's, who may not have a power of two
-        return _Frame(shelf, first, rows, n)
+        return _Frame(shelf, first_row, rows, n)
 
     def _group(
         self, frame: _Frame, on_device: Any, arrays: Any, trees: Sequence[tuple[int, int, Sequence[int]]]
-    ) -> Group:
+    ) -> RowGroup:
         """A group from its ids, positions and places [3, R · N], and the trees as (row, first token, parents).
 
         Where steps are compiled there is a fourth row, of paths."""
-        shelf, first, rows, n = frame
+        shelf, first_row, rows, n = frame
         _, positions, places, *_ = arrays.reshape(-1, rows, n)
         ids, rotated, at, *paths = on_device.view(-1, rows, n)
         if paths:
-            return Group(ids, rotated, at, shelf, first, None, shelf.capacity, {}, paths=paths[0])
-        own = self._forward.needs_masks
+            return RowGroup(ids, rotated, at, shelf, first_row, None, shelf.capacity, {}, paths=paths[0])
+        needs_masks = self._forward.needs_masks
         real = places[places < shelf.capacity - 1]
         visible = int(real.max()) + 1
         start = int(places[0, 0]) if rows == 1 else None
-        causal = start == 0 and not trees and n > 1 and not own
+        causal = start == 0 and not trees and n > 1 and not needs_masks
         masks = {}
         for window in set(self._forward.windows.values()):
-            plain = start is not None and n == 1 and (window is None or visible <= window) and not own
+            plain = start is not None and n == 1 and (window is None or visible <= window) and not needs_masks
             if plain or causal:
                 continue
             if window is None and not trees:
                 masks[window] = self._staircase(at, visible, shelf.capacity)
             else:
                 masks[window] = self._mask(
-                    positions, places, visible, window, [(row - first, *more) for row, *more in trees]
+                    positions, places, visible, window, [(row - first_row, *tree) for row, *tree in trees]
                 )
-        return Group(ids, rotated, at, shelf, first, start, visible, masks, causal)
+        return RowGroup(ids, rotated, at, shelf, first_row, start, visible, masks, causal)
 
     def _mask(
         self,
@@ -657,10 +657,10 @@ def distributions(
         return probabilities(logits, settings, read, model=model)
     histories = tuple(histories)
     parts = zip(logits.split([len(history) for history in histories]), contexts, histories, strict=True)
-    found = [
+    shaped = [
         probabilities(rows, context.settings, [history], model=model) for rows, context, history in parts
     ]
-    probs, raw_maxima = zip(*found, strict=True)
+    probs, raw_maxima = zip(*shaped, strict=True)
     return torch.cat(probs), torch.cat(raw_maxima)
 
 
@@ -675,8 +675,8 @@ def _path(block: Any, parents: Sequence[int] | None, new: Sequence[int]) -> Sequ
         block = block.tolist() if hasattr(block, "tolist") else tuple(map(int, block))
     if parents is None:
         n = 0
-        for token, wanted in zip(block, new, strict=False):
-            if token != wanted:
+        for token, accepted in zip(block, new, strict=False):
+            if token != accepted:
                 break
             n += 1
         return range(n)
@@ -704,11 +704,11 @@ _CHAIN = np.asarray([(2 << i) - 1 for i in range(63)] + [-1])
 
 def _bits(start: int, parents: Sequence[int]) -> Any:
     """The paths of a tree's tokens, behind `start` tokens that all of them see."""
-    found: list[int] = []
+    bits: list[int] = []
     for index, parent in enumerate(parents):
-        before = (1 << start) - 1 if parent < 0 else found[parent]
-        found.append(before | 1 << start + index)
-    return np.asarray(found, dtype=np.uint64).view(np.int64)
+        visible = (1 << start) - 1 if parent < 0 else bits[parent]
+        bits.append(visible | 1 << start + index)
+    return np.asarray(bits, dtype=np.uint64).view(np.int64)
 
 
 def _depths(parents: Sequence[int]) -> Any:
@@ -721,8 +721,8 @@ def _depths(parents: Sequence[int]) -> Any:
 
 def _ancestors(parents: Sequence[int]) -> Any:
     """[n, n], whether token j is token i or stands before it on its path."""
-    found = np.eye(len(parents), dtype=bool)
+    ancestors = np.eye(len(parents), dtype=bool)
     for index, parent in enumerate(parents):
         if parent >= 0:
-            found[index] |= found[parent]
-    return found
+            ancestors[index] |= ancestors[parent]
+    return ancestors

@@ -72,8 +72,8 @@ class Sampling:
             ConfigError: the schema holds what JSON has not.
         """
         for kind in CONSTRAINTS:
-            if (given := getattr(self, kind)) is not None:
-                return Constraint(kind, _json(given) if isinstance(given, Mapping) else given)
+            if (value := getattr(self, kind)) is not None:
+                return Constraint(kind, _json(value) if isinstance(value, Mapping) else value)
         return None
 
     @property
@@ -109,9 +109,9 @@ def read_settings(settings: Mapping[str, Any]) -> Sampling:
     """
     settings = own_settings(settings)
     sampling = Sampling(**settings)
-    for name, (allowed, words) in _CHECKS.items():
+    for name, (allowed, range_) in _CHECKS.items():
         if name in settings and not allowed(settings[name]):
-            raise ConfigError(f"{name} must be {words}, not {settings[name]!r}", path=f"settings.{name}")
+            raise ConfigError(f"{name} must be {range_}, not {settings[name]!r}", path=f"settings.{name}")
     if sampling.logit_bias:
         ids = {int(token): bias for token, bias in sampling.logit_bias.items()}
         sampling = replace(sampling, logit_bias=ids)
@@ -242,7 +242,7 @@ def probabilities(
     sampling = read_settings(settings)
     if logits.dtype in (torch.bfloat16, torch.float16):
         logits = logits.float()
-    given = logits
+    raw = logits
     if reads := sampling.reads_paths:
         _check_rows(logits, histories, reads)
     if sampling.penalises:
@@ -263,7 +263,7 @@ def probabilities(
         logits = forbid(logits, compiled(constraint, model), histories)
     probs, raw_maxima = _shaped(logits, sampling)
     if logits.device.type == "cpu" and not math.isfinite(raw_maxima.sum()):  # of numbers up to 1
-        _diagnose(given, raw_maxima, histories)
+        _diagnose(raw, raw_maxima, histories)
     return probs, raw_maxima
 
 
@@ -291,12 +291,10 @@ class Tail:
         logits = logits[:, : self.vocabulary]
         if logits.dtype in (torch.bfloat16, torch.float16):
             logits = logits.float()
-        found = _shaped(logits, self.sampling)
+        rows = _shaped(logits, self.sampling)
         if self.sampling.temperature == 0:
-            return *found, logits.max(dim=-1).indices
-        return (
-            found if self.drawn is None else (*found, inverse_cdf(found[0], self.drawn.expand(len(logits))))
-        )
+            return *rows, logits.max(dim=-1).indices
+        return rows if self.drawn is None else (*rows, inverse_cdf(rows[0], self.drawn.expand(len(logits))))
 
 
 def _shaped(logits: Any, sampling: Sampling) -> tuple[Any, Any]:
@@ -307,9 +305,9 @@ def _shaped(logits: Any, sampling: Sampling) -> tuple[Any, Any]:
     probs = torch.softmax(logits, dim=-1)
     raw_maxima = probs.amax(dim=-1)
     if sampling.temperature == 0:
-        one = raw_maxima / raw_maxima  # nan in a row of no use
+        ones = raw_maxima / raw_maxima  # nan in a row of no use
         likeliest = logits.max(dim=-1, keepdim=True).indices  # a third of argmax's time on a CPU
-        return torch.zeros_like(logits).scatter_(-1, likeliest, one[:, None]), raw_maxima
+        return torch.zeros_like(logits).scatter_(-1, likeliest, ones[:, None]), raw_maxima
     changed = logits
     if sampling.temperature != 1:
         changed = changed / sampling.temperature
@@ -322,8 +320,8 @@ def _shaped(logits: Any, sampling: Sampling) -> tuple[Any, Any]:
         return probs, raw_maxima
     if sampling.top_p < 1:
         ordered = _likeliest(probs, sampling.top_p, sampling.top_k)
-        needed = torch.cumsum(ordered, dim=-1) - ordered < sampling.top_p
-        least = torch.where(needed, ordered, 1.0).amin(dim=-1, keepdim=True)
+        inside = torch.cumsum(ordered, dim=-1) - ordered < sampling.top_p
+        least = torch.where(inside, ordered, 1.0).amin(dim=-1, keepdim=True)
         probs = torch.where(probs >= least, probs, 0.0)
     if sampling.min_p > 0:
         probs = torch.where(probs >= sampling.min_p * probs.amax(dim=-1, keepdim=True), probs, 0.0)
@@ -332,10 +330,10 @@ def _shaped(logits: Any, sampling: Sampling) -> tuple[Any, Any]:
 
 def _likeliest(probs: Any, mass: float, top_k: int | None) -> Any:
     """Each row's largest probabilities, descending, as many as hold `mass`; a full sort only where few may not."""
-    few = min(FEW, probs.shape[-1])
-    ordered = probs.topk(few, dim=-1).values
+    count = min(FEW, probs.shape[-1])
+    ordered = probs.topk(count, dim=-1).values
     # After top_k what follows the last of the few can only tie with it, and a tie is kept or dropped as one.
-    if few == probs.shape[-1] or (top_k is not None and top_k <= few):
+    if count == probs.shape[-1] or (top_k is not None and top_k <= count):
         return ordered
     # To look at the sum costs nothing on a CPU, where a sort is slow; elsewhere it would be a synchronisation.
     if probs.device.type != "cpu" or bool((ordered.sum(dim=-1) < mass).any()):
@@ -345,9 +343,9 @@ def _likeliest(probs: Any, mass: float, top_k: int | None) -> Any:
 
 def _biased(logits: Any, bias: Mapping[int, float]) -> Any:
     # A draft model of fewer rows than the target has no such token to be biased.
-    known = [token for token in bias if token < logits.shape[-1]]
-    values = upload(np.asarray([bias[token] for token in known], dtype=np.float64), logits).to(logits.dtype)
-    columns = upload(np.asarray(known, dtype=np.int64), logits)
+    tokens = [token for token in bias if token < logits.shape[-1]]
+    values = upload(np.asarray([bias[token] for token in tokens], dtype=np.float64), logits).to(logits.dtype)
+    columns = upload(np.asarray(tokens, dtype=np.int64), logits)
     return logits.index_add(-1, columns, values.expand(len(logits), -1))
 
 
@@ -355,11 +353,11 @@ def _processed(logits: Any, processor: Callable[[Any, Any], Any], histories: Seq
     import torch
 
     # Copied row by row: a processor may return the same buffer each time, or another type.
-    made, row = torch.empty_like(logits), 0
+    processed, row = torch.empty_like(logits), 0
     for history in histories:
-        before = [*history.prompt, *history.accepted]
+        text = [*history.prompt, *history.accepted]
         for path in history.paths():
-            ids = upload(np.asarray([before + path], dtype=np.int64), logits)
+            ids = upload(np.asarray([text + path], dtype=np.int64), logits)
             scores = logits[row][None].clone()  # some processors write into what they are given
             out = processor(ids, scores)
             if getattr(out, "shape", None) != scores.shape:
@@ -368,21 +366,21 @@ def _processed(logits: Any, processor: Callable[[Any, Any], Any], histories: Seq
                     f"processor {name} returned {getattr(out, 'shape', type(out).__name__)}; "
                     f"scores of shape {tuple(scores.shape)} are needed"
                 )
-            made[row] = out[0]
+            processed[row] = out[0]
             row += 1
-    return made
+    return processed
 
 
 def _check_rows(logits: Any, histories: Sequence[History], reads: Sequence[str]) -> None:
-    wanted = sum(map(len, histories))
-    if wanted != len(logits):
+    count = sum(map(len, histories))
+    if count != len(logits):
         raise ContractError(
-            f"{len(logits)} rows of logits came with histories of {wanted} rows; settings.{reads[0]} depends on the "
+            f"{len(logits)} rows of logits came with histories of {count} rows; settings.{reads[0]} depends on the "
             "tokens before each row, so probabilities() needs the history of every row"
         )
 
 
-def _diagnose(given: Any, raw_maxima: Any, histories: Sequence[History]) -> None:
+def _diagnose(logits: Any, raw_maxima: Any, histories: Sequence[History]) -> None:
     """Say why nothing can be drawn from a row, where a session needs that row or the model is at fault.
 
     Raises:
@@ -390,17 +388,17 @@ def _diagnose(given: Any, raw_maxima: Any, histories: Sequence[History]) -> None
     """
     import torch
 
-    if not bool(torch.isfinite(torch.logsumexp(given, dim=-1)).all()):
+    if not bool(torch.isfinite(torch.logsumexp(logits, dim=-1)).all()):
         raise ContractError(
             "the model's logits are not finite numbers; its weights or its dtype are at fault"
         )
     # Rows after a history's first may be out of reach: plain decoding would not have come there.
-    first = 0
+    row = 0
     for history in histories:
-        if not bool(torch.isfinite(raw_maxima[first])):
+        if not bool(torch.isfinite(raw_maxima[row])):
             raise ContractError(
                 f"the settings leave no token after {len(history.accepted) + history.start} tokens of answer and "
                 "block: processors and grammar contradict each other, or the tokenizer cannot write what the grammar "
                 "asks for"
             )
-        first += len(history)
+        row += len(history)

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from draftverify import ConfigError, Proposal, Task
 from draftverify_llm import evaluating
 from draftverify_tokens.fingerprint import Fingerprint
-from draftverify_tokens.reader import Reader
+from draftverify_tokens.reader import BlockReader
 
 __all__ = ["ordinary_tokens", "self_test"]
 
@@ -55,20 +55,21 @@ def self_test(module: Any) -> str | None:
         ConfigError: not even chains can; it names the class and the reason.
     """
     weight = module.get_input_embeddings().weight
-    known = _KNOWN.setdefault(module, [])
+    verdicts = _KNOWN.setdefault(module, [])
     key, now = (weight.dtype, weight.device), Fingerprint(module)
-    for place, before, refused, no_trees in known:
-        if place == key and now.same_code(before):
+    for place, fingerprint, refused, no_trees in verdicts:
+        if place == key and now.same_code(fingerprint):
             if refused is not None:
                 raise ConfigError(refused)
             return no_trees
-    del known[: -KEPT + 1]
+    del verdicts[: -KEPT + 1]
     try:
         no_trees = _Trial(module).run()
     except ConfigError as error:
-        known.append((key, now, str(error), None))  # the words alone: an error's traceback holds the module
+        # The words alone: an error's traceback holds the module.
+        verdicts.append((key, now, str(error), None))
         raise
-    known.append((key, now, None, no_trees))
+    verdicts.append((key, now, None, no_trees))
     return no_trees
 
 
@@ -79,7 +80,7 @@ class _Trial:
         self.module = module
         self.name = type(module).__name__
         # Not compiled: what the model's own code does is asked here, and each shape would be compiled for its own.
-        self.reader = Reader(module, compiled=False)
+        self.reader = BlockReader(module, compiled=False)
         self.text = ordinary_tokens(module)
         self._rows: dict[tuple[int, ...], Any] = {}
 
@@ -110,7 +111,7 @@ class _Trial:
             return str(error)
         return None
 
-    def _attempt(self, how: str, what: Callable[[], Iterator[Rows]]) -> bool:
+    def _attempt(self, manner: str, passes: Callable[[], Iterator[Rows]]) -> bool:
         """Read in one way.
 
         Returns:
@@ -122,7 +123,7 @@ class _Trial:
         import torch
 
         try:
-            return any(map(self._differ, list(what())))
+            return any(map(self._differ, list(passes())))
         except (ConfigError, torch.OutOfMemoryError):
             raise
         except Exception as error:
@@ -130,9 +131,9 @@ class _Trial:
                 raise self._refusal(
                     "it gives no logits; the model with its head is needed, as AutoModelForCausalLM loads it"
                 ) from error
-            said = str(error).strip().splitlines()
+            lines = str(error).strip().splitlines()
             raise self._refusal(
-                f"{how} it fails with {type(error).__name__}{': ' + said[0] if said else ''}"
+                f"{manner} it fails with {type(error).__name__}{': ' + lines[0] if lines else ''}"
             ) from error
 
     def _refusal(self, why: str) -> ConfigError:
@@ -146,9 +147,9 @@ class _Trial:
         unit = BEYOND[info.bits] * max(info.eps, single.eps)
         beyond = 0
         for path, row in rows:
-            own = self._own(path)
-            apart = (row.double() - own).square().mean().sqrt()
-            beyond += not bool(apart <= unit * own.abs().max())  # a nan is beyond, too
+            reference = self._own(path)
+            apart = (row.double() - reference).square().mean().sqrt()
+            beyond += not bool(apart <= unit * reference.abs().max())  # a nan is beyond, too
         return 3 * beyond > len(rows)
 
     def _own(self, path: Sequence[int]) -> Any:
@@ -165,16 +166,16 @@ class _Trial:
 
     def _read(self, *turns: tuple[Any, Proposal]) -> Rows:
         """The rows of one pass, each with the tokens that it stands behind."""
-        found: Rows = []
+        pairs: Rows = []
         contexts, proposals = zip(*turns, strict=True)
         reading = self.reader.read(contexts, proposals)
         for context, proposal, rows in zip(
             contexts, proposals, reading.logits.split(reading.counts), strict=True
         ):
-            before = [*context.task.input["prompt_ids"], *context.accepted]
+            text = [*context.task.input["prompt_ids"], *context.accepted]
             paths = ([proposal.items[j] for j in proposal.path(i)] for i in range(len(proposal)))
-            found += zip([before, *([*before, *path] for path in paths)], rows, strict=True)
-        return found
+            pairs += zip([text, *([*text, *path] for path in paths)], rows, strict=True)
+        return pairs
 
     def _alone(self) -> Iterator[Rows]:
         """The module by itself, on the one text that everything else is read of: a single pass is enough."""
@@ -238,10 +239,8 @@ def ordinary_tokens(module: Any) -> list[int]:
             if name.endswith(("token_id", "token_ids", "token_index")):
                 special.update(value if isinstance(value, (list, tuple)) else [value])
     size: int = config.vocab_size
-    found: list[int] = []
+    ids: list[int] = []
     for place in range(1, 9):
         free = (place * size // 9 + step for step in range(size))
-        found.append(
-            next((id for id in (i % size for i in free) if id not in special and id not in found), 0)
-        )
-    return found
+        ids.append(next((id for id in (i % size for i in free) if id not in special and id not in ids), 0))
+    return ids

@@ -24,7 +24,7 @@ import numpy as np
 
 from draftverify_tokens.history import upload
 
-__all__ = ["Group", "Shelf", "Slot", "Slots", "agreement", "put", "seen", "shared"]
+__all__ = ["RowGroup", "CacheShelf", "Slot", "Slots", "agreement", "put", "seen", "shared"]
 
 FINE = 64
 """The smallest capacity where there are four steps to a doubling."""
@@ -36,7 +36,7 @@ SLACK = 1.2
 """Most that is held for each place of the rows in use; with rows a quarter too long it is one and a half times."""
 
 
-class Group(NamedTuple):
+class RowGroup(NamedTuple):
     """Rows of one shelf in a forward pass: R rows of N tokens each, padded at the end.
 
     Padding, and all tokens of a row that sits the pass out, are written to a row's last place, which no sequence uses.
@@ -46,7 +46,7 @@ class Group(NamedTuple):
         positions: [R, N] int64, a token's place in its sequence, which is what rotates its keys. Siblings share one.
         places: [R, N] int64, where its key and value are written.
         shelf: whose rows they are.
-        first: rows first … first + R - 1 of the shelf take part.
+        first_row: rows first_row … first_row + R - 1 of the shelf take part.
         at: the first place, when a single row is written in one piece; None otherwise, and where steps are compiled.
         visible: how many places are looked at; the capacity where steps are compiled.
         masks: by window (None for full attention): [R, 1, N, visible], 0 where a token looks and the least number of
@@ -59,8 +59,8 @@ class Group(NamedTuple):
     ids: Any
     positions: Any
     places: Any
-    shelf: Shelf
-    first: int
+    shelf: CacheShelf
+    first_row: int
     at: int | None
     visible: int
     masks: dict[int | None, Any]
@@ -68,23 +68,23 @@ class Group(NamedTuple):
     paths: Any = None
 
 
-def put(buffer: Any, new: Any, group: Group) -> None:
+def put(buffer: Any, new: Any, group: RowGroup) -> None:
     """Write new keys or values [R, heads, N, width] into a buffer [rows, heads, capacity, width]."""
     if group.at is not None:
-        buffer[group.first, :, group.at : group.at + new.shape[2]] = new[0]
+        buffer[group.first_row, :, group.at : group.at + new.shape[2]] = new[0]
     else:
         import torch
 
-        rows = torch.arange(group.first, group.first + new.shape[0], device=new.device)
+        rows = torch.arange(group.first_row, group.first_row + new.shape[0], device=new.device)
         buffer[rows[:, None], :, group.places] = new.transpose(1, 2)
 
 
-def seen(buffer: Any, group: Group) -> Any:
+def seen(buffer: Any, group: RowGroup) -> Any:
     """What a group may look at: a view [R, heads, visible, width]."""
-    return buffer[group.first : group.first + len(group.places), :, : group.visible]
+    return buffer[group.first_row : group.first_row + len(group.places), :, : group.visible]
 
 
-class Row:
+class ShelfRow:
     """A place for one sequence on a shelf.
 
     A sequence may end at any time and in any thread, in the midst of a pass of others too. So it says that in `left`
@@ -111,9 +111,9 @@ class Row:
 
     def held(self) -> list[int]:
         """The tokens that may be copied from it."""
-        left = self.left
-        if left is not None:
-            return left[1]
+        lent = self.left
+        if lent is not None:
+            return lent[1]
         slot = self.owner() if self.owner is not None else None
         return [] if slot is None else slot.tokens[: slot.own]
 
@@ -121,7 +121,7 @@ class Row:
 _leaving = count(1)
 
 
-class Shelf:
+class CacheShelf:
     """Rows of one capacity.
 
     Attributes:
@@ -132,7 +132,7 @@ class Shelf:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self.line: list[Row] = []
+        self.line: list[ShelfRow] = []
         self.keys: list[Any] = []
         self.values: list[Any] = []
 
@@ -141,29 +141,29 @@ class Shelf:
         """How many rows the buffers have."""
         return len(self.line)
 
-    def free(self) -> list[Row]:
+    def free(self) -> list[ShelfRow]:
         """The rows that nobody owns: those without tokens, then the longest unused first."""
         rows = [(row.left, row) for row in self.line]
-        found = [(bool(left[1]), left[0], row) for left, row in rows if left is not None]
-        return [row for *_, row in sorted(found, key=lambda each: each[:2])]
+        free = [(bool(lent[1]), lent[0], row) for lent, row in rows if lent is not None]
+        return [row for *_, row in sorted(free, key=lambda entry: entry[:2])]
 
     def forget(self) -> None:
         """Have nothing of what its rows hold lent; nobody may own one."""
-        self.line = [Row(index) for index in range(self.rows)]
+        self.line = [ShelfRow(index) for index in range(self.rows)]
         for buffer in (*self.keys, *self.values):
             buffer.zero_()  # the mask hides what it holds, but not a NaN
 
-    def resize(self, line: list[Row], rows: int) -> None:
+    def resize(self, line: list[ShelfRow], rows: int) -> None:
         """Make the buffers so many rows high; what the rows of `line` hold stands in the first of them after it."""
-        kept = [row.index for row in line]
-        some = upload(np.asarray(kept), self.keys[0]) if self.keys and len(kept) < self.rows else None
+        indices = [row.index for row in line]
+        some = upload(np.asarray(indices), self.keys[0]) if self.keys and len(indices) < self.rows else None
         for buffers in (self.keys, self.values):
             for index, old in enumerate(buffers):
                 buffers[index] = self._zeros(old, rows)
-                buffers[index][: len(kept)] = old if some is None else old.index_select(0, some)
+                buffers[index][: len(indices)] = old if some is None else old.index_select(0, some)
         for index, row in enumerate(line):
             row.index = index
-        self.line = line + [Row(index) for index in range(len(line), rows)]
+        self.line = line + [ShelfRow(index) for index in range(len(line), rows)]
 
     def grow(self, rows: int) -> None:
         """Make the buffers at least so many rows high; what they hold stays."""
@@ -183,21 +183,21 @@ class Shelf:
         # Zeros: what was never written is hidden by the mask, but a NaN would show through it.
         return like.new_zeros((rows, like.shape[1], self.capacity, like.shape[3]))
 
-    def copy(self, row: Row, source: Shelf, of: Row, n: int) -> None:
+    def copy(self, row: ShelfRow, source: CacheShelf, of: ShelfRow, n: int) -> None:
         """Copy the first n entries of a row of another shelf, or of this."""
         if not n or of is row:
             return
-        for own, others in ((self.keys, source.keys), (self.values, source.values)):
-            own += [self.new(other) for other in others[len(own) :]]
-            for buffer, other in zip(own, others, strict=True):
-                buffer[row.index, :, :n] = other[of.index, :, :n]
+        for buffers, originals in ((self.keys, source.keys), (self.values, source.values)):
+            buffers += [self.new(original) for original in originals[len(buffers) :]]
+            for buffer, original in zip(buffers, originals, strict=True):
+                buffer[row.index, :, :n] = original[of.index, :, :n]
 
-    def close_ranks(self, slots: Sequence[Slot], first: int) -> None:
+    def close_ranks(self, slots: Sequence[Slot], first_row: int) -> None:
         """Move sequences down into free rows from `first` on, so that they stand closer together."""
         for row in sorted(self.free(), key=lambda row: row.index):
-            last = max(slots, key=lambda slot: slot.row)
-            if first <= row.index < last.row:
-                last.move(self, row)
+            highest = max(slots, key=lambda slot: slot.row)
+            if first_row <= row.index < highest.row:
+                highest.move(self, row)
 
 
 class Slots:
@@ -213,7 +213,7 @@ class Slots:
     def __init__(self, *, coarse: bool = False, padded: bool = False) -> None:
         self.coarse = coarse
         self.padded = padded
-        self.shelves: dict[int, Shelf] = {}
+        self.shelves: dict[int, CacheShelf] = {}
         self.ahead: Any = None  # happens when a pass on another stream has ended
         self._copied: Any = None  # happens when the last noted block is on the host
 
@@ -230,9 +230,9 @@ class Slots:
         step = octave if self.coarse else octave // 4
         return octave + (places - octave) // step * step + step
 
-    def shelf(self, capacity: int, rows: int = 0) -> Shelf:
+    def shelf(self, capacity: int, rows: int = 0) -> CacheShelf:
         """The shelf of a capacity, with at least so many rows."""
-        shelf = self.shelves.setdefault(capacity, Shelf(capacity))
+        shelf = self.shelves.setdefault(capacity, CacheShelf(capacity))
         if rows > shelf.rows:
             # One more at a time would copy all of them each time.
             shelf.grow(1 << (rows - 1).bit_length() if self.padded else max(rows, shelf.rows * 9 // 8))
@@ -250,8 +250,8 @@ class Slots:
         host.copy_(blocks, non_blocking=True)
         self._copied = torch.cuda.Event()
         self._copied.record()
-        for slot, own in zip(away, host.split([len(slot.block) for slot in away]), strict=True):
-            slot.block = own
+        for slot, block in zip(away, host.split([len(slot.block) for slot in away]), strict=True):
+            slot.block = block
 
     def meet(self) -> None:
         """Have the device finish what was started ahead before it does anything else here; nobody waits."""
@@ -284,10 +284,10 @@ class Slots:
             for index, (slot, n) in enumerate(zip(slots, places, strict=True))
             if slot.shelf is None or slot.shelf.capacity <= n
         ]
-        before = self._held()
-        for capacity, more in Counter(capacity for _, capacity in moving).items():
+        held_before = self._held()
+        for capacity, joining in Counter(capacity for _, capacity in moving).items():
             shelf = self.shelf(capacity)
-            self.shelf(capacity, shelf.rows + more - len(shelf.free()))
+            self.shelf(capacity, shelf.rows + joining - len(shelf.free()))
         for index, capacity in moving:
             slot, shelf = slots[index], self.shelves[capacity]
             row, lender = shelf.free()[0], None
@@ -299,17 +299,17 @@ class Slots:
                 shelf.copy(row, source, of, n)
                 slot.tokens = texts[index][:n]  # type: ignore[index]
             slot.move(shelf, row)
-        if self._held() > before and not self.padded:
+        if self._held() > held_before and not self.padded:
             self._trim()
 
-    def _lender(self, text: list[int], task: str | None) -> tuple[Shelf, Row, int] | None:
+    def _lender(self, text: list[int], task: str | None) -> tuple[CacheShelf, ShelfRow, int] | None:
         """Who holds most of a text's beginning: the shelf, the row, and how many tokens; None for nobody."""
         best, most = None, 0
         for shelf in self.shelves.values():
             for row in shelf.line:
                 n = shared(row.held(), text)
-                same = task is not None and row.task == task and n == len(text) - 1
-                if n > most and not same:
+                same_task = task is not None and row.task == task and n == len(text) - 1
+                if n > most and not same_task:
                     best, most = (shelf, row, n), n
                     if n == len(text) - 1:
                         return best
@@ -362,8 +362,8 @@ class Slot:
     def __init__(self, slots: Slots, task: str | None = None) -> None:
         self.slots = slots
         self.task = task
-        self.shelf: Shelf | None = None
-        self._row: Row | None = None
+        self.shelf: CacheShelf | None = None
+        self._row: ShelfRow | None = None
         self.tokens: list[int] = []
         self.block: Any = ()
         self.parents: Sequence[int] | None = None
@@ -376,7 +376,7 @@ class Slot:
         assert self._row is not None
         return self._row.index
 
-    def move(self, shelf: Shelf, row: Row) -> None:
+    def move(self, shelf: CacheShelf, row: ShelfRow) -> None:
         """Take what it has to a free row."""
         if self.shelf is not None and self._row is not None:
             shelf.copy(row, self.shelf, self._row, len(self.tokens) + len(self.block))
@@ -384,14 +384,14 @@ class Slot:
         row.owner, row.left, row.task = ref(self), None, self.task
         self.shelf, self._row = shelf, row
 
-    def take(self, other: Slot, n: int) -> None:
+    def take(self, lender: Slot, n: int) -> None:
         """Copy the first n settled tokens of another one."""
         assert self.shelf is not None
         assert self._row is not None
-        assert other.shelf is not None
-        assert other._row is not None
-        self.shelf.copy(self._row, other.shelf, other._row, n)
-        self.tokens = other.tokens[:n]
+        assert lender.shelf is not None
+        assert lender._row is not None
+        self.shelf.copy(self._row, lender.shelf, lender._row, n)
+        self.tokens = lender.tokens[:n]
 
     def gather(self, chosen: Sequence[int]) -> None:
         """Move the block's entries `chosen` into one piece behind the settled tokens."""
@@ -416,21 +416,21 @@ class Slot:
     __del__ = close
 
 
-def shared(held: Sequence[int], text: Sequence[int], known: int = 0) -> int:
+def shared(held: Sequence[int], text: Sequence[int], at_hand: int = 0) -> int:
     """How many tokens a text may take from another: those that both begin with, but not its last, whose logits are
-    wanted; 0 where that is not worth it, when the first `known` are at hand."""
+    wanted; 0 where that is not worth it, when the first `at_hand` are there already."""
     if held[:SHARED] != text[:SHARED]:
         return 0
     n = min(agreement(held, text), len(text) - 1)
-    return n if n >= known + SHARED else 0
+    return n if n >= at_hand + SHARED else 0
 
 
-def agreement(held: Sequence[int], wanted: Sequence[int]) -> int:
+def agreement(held: Sequence[int], text: Sequence[int]) -> int:
     """How many tokens from the start on are the same."""
-    low, high = 0, min(len(held), len(wanted))
+    low, high = 0, min(len(held), len(text))
     while low < high:  # comparing slices is quicker than comparing tokens
         middle = (low + high + 1) // 2
-        if held[low:middle] == wanted[low:middle]:
+        if held[low:middle] == text[low:middle]:
             low = middle
         else:
             high = middle - 1

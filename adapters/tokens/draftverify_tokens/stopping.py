@@ -64,12 +64,12 @@ class Stop:
         return min(ends) if ends else None
 
     def _after_string(self, context: Context, model: TokenModel, new: tuple[Any, ...]) -> list[int]:
-        before = len(context.accepted) - len(new)
+        searched = len(context.accepted) - len(new)
         search: Search | None = context.scratch.get(self)
         # Accepted tokens never change, so their number says whether these are the ones that were searched.
-        if search is None or search.tokens != before:
+        if search is None or search.tokens != searched:
             search = context.scratch[self] = Search(model, self.strings)
-            for token in context.accepted[:before]:
+            for token in context.accepted[:searched]:
                 search.push(token)
         for n, token in enumerate(new, 1):
             if search.push(token):
@@ -104,7 +104,7 @@ class Search:
     def push(self, token: int) -> bool:
         """Whether a string is complete with this token, and was not before."""
         self.tokens += 1
-        seen = len(self._end)
+        searched = len(self._end)
         text = self._end + self._detokeniser.push(token)
         self._end = text[max(0, len(text) - self._kept) :]
-        return any(text.find(string, max(0, seen - len(string) + 1)) >= 0 for string in self._strings)
+        return any(text.find(string, max(0, searched - len(string) + 1)) >= 0 for string in self._strings)

@@ -87,7 +87,7 @@ class Suffix:
         return Proposal.chain(_chain(sources, n, self.threshold))
 
     def _sources(self, context: Context) -> list[Source]:
-        text = caught_up(context, self, _Text)
+        text = caught_up(context, self, _SuffixText)
         sources = [(text.automaton, text.automaton.repeated())]
         if context.memory.records:
             sources.append(text.recalled(self._outputs, context))
@@ -108,14 +108,14 @@ class Suffix:
 
 def token_outputs(memory: Memory, vocabulary: int | None = None) -> list[list[int]]:
     """What each earlier task emitted, of those that emitted token ids and nothing else."""
-    found = []
+    outputs = []
     for record in memory.records:
         values = [value for round in record.rounds for value in round.decision.emitted]
         if set(map(type, values)) != {int}:  # bool is no token id either
             continue
         if min(values) >= 0 and (vocabulary is None or max(values) < vocabulary):
-            found.append(values)
-    return found
+            outputs.append(values)
+    return outputs
 
 
 class _Outputs:
@@ -134,7 +134,7 @@ class _Outputs:
             self.outputs.append(output)
 
 
-class _Text:
+class _SuffixText:
     """The index over one task's text, and where the text's end is found in the index over earlier outputs."""
 
     def __init__(self) -> None:
@@ -174,12 +174,13 @@ def _chain(sources: list[Source], n: int, threshold: float) -> tuple[int, ...]:
         automaton, place = max(sources, key=_match_length)
         if not place[1]:
             break
-        more, probability, end = automaton.follow(place, n - len(items), probability, threshold)
-        items += more
+        tokens, probability, end = automaton.follow(place, n - len(items), probability, threshold)
+        items += tokens
         if len(items) == n or probability < threshold:
             break
         sources = [
-            (other, end if other is automaton else _along(other, start, more)) for other, start in sources
+            (source, end if source is automaton else _along(source, start, tokens))
+            for source, start in sources
         ]
     return tuple(items)
 
@@ -190,15 +191,15 @@ def _tree(sources: list[Source], n: int, threshold: float) -> tuple[tuple[int, .
     parents: list[int] = []
     # Nodes that could come next: by path probability, and of equals the one found first.
     heap: list[tuple[float, int, int, int, list[Source]]] = []
-    found = 0
+    count = 0
     parent, probability = -1, 1.0
     while len(items) < n:
         sources = [(automaton, automaton.open_end(place)) for automaton, place in sources]
         # More than n children of one node cannot be among the n likeliest nodes.
         for token, share in _continuations(sources, n):
             if probability * share >= threshold:
-                heappush(heap, (-probability * share, found, token, parent, sources))
-                found += 1
+                heappush(heap, (-probability * share, count, token, parent, sources))
+                count += 1
         if not heap:
             break
         less, _, token, parent, sources = heappop(heap)
@@ -218,15 +219,15 @@ def _continuations(sources: list[Source], n: int) -> Iterable[tuple[int, float]]
             for automaton, (state, length) in matches
             for token, share in automaton.followers(state, n)
         ]
-    found: dict[int, float] = {}
-    left = 1.0
+    mass: dict[int, float] = {}
+    remaining = 1.0
     for automaton, (state, length) in sorted(matches, key=_match_length, reverse=True):
-        belief = left * length / (length + 1)
+        belief = remaining * length / (length + 1)
         # All of them: what is not among the likeliest after either match may be after both.
         for token, share in automaton.followers(state):
-            found[token] = found.get(token, 0.0) + belief * share
-        left -= belief
-    return nlargest(n, found.items(), key=lambda entry: entry[1])
+            mass[token] = mass.get(token, 0.0) + belief * share
+        remaining -= belief
+    return nlargest(n, mass.items(), key=lambda entry: entry[1])
 
 
 def _match_length(source: Source) -> int:

@@ -34,10 +34,10 @@ class _Repeats:
             self.token, self.most = token, count
 
     def copy(self) -> _Repeats:
-        made = _Repeats()
-        made.counts = self.counts.copy()
-        made.surplus, made.token, made.most = self.surplus, self.token, self.most
-        return made
+        copied = _Repeats()
+        copied.counts = self.counts.copy()
+        copied.surplus, copied.token, copied.most = self.surplus, self.token, self.most
+        return copied
 
 
 class SuffixAutomaton:
@@ -65,29 +65,29 @@ class SuffixAutomaton:
     def extend(self, tokens: Iterable[int]) -> None:
         """Read on in the current sequence."""
         following, link, length = self._next, self._link, self._length
-        last = self._last
+        end = self._last
         for token in tokens:
-            known = following[last].get(token)
-            if known is not None:  # as an earlier sequence went on
-                self._count(last, token)
-                last = known if length[known] == length[last] + 1 else self._split(last, token, known)
+            goal = following[end].get(token)
+            if goal is not None:  # as an earlier sequence went on
+                self._count(end, token)
+                end = goal if length[goal] == length[end] + 1 else self._split(end, token, goal)
                 continue
-            made = len(link)
+            new = len(link)
             following.append({})
             link.append(0)
-            length.append(length[last] + 1)
-            state = last
+            length.append(length[end] + 1)
+            state = end
             while state >= 0:
-                known = following[state].get(token)
-                if known is not None:
+                goal = following[state].get(token)
+                if goal is not None:
                     self._count(state, token)
-                    exact = length[known] == length[state] + 1
-                    link[made] = known if exact else self._split(state, token, known)
+                    exact = length[goal] == length[state] + 1
+                    link[new] = goal if exact else self._split(state, token, goal)
                     break
-                following[state][token] = made
+                following[state][token] = new
                 state = link[state]
-            last = made
-        self._last = last
+            end = new
+        self._last = end
 
     def begin(self) -> None:
         """Begin another sequence; no string reaches from one into the other."""
@@ -99,21 +99,21 @@ class SuffixAutomaton:
             repeats = self._repeats[state] = _Repeats()
         repeats.add(token)
 
-    def _split(self, state: int, token: int, known: int) -> int:
-        """Part the strings of `known` that end positions no longer join: those up to `state` + `token`."""
+    def _split(self, state: int, token: int, successor: int) -> int:
+        """Part the strings of `successor` that end positions no longer join: those up to `state` + `token`."""
         following, link = self._next, self._link
-        made = len(link)
-        following.append(following[known].copy())
-        link.append(link[known])
+        clone = len(link)
+        following.append(following[successor].copy())
+        link.append(link[successor])
         self._length.append(self._length[state] + 1)
-        repeats = self._repeats.get(known)
+        repeats = self._repeats.get(successor)
         if repeats is not None:
-            self._repeats[made] = repeats.copy()
-        link[known] = made
-        while state >= 0 and following[state].get(token) == known:
-            following[state][token] = made
+            self._repeats[clone] = repeats.copy()
+        link[successor] = clone
+        while state >= 0 and following[state].get(token) == successor:
+            following[state][token] = clone
             state = link[state]
-        return made
+        return clone
 
     def repeated(self) -> Place:
         """The longest suffix of the current sequence that occurred before it."""

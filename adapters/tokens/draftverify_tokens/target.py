@@ -21,7 +21,7 @@ from draftverify import (
 )
 from draftverify_tokens.divergence import explain
 from draftverify_tokens.models import TokenModel, is_owned, positions_of, prompt_of
-from draftverify_tokens.reader import Reader, Reading, distributions, history_of
+from draftverify_tokens.reader import BlockReader, BlockReading, distributions, history_of
 from draftverify_tokens.sampling import SETTINGS, check_settings
 from draftverify_tokens.self_test import self_test
 from draftverify_tokens.stopping import Stop
@@ -73,8 +73,8 @@ class Target:
         self.compiled = compiled
 
     @cached_property
-    def _reader(self) -> Reader:
-        return Reader(
+    def _reader(self) -> BlockReader:
+        return BlockReader(
             self.model.model,
             hidden=self.hidden,
             compiled=self.compiled,
@@ -144,15 +144,15 @@ class Target:
         """
         vocabulary: int = self.model.model.config.get_text_config().vocab_size
         positions, limit = positions_of(self.model.model)
-        given = task.input.get("prompt_ids")
-        prompt = list(given) if given is not None else self.model.encode_prompt(task.input)
+        prompt_ids = task.input.get("prompt_ids")
+        prompt = list(prompt_ids) if prompt_ids is not None else self.model.encode_prompt(task.input)
         if not prompt:
             raise ConfigError(
                 f"the prompt of task {task.id!r} has no tokens; the model needs one to go on from"
             )
         for place, token in enumerate(prompt):
             if type(token) is not int or not 0 <= token < vocabulary:
-                if given is None:
+                if prompt_ids is None:
                     raise ConfigError(
                         f"the tokenizer gives token {token} at place {place} of the prompt of task {task.id!r}, and "
                         f"the model's go from 0 to {vocabulary - 1}: it is another model's tokenizer, or tokens were "
@@ -166,13 +166,13 @@ class Target:
             raise ConfigError(
                 f"the prompt of task {task.id!r} has {len(prompt)} tokens; the model takes {positions} ({limit})"
             )
-        known = {
+        fields = {
             "prompt_ids": prompt,
             "eos_ids": sorted(self.model.eos_ids),
             "vocabulary": vocabulary,
             "positions": positions,
         }
-        return msgspec.structs.replace(task, input={**task.input, **known})
+        return msgspec.structs.replace(task, input={**task.input, **fields})
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """The target's distribution after the context and after each of the n drafted tokens.
@@ -192,8 +192,8 @@ class Target:
         reader = self._reader
         tail = reader.tail(contexts, contexts[0].task.input["vocabulary"])
         reading = reader.read(contexts, proposals, tail)
-        if reading.made:
-            target, raw_maxima, *tokens = reading.made
+        if reading.of_tail:
+            target, raw_maxima, *tokens = reading.of_tail
             if tokens and len(contexts) == 1 and not self.hidden and _plain_so_far(contexts[0], proposals[0]):
                 reader.read_ahead(contexts[0], tokens[0], tail)
         else:
@@ -204,8 +204,8 @@ class Target:
         self._note(contexts, reading)
         places: Sequence[Place | None] = [None] * len(counts)
         if len(counts) > 1 and len(set(counts)) == 1:  # the rule need not put the batch together again
-            whole = target.view(len(counts), counts[0], -1)
-            places = [Place(whole, index, own) for index, own in enumerate(rows)]
+            stacked = target.view(len(counts), counts[0], -1)
+            places = [Place(stacked, index, row) for index, row in enumerate(rows)]
         return [
             Verification(
                 evidence=Evidence(
@@ -219,7 +219,7 @@ class Target:
             for index in range(len(counts))
         ]
 
-    def _note(self, contexts: Sequence[Context], reading: Reading) -> None:
+    def _note(self, contexts: Sequence[Context], reading: BlockReading) -> None:
         """For whoever wants to look at the logits of a pass, as they are before the settings."""
 
     def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
@@ -264,8 +264,8 @@ def _plain_so_far(context: Context, proposal: Proposal) -> bool:
 
 
 def _check_fits(context: Context, proposal: Proposal) -> None:
-    items, known, prompt = proposal.items, context.task.input, prompt_of(context)
-    vocabulary, positions = known["vocabulary"], known["positions"]
+    items, fields, prompt = proposal.items, context.task.input, prompt_of(context)
+    vocabulary, positions = fields["vocabulary"], fields["positions"]
     # Looking at items on a device would cost a transfer; those are the generator's word.
     on_host = not hasattr(items, "device") or str(items.device) == "cpu"
     if on_host and len(items) and not (min(items) >= 0 and max(items) < vocabulary):

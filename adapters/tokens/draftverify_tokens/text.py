@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from draftverify import DraftVerifyError, Event, Pipeline, TaskDone
+from draftverify import DraftVerifyError, Event, Pipeline, TaskDone, TaskRecord
 from draftverify_tokens.models import TokenModel
 
-__all__ = ["Detokeniser", "pieces", "stream_text"]
+__all__ = ["Detokeniser", "accepted_text", "pieces", "stream_text"]
 
 HALF = "\N{REPLACEMENT CHARACTER}"
 """What decoders write for bytes that are no character, or not yet."""
@@ -105,20 +105,32 @@ def stream_text(pipeline: Pipeline, task: Any) -> Iterator[str]:
     Raises:
         DraftVerifyError: the task failed; after all text that was accepted before.
     """
+    ended: list[TaskRecord] = []
+    yield from accepted_text(pipeline, task, ended)
+    for record in ended:
+        # Nobody sees the outcome of a stream, and half an answer looks like a whole one.
+        if record.outcome.status == "failed":
+            raise DraftVerifyError(f"task {record.task!r} failed: {record.outcome.reason}")
+
+
+def accepted_text(
+    pipeline: Pipeline, task: Any, ended: list[TaskRecord], silent: Collection[int] = ()
+) -> Iterator[str]:
+    """The pieces of `stream_text`, without a word about a failure.
+
+    Args:
+        pipeline, task: as there.
+        ended: gets the task's record at the end.
+        silent: tokens that have no text here.
+    """
     detokeniser = Detokeniser(pipeline.verifier.model)  # type: ignore[attr-defined]
-    ended: list[TaskDone] = []
 
     def listen(event: Event) -> None:
         if isinstance(event, TaskDone):
-            ended.append(event)
+            ended.append(event.record)
 
     for decision in pipeline.stream(task, on_event=listen):
-        text = "".join([detokeniser.push(token) for token in decision.emitted])
-        if text:
+        if text := "".join([detokeniser.push(token) for token in decision.emitted if token not in silent]):
             yield text
     if text := detokeniser.flush():
         yield text
-    for event in ended:
-        # Nobody sees the outcome of a stream, and half an answer looks like a whole one.
-        if event.record.outcome.status == "failed":
-            raise DraftVerifyError(f"task {event.task.id!r} failed: {event.record.outcome.reason}")

@@ -28,7 +28,7 @@ class TextIndex(Protocol):
 IndexT = TypeVar("IndexT", bound=TextIndex)
 
 
-class _Kept:
+class _KeptIndex:
     """An index in scratch, and by what it is known to belong to the text that is there now."""
 
     __slots__ = ("index", "last", "prompt", "rounds")
@@ -66,17 +66,17 @@ def caught_up(context: Context, key: Any, make: Callable[[], IndexT]) -> IndexT:
     """
     prompt = prompt_of(context)
     # Taken out while it reads: one that was interrupted would have read half of a token.
-    kept: _Kept | None = context.scratch.pop(key, None)
-    if kept is None or not kept.continues_in(context, prompt):
-        kept = _Kept(make(), prompt)
-        kept.index.extend(prompt)
-    index: IndexT = kept.index
+    entry: _KeptIndex | None = context.scratch.pop(key, None)
+    if entry is None or not entry.continues_in(context, prompt):
+        entry = _KeptIndex(make(), prompt)
+        entry.index.extend(prompt)
+    index: IndexT = entry.index
     accepted = context.accepted
     read = len(index.tokens) - len(prompt)
     if read < len(accepted):
         index.extend(accepted[read:])
     rounds = context.rounds
-    kept.rounds = len(rounds)
-    kept.last = rounds[-1] if kept.rounds else None
-    context.scratch[key] = kept
+    entry.rounds = len(rounds)
+    entry.last = rounds[-1] if entry.rounds else None
+    context.scratch[key] = entry
     return index

@@ -24,21 +24,19 @@ def cache(context: click.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    entries = [(owner, entry) for owner, found in _caches().items() for entry in found.entries()]
+    from draftverify.bench.cli.screen import new_table
+
+    entries = [(owner, entry) for owner, files in _caches().items() for entry in files.entries()]
     if not entries:
         click.echo("the cache is empty")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("of", "name", "kind"):
-        table.add_column(column)
-    table.add_column("MB", justify="right")
-    table.add_column("path", overflow="fold")
+    table = new_table("of", "name", "kind", ">MB", "path", header_style="bold")
+    table.columns[-1].overflow = "fold"
     for owner, entry in entries:
-        size = f"{entry.bytes / 1e6:,.1f}"
-        table.add_row(owner, Text(entry.name), Text(entry.kind), size, Text(str(entry.path)))
+        cells = (owner, entry.name, entry.kind, f"{entry.bytes / 1e6:,.1f}", str(entry.path))
+        table.add_row(*map(Text, cells))
     Console(highlight=False).print(table)
 
 
@@ -49,21 +47,19 @@ def clear(name: str | None, everything: bool) -> None:
     """Clear what is cached under NAME; it is fetched again when it is next used."""
     if (name is None) != everything:
         raise click.UsageError("give a NAME, as `draftverify cache` lists it, or --all")
-    caches = _caches()
-    known = {entry.name for found in caches.values() for entry in found.entries()}
-    if name is not None and name not in known:
-        raise ResourceError(f"nothing is cached as {name!r}{did_you_mean(name, known)}")
-    freed = 0
-    for found in caches.values():
-        if everything or name in {entry.name for entry in found.entries()}:
-            freed += found.clear(name)
+    caches = [(files, {entry.name for entry in files.entries()}) for files in _caches().values()]
+    if name is not None and not any(name in names for _, names in caches):
+        hint = did_you_mean(name, set[str]().union(*(names for _, names in caches)))
+        raise ResourceError(f"nothing is cached as {name!r}{hint}")
+    freed = sum(files.clear(name) for files, names in caches if everything or name in names)
     click.echo(f"freed {freed / 1e6:,.1f} MB")
 
 
 def _caches() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    """What packages cache, by the names of their entry points."""
+    caches: dict[str, Any] = {}
     for entry in metadata.entry_points(group=CACHES):
         assert entry.dist is not None
         plugin = Plugin("", entry.name, entry.value, entry.dist.metadata["Name"], entry.dist.version)
-        found[entry.name] = plugin.load()
-    return found
+        caches[entry.name] = plugin.load()
+    return caches

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -12,7 +11,9 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli import options
+from draftverify.bench.cli.exits import ExitCode, exit_with
+from draftverify.bench.cli.screen import print_json
 from draftverify.bench.records.directory import load_run
 from draftverify.bench.tables.compare import ALPHA, Cell, Comparison, Pairing, Side, parse_side
 from draftverify.bench.tables.compare import compare as compared
@@ -31,19 +32,11 @@ _STYLES = {"better": "green", "worse": "red", "higher": "cyan", "lower": "cyan"}
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN[:PIPELINE]…")
-@click.option(
-    "--on",
-    "only",
-    multiple=True,
-    metavar="OUTCOME",
-    help="Compare this alone (solved, accepted, …); repeatable.",
-)
+@options.repeated("--on", "only", "OUTCOME", "This alone (solved, accepted, …)")
 @click.option("--tasks", is_flag=True, help="List the tasks that changed, and those that are no pair.")
-@click.option("--json", "as_json", is_flag=True, help="Write everything as JSON.")
-@click.option(
-    "--fail-on-worse", is_flag=True, help=f"Exit with {Exit.WORSE} when something is seen to be worse."
-)
-@click.option("--store", envvar="DRAFTVERIFY_STORE", help="The PostgreSQL URL that the runs were given.")
+@options.as_json
+@click.option("--fail-on-worse", is_flag=True, help=f"Exit with {ExitCode.WORSE} when something is worse.")
+@options.store
 def compare(
     runs: tuple[str, ...],
     only: tuple[str, ...],
@@ -60,72 +53,72 @@ def compare(
     if not console.is_terminal:
         console.width = COLUMNS
     with ExitStack() as opened:
-        given = []
+        sides = []
         for text in runs:
             path, pipeline = parse_side(text)
-            given.append((opened.enter_context(load_run(path, url=store)), pipeline))
-        found = compared(given, only=only)
+            sides.append((opened.enter_context(load_run(path, url=store)), pipeline))
+        comparison = compared(sides, only=only)
     if as_json:
-        click.echo(json.dumps(found.plain(), indent=2, allow_nan=False))
+        print_json(comparison.plain())
     else:
-        for line in lines(found, tasks=tasks):
+        for line in lines(comparison, tasks=tasks):
             console.print(line, soft_wrap=line.no_wrap is True)
-    if fail_on_worse and found.worse:
-        click.get_current_context().exit(Exit.WORSE)
+    if fail_on_worse and comparison.worse:
+        exit_with(ExitCode.WORSE)
 
 
-def lines(found: Comparison, *, tasks: bool = False) -> Iterator[Text]:
+def lines(comparison: Comparison, *, tasks: bool = False) -> Iterator[Text]:
     """A comparison for a rich console of 80 columns or more."""
-    pairings = {each.other: each for each in found.pairings}
-    for side in found.sides:
+    pairings = {pairing.other: pairing for pairing in comparison.pairings}
+    for side in comparison.sides:
         yield from _legend(side, pairings.get(side.label))
-    for name in found.alone:
+    for name in comparison.alone:
         yield Text(f"   {clean(name)} has no counterpart, and is not compared")
-    for outcome in dict.fromkeys(cell.outcome for cell in found.cells):
-        cells = [cell for cell in found.cells if cell.outcome == outcome]
+    for outcome in dict.fromkeys(cell.outcome for cell in comparison.cells):
+        cells = [cell for cell in comparison.cells if cell.outcome == outcome]
         yield Text()
         yield Text.assemble(
             (clean(outcome), "bold"), (f"  {'; '.join(dict.fromkeys(map(_what, cells)))}", "dim")
         )
         yield from _rows(cells)
     yield Text()
-    yield from (Text(line) for line in _explained(found))
+    yield from (Text(line) for line in _explained(comparison))
     if tasks:
-        yield from _listed(found)
+        yield from _listed(comparison)
 
 
 def _legend(side: Side, pairing: Pairing | None) -> Iterator[Text]:
     """A side, what makes it another than the one it is compared with, and which tasks stand beside each other."""
     yield Text.assemble((f"{side.label}  ", "bold"), clean(f"{side.run}:{side.pipeline}"), no_wrap=True)
-    own = f"pipelines.{side.pipeline.partition('@')[0]}."
-    sets = [f"{clean(path).removeprefix(own)}: {words(value, 60)}" for path, value in side.changes.items()]
-    told = ["; ".join(sets)] if sets else []
-    told += [clean(each) for each in side.differs[:LISTED]]
-    told += [f"… and {len(side.differs) - LISTED} more in --json"] if len(side.differs) > LISTED else []
-    for each in told:
-        yield _indented(each, "dim")
+    prefix = f"pipelines.{side.pipeline.partition('@')[0]}."
+    sets = [f"{clean(path).removeprefix(prefix)}: {words(value, 60)}" for path, value in side.changes.items()]
+    if sets:
+        yield _indented("; ".join(sets), "dim")
+    yield from (_indented(clean(difference), "dim") for difference in side.differs[:LISTED])
+    if len(side.differs) > LISTED:
+        yield _indented(f"… and {len(side.differs) - LISTED} more in --json", "dim")
     if side.failed:
         yield _indented(f"{side.failed} failed, and count as not accepted (run --retry-errors)", "yellow")
     if side.waiting:
         s = "s" * (side.waiting == 1)
-        yield _indented(
-            f"{side.waiting} wait{s} for a person, and count{s} as not solved (draftverify review)", "yellow"
-        )
+        waiting = f"{side.waiting} wait{s} for a person, and count{s} as not solved"
+        yield _indented(f"{waiting} (draftverify view RUN --review)", "yellow")
     if pairing is None:
         return
-    counts = [
-        (len(pairing.only_base), f"only in {pairing.base}"),
-        (len(pairing.only_other), f"only in {pairing.other}"),
-        (len(pairing.changed), "of one id but another input"),
-        (len(pairing.unfinished), "not run yet in both"),
-    ]
-    missing = ", ".join(f"{count} {what}" for count, what in counts if count)
-    yield _indented(
-        f"against {pairing.base}: {pairing.pairs} pairs of tasks"
-        + (f"; no pair: {missing} (--tasks)" if missing else "")
+    missing = ", ".join(f"{len(tasks)} {kind}" for tasks, kind in _unpaired(pairing) if tasks)
+    no_pair = f"; no pair: {missing} (--tasks)" if missing else ""
+    yield _indented(f"against {pairing.base}: {pairing.pairs} pairs of tasks{no_pair}")
+    yield from (_indented(clean(reason), "yellow") for reason in pairing.refused)
+
+
+def _unpaired(pairing: Pairing) -> tuple[tuple[Sequence[str], str], ...]:
+    """The tasks that are no pair, by why they are none."""
+    return (
+        (pairing.only_base, f"only in {pairing.base}"),
+        (pairing.only_other, f"only in {pairing.other}"),
+        (pairing.changed, f"of one id but another input in {pairing.other} than in {pairing.base}"),
+        (pairing.unfinished, f"not run yet in both {pairing.base} and {pairing.other}"),
     )
-    for each in pairing.refused:
-        yield _indented(clean(each), "yellow")
 
 
 def _indented(text: str, style: str = "") -> Text:
@@ -145,35 +138,30 @@ def _what(cell: Cell) -> str:
 def _rows(cells: Sequence[Cell]) -> Iterator[Text]:
     """A heading and a line a cell, in columns. What is said stands below its line where 80 columns do not hold both."""
     rows = [("", "pairs", "from → to", "difference [95 %]", "p"), *map(_figures, cells)]
-    said = [
-        ("", ""),
-        *((cell.said + ("*" if _alone(cell) else ""), _STYLES.get(cell.said, "")) for cell in cells),
-    ]
-    last = max(len(word) for word, _ in said)
+    styled = ((cell.said + "*" * _alone(cell), _STYLES.get(cell.said, "")) for cell in cells)
+    verdicts = [("", ""), *styled]
+    widest = max(len(verdict) for verdict, _ in verdicts)
     gap, least = "  ", (4, 5, 14, 20, 5)
-    if sum(_widths(rows, least)) + 5 * len(gap) + last > COLUMNS:
+    if sum(_widths(rows, least)) + 5 * len(gap) + widest > COLUMNS:
         gap, least = " ", (0, 0, 0, 0, 0)
     widths = _widths(rows, least)
-    below = sum(widths) + 5 * len(gap) + last > COLUMNS
-    for row, (word, style), cell in zip(rows, said, [None, *cells], strict=True):
-        padded = [
-            f"{text:>{width}}" if place == 1 else f"{text:<{width}}"
-            for place, (text, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        line = Text(gap.join(padded).rstrip() if below or not word else gap.join(padded), no_wrap=True)
-        if word and below:
-            yield line
-            yield Text.assemble(" " * (widths[0] + len(gap)), (word, style), no_wrap=True)
-        else:
-            yield line.append(gap if word else "").append(word, style=style)
+    is_below = sum(widths) + 5 * len(gap) + widest > COLUMNS
+    for row, (verdict, style), cell in zip(rows, verdicts, [None, *cells], strict=True):
+        aligned = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
+        aligned[1] = row[1].rjust(widths[1])
+        line, indent = gap.join(aligned), " " * (widths[0] + len(gap))
+        if is_below or not verdict:
+            yield Text(line.rstrip(), no_wrap=True)
+        if verdict:
+            yield Text.assemble(indent if is_below else line + gap, (verdict, style), no_wrap=True)
         if cell is not None and cell.if_people_solve is not None:
-            if_solved = _arrow(cell, *cell.if_people_solve)
-            second = f"{if_solved} if people solve the tasks that wait"
-            yield Text.assemble(" " * (widths[0] + len(gap)), (second, "dim"), no_wrap=True)
+            if_solved = f"{_arrow(cell, *cell.if_people_solve)} if people solve the tasks that wait"
+            yield Text.assemble(indent, (if_solved, "dim"), no_wrap=True)
 
 
 def _widths(rows: Sequence[Sequence[str]], least: Sequence[int]) -> list[int]:
-    return [max(few, *map(len, column)) for few, column in zip(least, zip(*rows, strict=True), strict=True)]
+    columns = zip(least, zip(*rows, strict=True), strict=True)
+    return [max(width, *map(len, column)) for width, column in columns]
 
 
 def _figures(cell: Cell) -> tuple[str, str, str, str, str]:
@@ -181,7 +169,7 @@ def _figures(cell: Cell) -> tuple[str, str, str, str, str]:
     return (
         f"{cell.other}–{cell.base}",
         str(cell.test.pairs),
-        _from_to(cell),
+        _arrow(cell, cell.test.base, cell.test.other),
         _difference(cell),
         "<.001" if cell.corrected is not None and cell.corrected < 0.001 else corrected,
     )
@@ -192,14 +180,10 @@ def _alone(cell: Cell) -> bool:
     return cell.said == "no difference seen" and cell.test.p < ALPHA
 
 
-def _from_to(cell: Cell) -> str:
-    return _arrow(cell, cell.test.base, cell.test.other)
-
-
-def _arrow(cell: Cell, base: float, other: float) -> str:
+def _arrow(cell: Cell, base: float, compared: float) -> str:
     if cell.kind == "share":
-        return f"{100 * base:.1f} → {100 * other:.1f} %"
-    return f"{base:.3g} → {other:.3g}"
+        return f"{100 * base:.1f} → {100 * compared:.1f} %"
+    return f"{base:.3g} → {compared:.3g}"
 
 
 def _difference(cell: Cell) -> str:
@@ -217,11 +201,11 @@ def _difference(cell: Cell) -> str:
     return f"{test.effect:+.3g} [{test.low:+.3g}, {test.high:+.3g}]"
 
 
-def _explained(found: Comparison) -> Iterator[str]:
-    if not found.cells:
+def _explained(comparison: Comparison) -> Iterator[str]:
+    if not comparison.cells:
         yield "There is nothing to compare: no task has an outcome on both sides."
         return
-    count = found.counted
+    count = comparison.counted
     if count > 1:
         yield (
             f"{count} comparisons, and p is corrected for all of them together (Holm): of 100 such tables between "
@@ -229,36 +213,26 @@ def _explained(found: Comparison) -> Iterator[str]:
         )
     else:
         yield "One comparison: of 100 such between sides that do not differ, at most 5 say that they do."
-    if any(cell.said == "no difference seen" for cell in found.cells):
+    if any(cell.said == "no difference seen" for cell in comparison.cells):
         yield "No difference seen is not the same as no difference: the brackets hold what it may still be."
-    if any(map(_alone, found.cells)):
+    if any(map(_alone, comparison.cells)):
         yield f"* Alone it would pass for a difference; among {count} comparisons such a one is no surprise."
 
 
-def _listed(found: Comparison) -> Iterator[Text]:
+def _listed(comparison: Comparison) -> Iterator[Text]:
     """Tasks that changed, those that got worse first, and tasks that are no pair."""
-    for cell in found.cells:
-        for sign, word in ((-1, "lower"), (1, "higher")):
-            changed = [each for each in cell.flips if (each.other - each.base) * sign > 0]
-            if not changed:
-                continue
-            yield Text()
-            yield Text(
-                f"{clean(cell.outcome)}, {word} in {cell.other} than in {cell.base}: {len(changed)}",
-                style="bold",
-            )
-            for each in changed:
-                whole = {each.base, each.other} == {0.0, 1.0}
-                values = "" if whole else f"  {each.base:.3g} → {each.other:.3g}"
-                yield Text(f"   {words(each.task, NAME)}{values}", no_wrap=True)
-    for pairing in found.pairings:
-        for tasks, what in (
-            (pairing.only_base, f"only in {pairing.base}"),
-            (pairing.only_other, f"only in {pairing.other}"),
-            (pairing.changed, f"another input in {pairing.other} than in {pairing.base}"),
-            (pairing.unfinished, f"not run yet in both {pairing.base} and {pairing.other}"),
-        ):
+    for cell in comparison.cells:
+        for sign, direction in ((-1, "lower"), (1, "higher")):
+            changed = [flip for flip in cell.flips if (flip.other - flip.base) * sign > 0]
+            if changed:
+                kind = f"{clean(cell.outcome)}, {direction} in {cell.other} than in {cell.base}"
+                yield Text(f"\n{kind}: {len(changed)}", style="bold")
+            for flip in changed:
+                is_share = {flip.base, flip.other} == {0.0, 1.0}
+                values = "" if is_share else f"  {flip.base:.3g} → {flip.other:.3g}"
+                yield Text(f"   {words(flip.task, NAME)}{values}", no_wrap=True)
+    for pairing in comparison.pairings:
+        for tasks, kind in _unpaired(pairing):
             if tasks:
-                yield Text()
-                yield Text(f"{what}: {len(tasks)}", style="bold")
+                yield Text(f"\n{kind}: {len(tasks)}", style="bold")
                 yield from (Text(f"   {words(task, NAME)}", no_wrap=True) for task in tasks)

@@ -4,65 +4,63 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from draftverify.errors import (
-    ConfigError,
-    ContractError,
-    EndpointError,
-    PipelineError,
-    PluginError,
-    ResourceError,
-    StoreError,
-)
+import click
 
-__all__ = ["Exit", "exit_for"]
+from draftverify import errors
+
+__all__ = ["ExitCode", "exit_for", "exit_with", "exit_with_tasks"]
 
 
-class Exit(IntEnum):
-    """What the command's exit code says."""
+class ExitCode(IntEnum):
+    """What the command's exit code says.
 
-    OK = 0
-    UNEXPECTED = 1
-    USAGE = 2
-    CONFIG = 3
-    PLUGIN = 4
-    RESOURCE = 5
-    FAILED_TASKS = 6
-    WAITING = 7
-    NOT_LOSSLESS = 8
-    NOT_CONFORMING = 9
-    WORSE = 10
-    INTERRUPTED = 130
+    Attributes:
+        meaning: in words.
+    """
+
+    meaning: str
+
+    OK = 0, "all went well"
+    UNEXPECTED = 1, "an unexpected failure; --traceback shows where"
+    USAGE = 2, "the command line is wrong"
+    CONFIG = 3, "the config is wrong, or its parts do not fit each other"
+    PLUGIN = 4, "a plugin is broken, missing or ambiguous, or broke its contract"
+    RESOURCE = 5, "a file, package, model, endpoint or run directory is missing or damaged"
+    FAILED_TASKS = 6, "the run ended, and some tasks failed, or nothing of them could be judged"
+    WAITING = 7, "the run ended, and some tasks wait for a person (draftverify view RUN --review)"
+    NOT_LOSSLESS = 8, "the audit found that an exact rule's output is not the verifier's own"
+    NOT_CONFORMING = 9, "a part fails checks of the conformance kit"
+    WORSE = 10, "compare --fail-on-worse saw that something is worse"
+    INTERRUPTED = 130, "interrupted; the same command goes on where it stopped"
+
+    def __new__(cls, code: int, meaning: str) -> ExitCode:
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
 
 
-MEANINGS = {
-    Exit.OK: "all went well",
-    Exit.UNEXPECTED: "an unexpected failure; --traceback shows where",
-    Exit.USAGE: "the command line is wrong",
-    Exit.CONFIG: "the config is wrong, or its parts do not fit each other",
-    Exit.PLUGIN: "a plugin is broken, missing or ambiguous, or broke its contract",
-    Exit.RESOURCE: "a file, package, model, endpoint or run directory is missing or damaged",
-    Exit.FAILED_TASKS: "the run ended, and some tasks failed, or nothing of them could be judged",
-    Exit.WAITING: "the run ended, and some tasks wait for a person (draftverify review)",
-    Exit.NOT_LOSSLESS: "the audit found that an exact rule's output is not the verifier's own",
-    Exit.NOT_CONFORMING: "a part fails checks of the conformance kit",
-    Exit.WORSE: "compare --fail-on-worse saw that something is worse",
-    Exit.INTERRUPTED: "interrupted; the same command goes on where it stopped",
+_KINDS: dict[ExitCode, tuple[type[Exception], ...]] = {
+    ExitCode.CONFIG: (errors.ConfigError, errors.PipelineError),
+    ExitCode.PLUGIN: (errors.PluginError, errors.ContractError),
+    ExitCode.RESOURCE: (errors.ResourceError, errors.EndpointError, errors.StoreError),
 }
 
-_CODES: tuple[tuple[type[Exception], Exit], ...] = (
-    (ConfigError, Exit.CONFIG),
-    (PipelineError, Exit.CONFIG),
-    (PluginError, Exit.PLUGIN),
-    (ContractError, Exit.PLUGIN),
-    (ResourceError, Exit.RESOURCE),
-    (EndpointError, Exit.RESOURCE),
-    (StoreError, Exit.RESOURCE),
-)
 
-
-def exit_for(error: BaseException) -> Exit:
+def exit_for(error: BaseException) -> ExitCode:
     """The exit code for an error that ended a command."""
-    codes = {exit_for(each) for each in getattr(error, "errors", ())}
+    codes = {exit_for(cause) for cause in getattr(error, "errors", ())}
     if len(codes) == 1:  # a config with several errors of one kind
         return codes.pop()
-    return next((code for kind, code in _CODES if isinstance(error, kind)), Exit.UNEXPECTED)
+    return next((code for code, kinds in _KINDS.items() if isinstance(error, kinds)), ExitCode.UNEXPECTED)
+
+
+def exit_with(code: ExitCode) -> None:
+    """End the command under way with a code of its own."""
+    click.get_current_context().exit(code)
+
+
+def exit_with_tasks(*, failed: bool, waiting: bool) -> None:
+    """End the command under way as its tasks did, where some failed or wait for a person."""
+    if failed or waiting:
+        exit_with(ExitCode.FAILED_TASKS if failed else ExitCode.WAITING)

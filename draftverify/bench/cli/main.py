@@ -15,17 +15,15 @@ from contextlib import contextmanager, suppress
 
 import click
 
-from draftverify.bench.cli.asked import Asked
-from draftverify.bench.cli.commands import commands
-from draftverify.bench.cli.exits import MEANINGS, Exit, exit_for
+from draftverify.bench.cli.commands import MOVED, commands
+from draftverify.bench.cli.exits import ExitCode, exit_for
+from draftverify.bench.cli.options import CommandLine
 from draftverify.errors import DraftVerifyError, self_verification_told
 from draftverify.secret import redact
 
 __all__ = ["draftverify", "main"]
 
-EPILOG = "\b\nExit codes:\n" + "\n".join(
-    f"  {code.value:>3}  {meaning}" for code, meaning in MEANINGS.items()
-)
+EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code.value:>3}  {code.meaning}" for code in ExitCode)
 
 ERRORS_SHOWN = 8
 CHARACTERS_SHOWN = 800
@@ -43,12 +41,14 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
-        if name and not name.startswith("-") and name not in (known := commands()):
+        if name and not name.startswith("-") and name not in (names := commands()):
             # difflib costs a few milliseconds, so it is imported for the mistake alone.
             from difflib import get_close_matches
 
-            near = ["--help"] if name == "help" else get_close_matches(name, known, n=1)
-            hint = f" Did you mean {near[0]}?" if near else f" There are {', '.join(known)}."
+            near = ["--help"] if name == "help" else get_close_matches(name, [*names, *MOVED], n=1)
+            if near and near[0] in MOVED:
+                raise click.UsageError(f"No such command {name!r}. Write draftverify {MOVED[near[0]]}.", ctx)
+            hint = f" Did you mean {near[0]}?" if near else f" There are {', '.join(names)}."
             raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -60,7 +60,7 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     epilog=EPILOG,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True},
 )
 @click.version_option(None, "-V", "--version", package_name="draftverify", message="%(package)s %(version)s")
 @click.option("--traceback", is_flag=True, help="Show where an error came from; may stand anywhere.")
@@ -75,7 +75,7 @@ def main(args: Sequence[str] | None = None) -> int:
         args: the arguments; those of the process when None.
 
     Returns:
-        The exit code, see `draftverify.bench.cli.exits.Exit`.
+        The exit code, see `draftverify.bench.cli.exits.ExitCode`.
     """
     arguments = list(sys.argv[1:] if args is None else args)
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
@@ -89,26 +89,26 @@ def main(args: Sequence[str] | None = None) -> int:
                 args=arguments,
                 prog_name="draftverify",
                 standalone_mode=False,
-                obj=Asked(tuple(arguments), show_traceback),
+                obj=CommandLine(tuple(arguments), show_traceback),
             )
-        return code if isinstance(code, int) else Exit.OK
+        return code if isinstance(code, int) else ExitCode.OK
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
-        return Exit.USAGE
+        return ExitCode.USAGE
     except click.ClickException as error:
         error.show()
-        return Exit.USAGE
+        return ExitCode.USAGE
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
-        return Exit.INTERRUPTED
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) went away. Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.OK
+        return ExitCode.OK
     except (Exception, SystemExit) as error:  # a part that exits as it is opened says nothing of the command
         # click put another in its place, or rich exits, since the reader went away
         if sys.stdout is not output or isinstance(error.__context__, BrokenPipeError):
-            return Exit.OK
+            return ExitCode.OK
         if show_traceback:
             click.echo(redact("".join(traceback.format_exception(error))), err=True)
         with suppress(BrokenPipeError, SystemExit):  # whoever read the message has gone; the code stays
@@ -119,11 +119,11 @@ def main(args: Sequence[str] | None = None) -> int:
 @contextmanager
 def _warnings_told() -> Iterator[None]:
     """A pipeline that checks itself is told of on stderr, in a line as errors are; of one that is built twice, once."""
-    told = set[str]()
+    messages = set[str]()
 
     def tell_once(message: str) -> None:
-        if message not in told:
-            told.add(message)
+        if message not in messages:
+            messages.add(message)
             click.echo(f"warning: {_printable(message)}", err=True)
 
     before = self_verification_told.set(tell_once)
@@ -140,8 +140,8 @@ def tell(error: BaseException) -> None:
 
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     if not isinstance(error, DraftVerifyError):
-        shown = _printable(f"{type(error).__name__}: {error}")
-        console.print(Text.assemble(("unexpected error: ", "bold red"), shown))
+        message = _printable(f"{type(error).__name__}: {error}")
+        console.print(Text.assemble(("unexpected error: ", "bold red"), message))
         console.print(
             "This is a defect of draftverify or of a plugin. The same command with --traceback shows where."
         )
@@ -149,13 +149,14 @@ def tell(error: BaseException) -> None:
     errors = getattr(error, "errors", (error,))
     if len(errors) > 1:
         console.print(Text(f"{len(errors)} errors", "bold red"))
-    for each in errors[:ERRORS_SHOWN]:
-        place = "  ".join(part for part in (getattr(each, "where", ""), getattr(each, "path", "")) if part)
+    for cause in errors[:ERRORS_SHOWN]:
+        place = "  ".join(filter(None, (getattr(cause, "where", ""), getattr(cause, "path", ""))))
         if place:
+            message = _printable(getattr(cause, "message", str(cause)))
             console.print(Text.assemble(("error: ", "bold red"), (_printable(place), "bold")))
-            console.print(Text("  " + _printable(getattr(each, "message", str(each))).replace("\n", "\n  ")))
+            console.print(Text("  " + message.replace("\n", "\n  ")))
         else:
-            console.print(Text.assemble(("error: ", "bold red"), _printable(str(each))))
+            console.print(Text.assemble(("error: ", "bold red"), _printable(str(cause))))
     if len(errors) > ERRORS_SHOWN:
         console.print(f"… and {len(errors) - ERRORS_SHOWN} more")
 

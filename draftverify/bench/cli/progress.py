@@ -2,35 +2,54 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from draftverify.bench.cli.plan import forecast_line
+from draftverify.bench.cli.options import CommandLine
+from draftverify.bench.tables.tables import WIDE
 from draftverify.bench.tables.words import about_seconds
 from draftverify.engine.events import Event, RoundDone
 from draftverify.values import Failure, TaskRecord
 
 if TYPE_CHECKING:
-    from draftverify.bench.runner.forecast import Forecast
+    from draftverify.bench.runner.forecast import Forecast, Left
+    from draftverify.stats import Estimate
 
-__all__ = ["Progress"]
+__all__ = ["RunProgress", "amounts", "forecast_line", "new_bars", "progress_of"]
 
 EVERY = 30.0
 """Seconds between two lines where there is no terminal."""
 
-TOLD = {"failed": "failed", "exhausted": "refused", "waiting": "waiting"}
+COUNTED = {"failed": "failed", "exhausted": "refused", "waiting": "waiting"}
 """The endings that are counted as the run goes on."""
 
 
-class Progress:
+def new_bars(console: Console) -> Progress:
+    """Bars that a terminal shows, each with a name, a count, the time that is left and `now`, what is so far."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=12),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[now]}", markup=False),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+class RunProgress:
     """Told how a run goes on, and tells it.
 
     Args:
@@ -44,16 +63,7 @@ class Progress:
         self.failures: dict[tuple[str, str], tuple[str, Failure]] = {}
         self._tracebacks = tracebacks
         self._console = Console(stderr=True, highlight=False)
-        self._bars = RichProgress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=12),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[now]}", markup=False),
-            console=self._console,
-            transient=True,
-            disable=not self._console.is_terminal,
-        )
+        self._bars = new_bars(self._console)
         self._of: dict[str, Any] = {}
         self._counts: dict[str, Counter[str]] = {}
         self._phase = ""
@@ -63,7 +73,7 @@ class Progress:
         self._ended = threading.Event()
         self._clock = threading.Thread(target=self._lines, daemon=True)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> RunProgress:
         self._bars.start()
         if not self._console.is_terminal:
             self._clock.start()
@@ -99,14 +109,14 @@ class Progress:
                 self._rounds += 1
                 if self._rounds % 16 == 0:
                     for name, bar in self._of.items():
-                        self._bars.update(bar, now=_told(self._counts[name]) or f"{self._rounds} rounds")
+                        self._bars.update(bar, now=_counted(self._counts[name]) or f"{self._rounds} rounds")
 
     def done(self, pipeline: str, record: TaskRecord) -> None:
         """A task of a pipeline ended."""
         with self._lock:
             self._ran += 1
             self._counts[pipeline][record.outcome.status] += 1
-            self._bars.update(self._of[pipeline], advance=1, now=_told(self._counts[pipeline]))
+            self._bars.update(self._of[pipeline], advance=1, now=_counted(self._counts[pipeline]))
         if self._tracebacks:
             for failure in (record.outcome.failure, *(round.failure for round in record.rounds)):
                 if failure is not None and failure.traceback:
@@ -117,42 +127,72 @@ class Progress:
         self._console.print(Text(forecast_line(forecast)), soft_wrap=True)
 
     def _lines(self) -> None:
+        """Now and then: count, rate, time left and what went wrong so far."""
         while not self._ended.wait(EVERY):
             with self._lock:
-                if self._phase:
-                    self._say(self._line())
-
-    def _line(self) -> str:
-        """Count, rate, time left and what went wrong so far."""
-        took = monotonic() - self._began
-        left = self._total - self._before - self._ran
-        parts = [f"{self._phase}: {self._before + self._ran} of {self._total}"]
-        if self._ran:
-            parts += [_rate(self._ran / took), f"about {about_seconds(left * took / self._ran)} left"]
-        elif self._rounds:
-            parts.append(f"{self._rounds} rounds")
-        told = _told(sum(self._counts.values(), Counter()))
-        return ", ".join([*parts, told] if told else parts)
+                seconds, todo = monotonic() - self._began, self._total - self._before - self._ran
+                if self._phase and self._ran:
+                    wait = f"about {about_seconds(todo * seconds / self._ran)} left"
+                    self._say_count(f", {_rate(self._ran / seconds)}, {wait}")
+                elif self._phase:
+                    self._say_count(f", {self._rounds} rounds" if self._rounds else "")
 
     def _finish(self) -> None:
         """The last line of a phase."""
         with self._lock:
             if self._phase and self._ran:
-                told = _told(sum(self._counts.values(), Counter()))
-                count = f"{self._phase}: {self._before + self._ran} of {self._total}"
-                self._say(
-                    f"{count} in {about_seconds(monotonic() - self._began)}" + (f", {told}" if told else "")
-                )
+                self._say_count(f" in {about_seconds(monotonic() - self._began)}")
             self._phase = ""
+
+    def _say_count(self, pace: str) -> None:
+        counts = _counted(sum(self._counts.values(), Counter()))
+        line = f"{self._phase}: {self._before + self._ran} of {self._total}{pace}"
+        self._say(f"{line}, {counts}" if counts else line)
 
     def _say(self, line: str) -> None:
         if not self._console.is_terminal:
             self._console.print(Text(line), soft_wrap=True)
 
 
-def _told(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{counts[status]} {word}" for status, word in TOLD.items() if counts.get(status))
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{counts[status]} {word}" for status, word in COUNTED.items() if counts.get(status))
 
 
-def _rate(each: float) -> str:
-    return f"{each:.3g} a second" if each >= 1 else f"{60 * each:.3g} a minute"
+def _rate(rate: float) -> str:
+    return f"{rate:.3g} a second" if rate >= 1 else f"{60 * rate:.3g} a minute"
+
+
+@contextmanager
+def progress_of(directory: Path) -> Iterator[RunProgress]:
+    """Show how a run goes on; of one that is interrupted say how it does."""
+    try:
+        with RunProgress(tracebacks=CommandLine.now().tracebacks) as progress:
+            yield progress
+    except KeyboardInterrupt:
+        click.echo(f"{directory}: what was committed stays; the same command goes on from it", err=True)
+        raise
+
+
+def forecast_line(forecast: Forecast) -> str:
+    """What is left of a run, in one line."""
+    if not forecast.whole.units:
+        return "nothing is left to do"
+    return (
+        f"the {forecast.whole.units} runs of tasks that are left will take some {amounts(forecast.whole)}; "
+        f"from the first {forecast.done} tasks, 95 % intervals"
+        + (f"; {forecast.failed} of their runs failed" if forecast.failed else "")
+    )
+
+
+def amounts(work: Left) -> str:
+    """The time, and the cost where there is one."""
+    cost = f", cost {_range(work.cost, lambda units: f'{units:.3g}')} units" if work.cost.value else ""
+    return _range(work.seconds, about_seconds) + cost
+
+
+def _range(estimate: Estimate, written: Callable[[float], str]) -> str:
+    if not math.isfinite(estimate.value):
+        return "an unknown time"
+    sure = math.isfinite(estimate.high) and estimate.high <= WIDE * estimate.low
+    ends = f"{written(estimate.low)} to {written(estimate.high)}" if sure else "too few tasks for an interval"
+    return f"{written(estimate.value)} ({ends})"

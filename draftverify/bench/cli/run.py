@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
 from rich.console import Console
 
-from draftverify.bench.cli.asked import Asked
-from draftverify.bench.cli.exits import Exit
-from draftverify.bench.cli.plan import forecast_lines, plan_lines
-from draftverify.bench.cli.progress import Progress
+from draftverify.bench.cli import options
+from draftverify.bench.cli.exits import exit_with_tasks
+from draftverify.bench.cli.options import CommandLine
+from draftverify.bench.cli.progress import RunProgress, amounts, forecast_line, progress_of
 from draftverify.bench.records.directory import TAG
-from draftverify.bench.tables.words import NAME, block, words
+from draftverify.bench.tables.words import NAME, block, clean, words
+
+if TYPE_CHECKING:
+    from draftverify.bench.config.specs import Experiment
+    from draftverify.bench.runner.forecast import Forecast
+    from draftverify.bench.runner.run import Plan, RunResult
 
 __all__ = ["run"]
 
@@ -23,144 +30,124 @@ TRACEBACKS = 5
 """So many are shown; a part that fails usually fails in one way."""
 
 
-def checked(_: click.Context, option: click.Parameter, tags: tuple[str, ...]) -> tuple[str, ...]:
+def valid_tags(_: click.Context, option: click.Parameter, tags: tuple[str, ...]) -> tuple[str, ...]:
     """Tags as they may be."""
     for tag in tags:
         if not TAG.fullmatch(tag):
-            raise click.BadParameter(
-                f"{tag!r}: at most 100 letters, digits and _ . : = / + -, with a letter or digit first",
-                param=option,
-            )
+            form = "at most 100 letters, digits and _ . : = / + -, with a letter or digit first"
+            raise click.BadParameter(f"{tag!r}: {form}", param=option)
     return tags
 
 
 @click.command()
-@click.argument("config", type=click.Path())
-@click.option("--out", metavar="DIR", help="The run directory; runs/NAME when absent.")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="A.B=C", help="Override a value of the config; repeatable."
-)
-@click.option("--limit", type=click.IntRange(min=0), help="At most so many tasks of each group.")
-@click.option("--fresh", is_flag=True, help="Move a run that is there aside and begin anew.")
-@click.option(
-    "--accept-changed",
-    is_flag=True,
-    help="Go on though a plugin or a parts file has changed since; run.json notes it.",
-)
+@options.experiment
+@options.out("DIR", "The run directory; runs/NAME when absent.")
+@options.fresh
+@options.accept_changed
 @click.option("--retry-errors", is_flag=True, help="Make tasks that failed again, as their next attempt.")
-@click.option(
-    "--dry-run", is_flag=True, help="Check everything, list cells, tasks and what is done; run nothing."
-)
-@click.option(
-    "--estimate",
-    "estimated",
-    is_flag=True,
-    help="Do the first tasks of each pipeline, say what the rest takes; stop.",
-)
-@click.option(
-    "--tag",
-    "tags",
-    multiple=True,
-    metavar="T",
-    callback=checked,
-    help="A word to find the run by; repeatable.",
-)
-@click.option(
-    "--store", envvar="DRAFTVERIFY_STORE", help="A PostgreSQL URL for the records, instead of a file."
-)
+@click.option("--dry-run", is_flag=True, help="Check everything, say what there is to do; run nothing.")
+@click.option("--estimate", is_flag=True, help="Run each pipeline's first tasks, say what the rest takes.")
+@options.repeated("--tag", "tags", "T", "A word to find the run by", callback=valid_tags)
+@options.store
 def run(
-    config: str,
+    experiment: Experiment,
     out: str | None,
-    overrides: tuple[str, ...],
-    limit: int | None,
-    fresh: bool,
-    accept_changed: bool,
     tags: tuple[str, ...],
     retry_errors: bool,
     dry_run: bool,
-    estimated: bool,
-    store: str | None,
+    estimate: bool,
+    **settings: Any,
 ) -> None:
     """Run the experiment CONFIG; the same command goes on with one that was stopped.
 
     Prints the tables and which tasks went wrong. Exits with 6 when tasks failed, or nothing of them could be judged,
     and with 7 when tasks wait for a person. With --traceback it shows where the calls of parts failed.
     """
-    from draftverify.bench.cli.show import what_went_wrong
-    from draftverify.bench.config.experiment import load_experiment
-    from draftverify.bench.records.directory import load_run
+    from draftverify.bench.runner import run as runner
     from draftverify.bench.runner.forecast import Forecast
-    from draftverify.bench.runner.run import RunResult, estimate, plan
-    from draftverify.bench.runner.run import run as perform
-    from draftverify.bench.tables.tables import print_tables
 
-    chosen = [
-        option
-        for option, given in (
-            ("--dry-run", dry_run),
-            ("--estimate", estimated),
-            ("--retry-errors", retry_errors),
-        )
-        if given
-    ]
+    modes = {"--dry-run": dry_run, "--estimate": estimate, "--retry-errors": retry_errors}
+    chosen = [option for option, is_on in modes.items() if is_on]
     if len(chosen) > 1:
         raise click.UsageError(f"{chosen[0]} and {chosen[1]} do not go together")
-    console = Console(highlight=False)
-    experiment = load_experiment(config, overrides=overrides, limit=limit)
     experiment = replace(experiment, tags=(*experiment.tags, *tags))
     directory = Path(out) if out is not None else Path("runs") / experiment.name
     if dry_run:
-        made = plan(experiment, out=directory, fresh=fresh, accept_changed=accept_changed, store=store)
-        for line in plan_lines(experiment, made, directory):
+        plan = runner.plan(experiment, out=directory, **settings)
+        for line in _plan_lines(experiment, plan, directory):
             click.echo(line)
         return
-    asked = Asked.now()
-    call: Callable[..., Forecast | RunResult] = (
-        estimate if estimated else partial(perform, retry_errors=retry_errors)
+    perform: Callable[..., Forecast | RunResult] = (
+        runner.estimate if estimate else partial(runner.run, retry_errors=retry_errors)
     )
-    try:
-        with Progress(tracebacks=asked.tracebacks) as progress:
-            result = call(
-                experiment,
-                out=directory,
-                fresh=fresh,
-                accept_changed=accept_changed,
-                store=store,
-                watcher=progress,
-                command=("draftverify", *asked.arguments),
-            )
-    except KeyboardInterrupt:
-        click.echo(f"{directory}: what was committed stays; the same command goes on from it", err=True)
-        raise
+    with progress_of(directory) as progress:
+        command = ("draftverify", *CommandLine.now().arguments)
+        result = perform(experiment, out=directory, watcher=progress, command=command, **settings)
     if isinstance(result, Forecast):
-        for line in forecast_lines(result):
-            click.echo(line)
-        click.echo(f"what was done is in {directory}; without --estimate the same command goes on from it")
-        _tell_failures(progress)
-        if result.failed:
-            click.echo(f"which failed, and why: draftverify show {directory} --tasks failed")
-            click.get_current_context().exit(Exit.FAILED_TASKS)
-        return
+        _print_forecast(result, directory)
+        failed, waiting = bool(result.failed), False
+    else:
+        _print_result(result, experiment, settings["store"])
+        failed = bool(result.failed) or any(pipeline.unjudged for pipeline in result.summary.pipelines)
+        waiting = bool(result.waiting)
+    _print_failures(progress)
+    exit_with_tasks(failed=failed, waiting=waiting)
+
+
+def _print_forecast(forecast: Forecast, directory: Path) -> None:
+    click.echo(forecast_line(forecast))
+    for name, work in forecast.pipelines.items():
+        click.echo(f"  {clean(name)}: {work.units} to do, {amounts(work)}")
+    click.echo(f"what was done is in {directory}; without --estimate the same command goes on from it")
+    if forecast.failed:
+        click.echo(f"which failed, and why: draftverify show {directory} --tasks failed")
+
+
+def _print_result(result: RunResult, experiment: Experiment, store: str | None) -> None:
+    from draftverify.bench.cli.show import what_went_wrong
+    from draftverify.bench.records.directory import load_run
+    from draftverify.bench.tables.tables import print_tables
+
+    console = Console(highlight=False)
     print_tables(console, result.summary)
     with load_run(result.path, url=store, thorough=False, patient=True) as records:
         places = {spec.name: spec.where for spec in experiment.pipelines}
         what_went_wrong(console, records, str(result.path), places)
-    went = "went on with" if result.resumed else "wrote"
-    click.echo(f"{went} {result.path} (task runs now: {result.ran})")
+    verb = "went on with" if result.resumed else "wrote"
+    click.echo(f"{verb} {result.path} (task runs now: {result.ran})")
     click.echo(f"  {result.path / 'report.html'}\n  draftverify show {result.path} --tasks")
     if result.failed:
         click.echo("with --retry-errors the same command makes the failed tasks again")
-    _tell_failures(progress)
-    if result.failed or any(pipeline.unjudged for pipeline in result.summary.pipelines):
-        click.get_current_context().exit(Exit.FAILED_TASKS)
-    if result.waiting:
-        click.get_current_context().exit(Exit.WAITING)
 
 
-def _tell_failures(progress: Progress) -> None:
+def _print_failures(progress: RunProgress) -> None:
     """With --traceback: where the calls failed, each way once."""
     for (pipeline, where), (task, _) in list(progress.failures.items())[:TRACEBACKS]:
         lines = "\n".join(f"  {line}" for line in block(where, 8000))
         click.echo(f"{pipeline}, task {words(task, NAME)}:\n{lines}", err=True)
     if len(progress.failures) > TRACEBACKS:
         click.echo(f"… and {len(progress.failures) - TRACEBACKS} other tracebacks", err=True)
+
+
+def _plan_lines(experiment: Experiment, plan: Plan, directory: Path) -> Iterator[str]:
+    """What `--dry-run` prints."""
+    yield f"{clean(experiment.name)}: {len(plan.units)} pipelines"
+    for name, (done, total) in plan.units.items():
+        before = f", {done} done" if done else ""
+        base = experiment.compared_with(name)
+        against = f"; against {clean(base)}" if base is not None and experiment.cells else ""
+        yield f"  {clean(name)}: {total} tasks{before}{against}"
+        for path, value in experiment.cells.get(name, {}).items():
+            text = json.dumps(value, ensure_ascii=False)
+            yield f"      {clean(path)} = {clean(text if len(text) <= 80 else text[:77] + '…')}"
+    for phase, groups in plan.tasks.items():
+        sizes = ", ".join(f"{clean(group)} {count}" for group, count in groups.items() if group)
+        yield f"{phase}: {sum(groups.values())} tasks" + (f" ({sizes})" if sizes else "")
+    done, total = (sum(counts[place] for counts in plan.units.values()) for place in (0, 1))
+    todo = total - done - plan.waiting
+    are = "are" if done != 1 else "is"
+    yield f"{total} runs of tasks in all; in {directory} {done or 'none'} {are} done, {todo} to do"
+    if plan.waiting:
+        yield f"{plan.waiting} wait{'s' * (plan.waiting == 1)} for a person: draftverify view {directory} --review"
+    if plan.failed:
+        yield f"{plan.failed} failed: --retry-errors makes them again"

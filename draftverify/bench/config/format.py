@@ -224,7 +224,7 @@ def experiment(
         models: models that several parts share, by the name that the parts refer to.
         settings: what all pipelines' parts share (temperature and the like).
         baseline: the pipeline that the others are compared with.
-        metrics: how right an outcome is by the task's truth, by name; the first says what is solved.
+        metrics: how right an outcome is by what the task expects, by name; the first says what is solved.
         executor: what runs the tasks; {use: serial} when absent.
         durable: what a crash can cost: the unfinished tasks, or the unfinished rounds.
         store: the URL of a PostgreSQL database for the records, where ${NAME} stands for what the environment holds; a

@@ -15,7 +15,7 @@ from draftverify.bench.config.parameters import Record
 from draftverify.bench.config.specs import ComponentSpec, MonitorSpec
 from draftverify.bench.monitors.monitor import OnAlarm
 from draftverify.plugins import did_you_mean
-from draftverify.rules import Threshold
+from draftverify.protocols import Threshold
 
 __all__ = ["MONITOR", "asking", "compared"]
 
@@ -51,7 +51,7 @@ class Reference(FilePath):
             return {"acceptance": Plain(Rate).check(node, reading)}
         path = super().check(node, reading)
         if not (Path(path) / "run.json" if Path(path).is_dir() else Path(path)).is_file():
-            kinds = "the directory of a run, or a file that `draftverify calibrate` wrote"
+            kinds = "the directory of a run, or a file that `draftverify fit block` wrote"
             raise reading.wrong(node, f"there is no run and no file at {path}; a reference is {kinds}")
         return path
 
@@ -80,7 +80,7 @@ def monitor(
 
     Args:
         reference: what it was before: a number (the mean of the tasks' acceptance), numbers by rate, an earlier run's
-            directory, or a file that `draftverify calibrate` wrote; when absent the run's own
+            directory, or a file that `draftverify fit block` wrote; when absent the run's own
             tasks that `calibrate` names.
         level: the probability of ever alarming when nothing has changed, at most.
         labels: of which tasks a metric says whether the drafts are right; acceptance alone is watched when absent.

@@ -23,8 +23,8 @@ class Jsonl:
     Args:
         path: the file, UTF-8; empty lines are skipped.
         fields: what the parts read, and the field of the line that holds it, e.g. {prompt: text}; every field as it
-            is when empty, but those of `truth`.
-        truth: what metrics read and no part sees, in the same way, e.g. {answer: solution}.
+            is when empty, but those of `expected`.
+        expected: what metrics read and no part sees, in the same way, e.g. {answer: solution}.
         id: the field that names the task; the line's number when absent.
         group: the field that says the task's kind.
         limit: the first so many tasks; all when absent.
@@ -34,7 +34,7 @@ class Jsonl:
         >>> file = pathlib.Path(tempfile.mkdtemp(), "prompts.jsonl")
         >>> _ = file.write_text('{"text": "Is 7 prime?", "solution": "yes"}')
         >>> (task,) = Jsonl(file, {"prompt": "text"}, {"answer": "solution"}).load()
-        >>> task.input, task.truth
+        >>> task.input, task.expected
         ({'prompt': 'Is 7 prime?'}, {'answer': 'yes'})
     """
 
@@ -42,14 +42,14 @@ class Jsonl:
         self,
         path: Path,
         fields: Mapping[str, str] = {},
-        truth: Mapping[str, str] = {},
+        expected: Mapping[str, str] = {},
         id: str | None = None,
         group: str | None = None,
         limit: int | None = None,
     ) -> None:
         self.path = path
         self.fields = fields
-        self.truth = truth
+        self.expected = expected
         self.id = id
         self.group = group
         self.limit = limit
@@ -94,13 +94,13 @@ class Jsonl:
         if self.fields:
             input = {name: self._field(entry, field, number) for name, field in self.fields.items()}
         else:
-            named = {self.id, self.group, *self.truth.values()}
+            named = {self.id, self.group, *self.expected.values()}
             input = {name: value for name, value in entry.items() if name not in named}
         return Task(
             id=str(number) if self.id is None else self._word(entry, self.id, number),
             input=input,
             group="" if self.group is None else self._word(entry, self.group, number),
-            truth={name: self._field(entry, field, number) for name, field in self.truth.items()},
+            expected={name: self._field(entry, field, number) for name, field in self.expected.items()},
         )
 
     def _field(self, entry: Mapping[str, Any], field: str, number: int) -> Any:

@@ -71,7 +71,7 @@ class MonitoredPipeline:
         """Tell the monitor of a task that another driver ran.
 
         Args:
-            task: with its truth.
+            task: with what it expects.
             record: of how it ended, or waits.
         """
         whole = self.pipeline.enough is None
@@ -269,7 +269,7 @@ def task_shares(monitor: Monitor, task: Task, record: TaskRecord, place: int, *,
 
     Args:
         monitor: says whether it is labelled, and by which metric.
-        task: with its truth.
+        task: with what it expects.
         record: of how it ended, or waits.
         place: of the task, from 0.
         whole: whether all items of a block are checked, however many pass.

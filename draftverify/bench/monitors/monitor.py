@@ -139,7 +139,7 @@ class Monitor:
         metric: a function of (task, outcome), asked of a labelled task's items whether they are right, each as if it
             had been the answer: ½ or more is. It is open, where it has to be. Without it acceptance alone is watched.
         every: the first task and each `every`-th after it are labelled; such of which the metric has no say (tasks
-            without truth) are not.
+            without expectation) are not.
         on_alarm: "record": nothing else happens. "stop": later tasks are done without drafts, by the verifier's plain
             steps, else by the policy's fallback. "tighten": in later tasks what passed with a score below `threshold`
             counts as rejected. "escalate": in later tasks nothing counts as passed but what a person accepts. All

@@ -101,7 +101,7 @@ class Watch:
         name: the pipeline.
         like: the monitor, without a reference.
         reference: what it compares with; None for the first tasks.
-        tasks: those that it is told of, in order, with their truth.
+        tasks: those that it is told of, in order, with what they expect.
         first: from so many of them comes the reference, of each group as large a part as it has of the others.
         bench: has the pipeline; opens the metric.
 

@@ -17,7 +17,7 @@ Key: TypeAlias = "tuple[str, str, int]"
 """(pipeline, task, attempt)."""
 
 ScoreKey: TypeAlias = "tuple[str, str, int, str]"
-"""(pipeline, task, attempt, metric): the last tells a metric, its settings and the task's truth from others."""
+"""(pipeline, task, attempt, metric): the last tells a metric, its settings and what the task expects from others."""
 
 
 class Texts(msgspec.Struct, frozen=True):

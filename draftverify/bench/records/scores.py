@@ -1,4 +1,5 @@
-"""What metrics said of committed outcomes, kept while the metric, its settings and the task's truth are the same."""
+"""What metrics said of committed outcomes, kept while the metric, its settings and what the task expects are the
+same."""
 
 from __future__ import annotations
 

@@ -75,8 +75,8 @@ class Reviewed:
         run: the directory of the run.
 
     Examples:
-        `metrics: {people: {use: reviewed, run: runs/first}}` in a config, and `draftverify fit CONFIG --metric people`
-        learns what scores mean from what people decided.
+        `metrics: {people: {use: reviewed, run: runs/first}}` in a config, and `draftverify fit scores CONFIG
+        --metric people` learns what scores mean from what people decided.
     """
 
     def __init__(self, run: Path) -> None:

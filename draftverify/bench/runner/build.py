@@ -14,7 +14,7 @@ from draftverify.bench.monitors import Monitor
 from draftverify.bench.monitors.alarms import check_monitor
 from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.summarised import Summarised
-from draftverify.checks.verifiers import check_families
+from draftverify.checks.families import check_families
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, DraftVerifyError, below
 from draftverify.protocols import AcceptanceRule

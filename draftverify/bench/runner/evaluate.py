@@ -15,8 +15,8 @@ from draftverify.bench.tables.notebook import report_html
 from draftverify.bench.tables.summarise import summarise
 from draftverify.bench.tables.summary import Summary
 from draftverify.bench.tables.tables import print_tables
+from draftverify.checks.families import check_families
 from draftverify.checks.metrics import check_metrics, measures_of, score
-from draftverify.checks.verifiers import check_families
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError
 from draftverify.plugins import did_you_mean
@@ -65,7 +65,7 @@ def evaluate(
 
     Args:
         pipelines: by name.
-        tasks: the work; ids are unique. Their `truth` is shown to metrics alone.
+        tasks: the work; ids are unique. Their `expected` is shown to metrics alone.
         metrics: functions of (task, outcome) that say how right the outcome is, 0 to 1; the first says what is solved.
             One with a `unit` measures instead, and says nothing of right and wrong.
         baseline: the pipeline that the others are compared with.

@@ -56,7 +56,7 @@ def is_right(metric: Metric, task: Task, item: Any, check: Check | None) -> bool
 
     Args:
         metric: opened.
-        task: with its truth.
+        task: with what it expects.
         item, check: what was drafted, and the verifier's word, which may have something else in its place.
 
     Raises:

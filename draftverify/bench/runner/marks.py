@@ -11,7 +11,7 @@ from draftverify.bench.artifact import FittedBlock
 from draftverify.bench.config.specs import ComponentSpec
 from draftverify.bench.records.directory import versions
 from draftverify.bench.runner.conditions import conditions_of
-from draftverify.checks.verifiers import shared_families
+from draftverify.checks.families import shared_families
 from draftverify.engine.pipeline import Pipeline
 from draftverify.plugins import MARKS, joined
 from draftverify.values import EMPTY

@@ -1,7 +1,7 @@
 """What a run's metrics say of its outcomes: asked once, after the tasks, here and in no worker, and written down.
 
-What was written down is used again while the metric, its settings and the task's truth are the same; a metric that is
-added to a finished run, or a truth that is mended, is asked anew, and no task runs again.
+What was written down is used again while the metric, its settings and what the task expects are the same; a metric
+that is added to a finished run, or an expectation that is mended, is asked anew, and no task runs again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def scores_of(
 
     Args:
         metrics: by name.
-        tasks: with their truth.
+        tasks: with what they expect.
         records: by pipeline; of these tasks.
         store: where scores are kept.
         builder: makes the metrics.
@@ -82,6 +82,6 @@ def metric_of(spec: ComponentSpec) -> bytes:
 
 
 def score_key(metric: bytes, task: Task) -> str:
-    """The same while the metric and the task's truth are."""
-    truth = msgspec.json.encode(dict(task.truth), order="deterministic", enc_hook=repr)
-    return hashlib.sha256(metric + truth).hexdigest()
+    """The same while the metric and what the task expects are."""
+    expected = msgspec.json.encode(dict(task.expected), order="deterministic", enc_hook=repr)
+    return hashlib.sha256(metric + expected).hexdigest()

@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 from array_api_compat import device
 
+from draftverify.arrays import at_hand, floats, host_to, on_host, one_hot, positive
 from draftverify.errors import ConfigError
 from draftverify.protocols import AcceptanceRule
 from draftverify.randomness import Draws, array_namespace
-from draftverify.rules.arrays import at_hand, floats, host_to, on_host, one_hot, positive
 from draftverify.token_summary import FIGURES, TOP, pack_summaries
 from draftverify.values import Array, Context, Decision, Proposal, Verification
 

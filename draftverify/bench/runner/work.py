@@ -200,7 +200,7 @@ class Work:
                 restore = self.store.rounds(*key)
             except StoreError as error:
                 _log.warning("task %r of %s begins anew: %s", task.id, name, error)
-        plain = task.without_truth()
+        plain = task.without_expected()
         unit = Unit(
             pipeline=name,
             task=plain,

@@ -92,7 +92,7 @@ def workload(experiment: Experiment, builder: Builder) -> Workload:
 
 
 def _contents(task: Task) -> tuple[Any, ...]:
-    return dict(task.input), task.group, dict(task.truth)
+    return dict(task.input), task.group, dict(task.expected)
 
 
 def _split(tasks: Sequence[Task], calibrate: int, limit: int | None) -> tuple[list[str], list[str]]:

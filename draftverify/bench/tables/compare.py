@@ -153,7 +153,7 @@ def parse_side(text: str) -> tuple[Path, str | None]:
         if path and Path(path).is_dir():
             return Path(path), pipeline
     raise StoreError(
-        f"there is no run directory {text!r}; write RUN or RUN:PIPELINE (draftverify runs lists them)"
+        f"there is no run directory {text!r}; write RUN or RUN:PIPELINE (draftverify show lists them)"
     )
 
 

@@ -1,8 +1,9 @@
-"""What the user wants to know, apart from what the verifier believes: how right an outcome is, by the task's truth.
+"""What the user wants to know, apart from what the verifier believes: how right an outcome is, by what the task
+expects.
 
 A metric is any function of (task, outcome). It says how right the outcome is, from 0 (or False) to 1 (or True), or None
-where it has no say, as for a task without truth. Accepted is the verifier's word; solved is the metric's. One with a
-`unit` is a measure and says how much: seconds saved, a speed-up, rows.
+where it has no say, as for a task without expectation. Accepted is the verifier's word; solved is the metric's. One
+with a `unit` is a measure and says how much: seconds saved, a speed-up, rows.
 """
 
 from draftverify.checks.metrics.score import (

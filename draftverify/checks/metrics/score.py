@@ -109,7 +109,7 @@ def score(metric: Metric, task: Task, outcome: Outcome) -> Score:
 
     Args:
         metric: the function.
-        task: with its truth.
+        task: with what it expects.
         outcome: how it ended, whatever the status; or that it waits.
     """
     try:

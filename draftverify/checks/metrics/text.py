@@ -1,6 +1,6 @@
-"""Metrics that ship: an answer compared with a field of the task's truth.
+"""Metrics that ship: an answer compared with a field of what the task expects.
 
-Where the truth is null the task has no answer: then the outcome that abstained is right, and every other is wrong.
+Where null is expected the task has no answer: then the outcome that abstained is right, and every other is wrong.
 Where it is not, only an accepted outcome can be right: what a task was left with when it gave up is nobody's answer.
 """
 
@@ -23,87 +23,91 @@ __all__ = ["Contains", "Exact", "Numeric", "Regex"]
 
 
 class AgainstTruth(ABC):
-    """A metric that compares the answer with one field of the task's truth.
+    """A metric that compares the answer with one field of what the task expects.
 
     Args:
-        truth: the field of the task's truth.
+        expected: the field of what the task expects.
     """
 
-    def __init__(self, truth: str = "answer") -> None:
-        self.truth = truth
+    def __init__(self, expected: str = "answer") -> None:
+        self.expected = expected
 
     def check_tasks(self, tasks: Sequence[Task]) -> None:
-        """Refuse tasks without truth, before any of them is paid for.
+        """Refuse tasks without expectation, before any of them is paid for.
 
         Raises:
-            ConfigError: no task has a truth, or one has a truth without the field.
+            ConfigError: no task expects anything, or one has not the field.
         """
-        if tasks and not any(task.truth for task in tasks):
+        if tasks and not any(task.expected for task in tasks):
             raise ConfigError(
-                "no task has a truth to compare with; say in `tasks` where it stands (truth: …)"
+                "no task expects anything to compare with; say in `tasks` where it stands (expected: …)"
             )
         for task in tasks:
-            if task.truth:
-                self._truth_of(task)
+            if task.expected:
+                self._expected_of(task)
 
     def __call__(self, task: Task, outcome: Outcome) -> bool | None:
-        """Whether the outcome is right; None for a task without truth.
+        """Whether the outcome is right; None for a task without expectation.
 
         Raises:
-            ConfigError: its truth has no such field.
+            ConfigError: what it expects has no such field.
         """
-        if not task.truth:
+        if not task.expected:
             return None
-        truth = self._truth_of(task)
-        if truth is None:
+        expected = self._expected_of(task)
+        if expected is None:
             return outcome.status == "abstained"
-        return outcome.status == "accepted" and self.holds(truth, outcome.value)
+        return outcome.status == "accepted" and self.holds(expected, outcome.value)
 
-    def _truth_of(self, task: Task) -> Any:
-        if self.truth not in task.truth:
-            there = ", ".join(map(str, task.truth))
+    def _expected_of(self, task: Task) -> Any:
+        if self.expected not in task.expected:
+            there = ", ".join(map(str, task.expected))
             raise ConfigError(
-                f"the truth of task {task.id!r} has no {self.truth!r}; there is {there}", path="truth"
+                f"what is expected of task {task.id!r} has no {self.expected!r}; there is {there}",
+                path="expected",
             )
-        return task.truth[self.truth]
+        return task.expected[self.expected]
 
     @abstractmethod
-    def holds(self, truth: Any, value: Any) -> bool:
-        """Whether an accepted answer is right, of a truth that is not null."""
+    def holds(self, expected: Any, value: Any) -> bool:
+        """Whether an accepted answer is right, by what is expected, which is not null."""
 
 
 class Exact(AgainstTruth):
-    """Whether the answer is the truth.
+    """Whether the answer is what is expected.
 
     White space around texts does not count, nor the order of a mapping's keys; 1 and 1.0 are one number, and true is
-    none. Where the truth is no text, an answer that is one is read as JSON.
+    none. Where no text is expected, an answer that is one is read as JSON.
 
     Args:
-        truth: the field of the task's truth.
+        expected: the field of what the task expects.
 
     Examples:
         >>> exact = Exact("answer")
-        >>> exact(Task(id="1", truth={"answer": {"age": 7}}), Outcome(status="accepted", value='{"age": 7}'))
+        >>> exact(
+        ...     Task(id="1", expected={"answer": {"age": 7}}), Outcome(status="accepted", value='{"age": 7}')
+        ... )
         True
     """
 
-    def holds(self, truth: Any, value: Any) -> bool:
+    def holds(self, expected: Any, value: Any) -> bool:
         """Whether they are equal."""
-        return _equal(truth, value)
+        return _equal(expected, value)
 
 
 class Contains(AgainstTruth):
-    """Whether the truth stands in the answer, or one of them where it is a list. Upper and lower case are one.
+    """Whether what is expected stands in the answer, or one of them where it is a list. Upper and lower case are one.
 
     Args:
-        truth: the field of the task's truth: a text or several.
+        expected: the field of what the task expects: a text or several.
     """
 
-    def holds(self, truth: Any, value: Any) -> bool:
+    def holds(self, expected: Any, value: Any) -> bool:
         """Whether one stands in it."""
         text = as_text(value).casefold()
         return any(
-            as_text(each).casefold() in text for each in (truth if isinstance(truth, list) else [truth])
+            as_text(each).casefold() in text
+            for each in (expected if isinstance(expected, list) else [expected])
         )
 
 
@@ -112,56 +116,56 @@ NUMBER = re.compile(r"(?<![\w.^])[-+]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d
 
 
 class Numeric(AgainstTruth):
-    """Whether the last number in the answer is the truth. Commas between digits are left out: 1,234.5 is 1234.5.
+    """Whether the last number in the answer is what is expected. Commas between digits are left out: 1,234.5 is 1234.5.
 
     Args:
-        truth: the field of the task's truth: a number, or a text whose last number it is.
+        expected: the field of what the task expects: a number, or a text whose last number it is.
         tolerance: how far the answer may be from it, 0 or more.
 
     Raises:
         ConfigError: `tolerance` is negative.
 
     Examples:
-        >>> task = Task(id="1", truth={"answer": "#### 1,200"})
+        >>> task = Task(id="1", expected={"answer": "#### 1,200"})
         >>> Numeric("answer")(task, Outcome(status="accepted", value="So she pays 1200 dollars."))
         True
     """
 
-    def __init__(self, truth: str = "answer", tolerance: float = 0.0) -> None:
-        super().__init__(truth)
+    def __init__(self, expected: str = "answer", tolerance: float = 0.0) -> None:
+        super().__init__(expected)
         if not tolerance >= 0:
             raise ConfigError(f"tolerance is {tolerance}; 0 or more is needed", path="tolerance")
         self.tolerance = tolerance
 
-    def holds(self, truth: Any, value: Any) -> bool:
+    def holds(self, expected: Any, value: Any) -> bool:
         """Whether the numbers are near enough.
 
         Raises:
-            ConfigError: there is no number in the truth.
+            ConfigError: there is no number in what is expected.
         """
-        want, got = last_number(truth), last_number(value)
+        want, got = last_number(expected), last_number(value)
         if want is None:
-            raise ConfigError(f"the truth {truth!r} holds no number", path=self.truth)
+            raise ConfigError(f"{expected!r}, which is expected, holds no number", path=self.expected)
         return got is not None and (got == want or abs(got - want) <= Decimal(repr(self.tolerance)))
 
 
 class Regex(AgainstTruth):
-    """Whether the truth, a regular expression, is found in the answer; a search of more than a second says nothing.
+    """Whether the expected, a regular expression, is found in the answer; a search of more than a second says nothing.
 
     Args:
-        truth: the field of the task's truth.
+        expected: the field of what the task expects.
     """
 
-    def __init__(self, truth: str = "pattern") -> None:
-        super().__init__(truth)
+    def __init__(self, expected: str = "pattern") -> None:
+        super().__init__(expected)
 
-    def holds(self, truth: Any, value: Any) -> bool:
+    def holds(self, expected: Any, value: Any) -> bool:
         """Whether it is found.
 
         Raises:
-            regex.error: the truth is no regular expression. TimeoutError: it backtracks without end.
+            regex.error: what is expected is no regular expression. TimeoutError: it backtracks without end.
         """
-        return regex.search(truth, as_text(value), timeout=1.0) is not None
+        return regex.search(expected, as_text(value), timeout=1.0) is not None
 
 
 def last_number(value: Any) -> Decimal | None:
@@ -184,25 +188,27 @@ def as_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _equal(truth: Any, value: Any) -> bool:
-    if isinstance(truth, str):
-        return _same(truth, as_text(value))
+def _equal(expected: Any, value: Any) -> bool:
+    if isinstance(expected, str):
+        return _same(expected, as_text(value))
     values = [value]
     if isinstance(value, (list, tuple)) and len(value) == 1:
         values.extend(value)  # a chain of one is its item
     for each in values:
         with suppress(ValueError, RecursionError):
-            if _same(truth, json.loads(each) if isinstance(each, str) else each):
+            if _same(expected, json.loads(each) if isinstance(each, str) else each):
                 return True
     return False
 
 
-def _same(truth: Any, value: Any) -> bool:
+def _same(expected: Any, value: Any) -> bool:
     """Whether two JSON values are one: mappings in any order, 1 and 1.0, texts but for space around; true is not 1."""
-    if isinstance(truth, Mapping) and isinstance(value, Mapping):
-        return truth.keys() == value.keys() and all(_same(each, value[key]) for key, each in truth.items())
-    if isinstance(truth, (list, tuple)) and isinstance(value, (list, tuple)):
-        return len(truth) == len(value) and all(map(_same, truth, value))
-    if isinstance(truth, str) and isinstance(value, str):
-        return truth.strip() == value.strip()
-    return bool(truth == value) and isinstance(truth, bool) == isinstance(value, bool)
+    if isinstance(expected, Mapping) and isinstance(value, Mapping):
+        return expected.keys() == value.keys() and all(
+            _same(each, value[key]) for key, each in expected.items()
+        )
+    if isinstance(expected, (list, tuple)) and isinstance(value, (list, tuple)):
+        return len(expected) == len(value) and all(map(_same, expected, value))
+    if isinstance(expected, str) and isinstance(value, str):
+        return expected.strip() == value.strip()
+    return bool(expected == value) and isinstance(expected, bool) == isinstance(value, bool)

@@ -1,7 +1,7 @@
 """The audit: whether a pipeline's output is its verifier's own, shown and not assumed.
 
 `lossless(pipeline, tasks)` enumerates the rule on tiny models, plays it at recorded prefixes of real tasks, and
-compares greedy text with plain steps. It works on any rule and generator, a plugin's too. See docs/audit.md.
+compares greedy text with plain steps. It works on any rule and generator, a plugin's too. See docs/judges.md.
 
 And whether a judge, a verifier that is a model's word, can be believed: `audit_judge(judge, comparisons)`. See
 docs/judges.md. `audit_verifiers(judged)` says the same of any verifier, by labels of what it judged. See

@@ -44,7 +44,7 @@ def comparisons_of(tasks: Iterable[Task]) -> list[Comparison]:
     """Comparisons out of tasks, as any source of tasks gives them.
 
     A task's input has `question` (else `prompt`), `first` and `second`, and may have `systems` and `families`, a list
-    of two texts each. Every field of its truth is a label, of one annotator each, or a list of labels.
+    of two texts each. Every field of its `expected` is a label, of one annotator each, or a list of labels.
 
     Raises:
         ConfigError: a task lacks a field, a label is no such word, or an id stands twice; the message names the task.
@@ -63,14 +63,14 @@ def comparisons_of(tasks: Iterable[Task]) -> list[Comparison]:
 
 def _comparison(task: Task) -> Comparison:
     labels: list[Choice] = []
-    for name, value in task.truth.items():
+    for name, value in task.expected.items():
         for word in value if isinstance(value, (list, tuple)) else (value,):
             choice = as_choice(word)
             if choice is None and word is not None:
                 raise ConfigError(
                     f"{name} of {task.id} is {word!r}; a label is first, second or tie (or 1, 2, 0; A, B, C), or null "
                     "for none",
-                    path="truth",
+                    path="expected",
                 )
             labels += [choice] if choice is not None else []
     question = "question" if "question" in task.input else "prompt"

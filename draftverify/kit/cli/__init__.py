@@ -1,10 +1,10 @@
-"""The commands of the kit."""
+"""The command of the kit."""
 
-from draftverify.bench.cli.commands import Command
+from draftverify.bench.cli.commands import LazyCommand
 
-__all__ = ["AUDIT", "CONFORM"]
+__all__ = ["AUDIT"]
 
-AUDIT = Command(
-    "draftverify.kit.cli.audit:audit", "Show whether output is the verifier's own, or what a judge is worth."
+AUDIT = LazyCommand(
+    "draftverify.kit.cli.audit:audit",
+    "Show whether output is the verifier's own, what a word is worth, whether a part is sound.",
 )
-CONFORM = Command("draftverify.kit.cli.conform:conform", "Hold a part to the contract that all parts keep.")

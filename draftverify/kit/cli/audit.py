@@ -1,18 +1,24 @@
-"""`draftverify audit`: `lossless CONFIG`, whether output is the verifier's own; `judge` and `verifier` beside."""
+"""`draftverify audit`: `lossless CONFIG`, whether output is the verifier's own; `judge`, `verifier`, `part` beside."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
+from rich.table import Table
+from rich.text import Text as Line
 
-from draftverify.bench.cli.exits import Exit
-from draftverify.kit.cli.audit_judge import judge
-from draftverify.kit.cli.audit_verifier import verifier
+from draftverify.bench.cli import options
+from draftverify.bench.cli.exits import ExitCode, exit_with
+from draftverify.bench.cli.screen import wide_console
+from draftverify.bench.tables.words import clean
+from draftverify.kit.cli.judge import judge
+from draftverify.kit.cli.part import part
+from draftverify.kit.cli.verifier import verifier
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
+    from draftverify.bench.config.specs import Experiment
     from draftverify.kit.audit.report import Draws, Enumeration, PipelineReport, Report, Text
 
 __all__ = ["audit"]
@@ -20,57 +26,31 @@ __all__ = ["audit"]
 SHOWN = 6
 """Findings and divergences that the terminal names of each pipeline; --json has all."""
 
-
-class _Audits(click.Group):
-    """Says what comes before a config that stands where the kind of audit should."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
-            ways = " or ".join(f"draftverify audit {name} {args[0]}" for name in sorted(self.commands))
-            raise click.UsageError(f"No such command {args[0]!r}. Write {ways}.", ctx)
-        return super().resolve_command(ctx, args)
+DRAWS_PER_REDRAW = 64
+"""A generator is asked anew as many times less often than the rule is played: its proposal has several items."""
 
 
-@click.group(cls=_Audits)
+@click.group(cls=options.Kinds)
 def audit() -> None:
-    """Show whether a pipeline does what it promises, and what the word of a judge or a verifier is worth."""
+    """Show whether a pipeline or a part does what it promises, and what the word of a judge or a verifier is worth."""
 
 
 audit.add_command(judge)
 audit.add_command(verifier)
+audit.add_command(part)
 
 
 @audit.command(short_help="Say whether output is the verifier's own.")
-@click.argument("config", type=click.Path())
-@click.option("--pipeline", "names", multiple=True, metavar="NAME", help="Only this pipeline; repeatable.")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="A.B=C", help="Override a value of the config; repeatable."
-)
-@click.option("--limit", type=click.IntRange(min=0), help="At most so many tasks of each group.")
-@click.option(
-    "--prefixes", type=click.IntRange(min=1), default=20, show_default=True, help="Recorded rounds."
-)
-@click.option(
-    "--draws", type=click.IntRange(min=100), default=4096, show_default=True, help="Rounds played at each."
-)
-@click.option(
-    "--redraws",
-    type=click.IntRange(min=2),
-    default=64,
-    show_default=True,
-    help="Proposals that the generator makes anew at each.",
-)
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON, all of it.")
+@options.experiment
+@options.names
+@click.option("--prefixes", type=options.COUNT, default=20, help="Recorded rounds.")
+@click.option("--draws", type=click.IntRange(min=128), default=4096, help="Rounds played at each.")
+@options.as_json
 def lossless(
-    config: str,
+    experiment: Experiment,
     names: tuple[str, ...],
-    overrides: tuple[str, ...],
-    limit: int | None,
     prefixes: int,
     draws: int,
-    redraws: int,
     as_json: bool,
 ) -> None:
     """Say of each pipeline of CONFIG whose rule claims to be exact whether it is.
@@ -80,9 +60,7 @@ def lossless(
     drift. Exits with 8 when a claim does not hold.
     """
     import msgspec
-    from rich.console import Console
 
-    from draftverify.bench.config.experiment import load_experiment
     from draftverify.bench.runner.build import Builder
     from draftverify.bench.runner.workload import workload
     from draftverify.errors import ConfigError
@@ -91,123 +69,110 @@ def lossless(
     from draftverify.kit.audit.report import PipelineReport, Report
     from draftverify.plugins import did_you_mean
 
-    experiment = load_experiment(config, overrides=overrides, limit=limit)
-    known = [each.name for each in experiment.pipelines]
+    pipeline_names = [spec.name for spec in experiment.pipelines]
     for name in names:
-        if name not in known:
-            raise click.UsageError(f"there is no pipeline {name!r} in {config}{did_you_mean(name, known)}")
+        if name not in pipeline_names:
+            hint = did_you_mean(name, pipeline_names)
+            raise click.UsageError(f"there is no pipeline {name!r} in {experiment.name}{hint}")
     builder = Builder()
-    specs = [each for each in experiment.pipelines if not names or each.name in names]
-    pipelines = [builder.pipeline(each) for each in specs]
+    specs = [spec for spec in experiment.pipelines if not names or spec.name in names]
+    pipelines = [builder.pipeline(spec) for spec in specs]
     load = workload(msgspec.structs.replace(experiment, calibrate=None), builder)
     reports: list[PipelineReport] = []
     try:
         for pipeline in pipelines:
             click.echo(f"auditing {pipeline.name} …", err=True)
-            # The probability of a false alarm is shared out, so that it holds for the command as a whole.
-            error = 1e-6 / len(pipelines)
             try:
                 report = examine(
                     pipeline,
                     load.tasks(pipeline.name),
                     prefixes=prefixes,
                     copies=draws,
-                    redraws=redraws,
-                    error=error,
+                    redraws=draws // DRAWS_PER_REDRAW,
+                    # The probability of a false alarm is shared out, so that it holds for the command as a whole.
+                    error=1e-6 / len(pipelines),
                 )
-            except ConfigError as wrong:
-                path = f"pipelines.{pipeline.name}.{wrong.path}"
-                raise ConfigError(wrong.message, where=wrong.where, path=path) from wrong
-            except Exception as broken:
+            except ConfigError as error:
+                path = f"pipelines.{pipeline.name}.{error.path}"
+                raise ConfigError(error.message, where=error.where, path=path) from error
+            except Exception as error:
                 report = PipelineReport(
                     pipeline=pipeline.name,
                     rule=type(pipeline.rule).__name__,
                     exact=claims_exact(pipeline),
-                    failures=(f"the audit was cut short by {type(broken).__name__}: {broken}",),
+                    failures=(f"the audit was cut short by {type(error).__name__}: {error}",),
                 )
             reports.append(report)
     finally:
         for pipeline in pipelines:
             pipeline.close()
-    whole = Report(experiment=experiment.name, pipelines=tuple(reports))
+    report_of_all = Report(experiment=experiment.name, pipelines=tuple(reports))
     if as_json:
-        click.echo(whole.to_json().decode())
+        click.echo(report_of_all.to_json().decode())
     else:
-        console = Console(highlight=False)
-        if not console.is_terminal:
-            console.width = 200  # a table in a file or a log is not to be folded
-        console.print(audit_table(whole))
-    if not whole.passed:
-        click.get_current_context().exit(Exit.NOT_LOSSLESS)
+        _print_report(report_of_all)
+    if not report_of_all.passed:
+        exit_with(ExitCode.NOT_LOSSLESS)
 
 
-def audit_table(report: Report) -> RenderableType:
-    """The report for a rich console: a table, and under it what was found and left out."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text as Line
+def _print_report(report: Report) -> None:
+    """A table, and under it what was found and left out."""
 
-    from draftverify.bench.tables.words import clean
-
-    table = Table(title=Line(clean(report.experiment)), title_justify="left", pad_edge=False)
-    for heading in (
-        "pipeline",
-        "rule",
-        "claim",
-        "verdict",
-        "tiny models",
-        "recorded prefixes",
-        "greedy text",
-    ):
-        table.add_column(heading)
-    lines: list[RenderableType] = []
-    for each in report.pipelines:
-        color = "bold red" if not each.passed else "green" if each.exact and not each.untested else "yellow"
-        verdict = Line(each.verdict, color)
-        cells = (_enumerated(each.enumeration), _drawn(each.draws), _decoded(each.text))
-        names = (Line(clean(each.pipeline)), Line(clean(each.rule)))
-        table.add_row(*names, "exact" if each.exact else "none", verdict, *cells)
-        rounding = [d for d in (each.text.divergences if each.text else ()) if d.why.cause == "rounding"]
-        looks = (("tested", each.tested), ("not tested", each.untested)) if each.exact else ()
-        remarks = [
-            *(("", f"{word}: {'; '.join(what)}") for word, what in looks if what),
-            *(("red", found) for found in each.found),
-            *(("dim", f"task {d.task}: {d.why.text}") for d in rounding),
-            *(("dim", note) for note in each.notes),
-        ]
-        lines += [Line(f"{each.pipeline}: {clean(text)}", style) for style, text in remarks[:SHOWN]]
+    headings = ("pipeline", "rule", "claim", "verdict", "tiny models", "recorded prefixes", "greedy text")
+    table = Table(*headings, title=Line(clean(report.experiment)), title_justify="left", pad_edge=False)
+    for row in report.pipelines:
+        color = "bold red" if not row.passed else "green" if row.exact and not row.untested else "yellow"
+        cells = (_enumerated(row.enumeration), _drawn(row.draws), _decoded(row.text))
+        names = (Line(clean(row.pipeline)), Line(clean(row.rule)))
+        table.add_row(*names, "exact" if row.exact else "none", Line(row.verdict, color), *cells)
+    console = wide_console()
+    console.print(table)
+    for row in report.pipelines:
+        remarks = list(_remarks(row))
+        for style, text in remarks[:SHOWN]:
+            console.print(Line(f"{row.pipeline}: {clean(text)}", style))
         if len(remarks) > SHOWN:
-            lines.append(Line(f"{each.pipeline}: … and {len(remarks) - SHOWN} more; see --json"))
-    return Group(table, *lines)
+            console.print(Line(f"{row.pipeline}: … and {len(remarks) - SHOWN} more; see --json"))
 
 
-def _enumerated(part: Enumeration | None) -> str:
-    if part is None:
+def _remarks(report: PipelineReport) -> Iterator[tuple[str, str]]:
+    """What was looked at, found, and explained, each with its style."""
+    for verdict, looks in (
+        (("tested", report.tested), ("not tested", report.untested)) if report.exact else ()
+    ):
+        if looks:
+            yield "", f"{verdict}: {'; '.join(looks)}"
+    yield from (("red", finding) for finding in report.found)
+    for divergence in report.text.divergences if report.text else ():
+        if divergence.why.cause == "rounding":
+            yield "dim", f"task {divergence.task}: {divergence.why.text}"
+    yield from (("dim", note) for note in report.notes)
+
+
+def _enumerated(section: Enumeration | None) -> str:
+    if section is None:
         return "–"
-    if part.failures:
-        return f"{len(part.failures)} of {part.cases} cases differ"
-    sizes = ", ".join(map(str, part.blocks))
-    return f"{part.cases} cases, {part.paths} paths, blocks {sizes}: within {part.worst:.0e}"
+    if section.failures:
+        return f"{len(section.failures)} of {section.cases} cases differ"
+    sizes = ", ".join(map(str, section.blocks))
+    return f"{section.cases} cases, {section.paths} paths, blocks {sizes}: within {section.worst:.0e}"
 
 
-def _drawn(part: Draws | None) -> str:
-    if part is None:
+def _drawn(section: Draws | None) -> str:
+    if section is None:
         return "–"
-    if part.failures:
-        return f"{len(part.failures)} findings at {part.prefixes} prefixes"
-    if part.detects is None or part.detects_together is None:
-        return f"{part.prefixes} prefixes; the generator draws from its q" if part.redrawn else "–"
-    return (
-        f"{part.prefixes} × {part.copies} draws agree with p (error {part.error:.0e}; sees TV {part.detects:.3f}, "
-        f"{part.detects_together:.3f} over all)"
-    )
+    if section.failures:
+        return f"{len(section.failures)} findings at {section.prefixes} prefixes"
+    if section.detects is None or section.detects_together is None:
+        return f"{section.prefixes} prefixes; the generator draws from its q" if section.redrawn else "–"
+    sees = f"sees TV {section.detects:.3f}, {section.detects_together:.3f} over all"
+    return f"{section.prefixes} × {section.copies} draws agree with p (error {section.error:.0e}; {sees})"
 
 
-def _decoded(part: Text | None) -> str:
-    if part is None:
+def _decoded(section: Text | None) -> str:
+    if section is None:
         return "–"
-    words = [f"{part.same} of {part.tasks} equal"]
-    rounding = len(part.divergences) - len(part.failures)
-    words += [f"{rounding} part by rounding"] if rounding else []
-    words += [f"{len(part.failures)} wrong"] if part.failures else []
-    return ", ".join(words)
+    rounding, wrong = len(section.divergences) - len(section.failures), len(section.failures)
+    counts = f"{section.same} of {section.tasks} equal"
+    counts += f", {rounding} part by rounding" if rounding else ""
+    return counts + (f", {wrong} wrong" if wrong else "")

@@ -1,20 +1,17 @@
 """The commands of the lab."""
 
-from draftverify.bench.cli.commands import Command
+from draftverify.bench.cli.commands import LazyCommand
 
-__all__ = ["CALIBRATE", "FIT", "REPLAY", "TRAIN", "TUNE"]
+__all__ = ["EXPORT", "FIT", "REPLAY"]
 
-CALIBRATE = Command(
-    "draftverify.lab.cli.calibrate:calibrate",
-    "Measure how large blocks should be, and whether to draft at all.",
+EXPORT = LazyCommand(
+    "draftverify.lab.cli.export:export",
+    "Write a run's results as csv, jsonl or parquet, or as training data.",
 )
-FIT = Command("draftverify.lab.cli.fit:fit", "Learn from labelled tasks what scores mean.")
-REPLAY = Command(
+FIT = LazyCommand(
+    "draftverify.lab.cli.fit:fit", "Learn what scores mean or how large blocks should be; train a part."
+)
+REPLAY = LazyCommand(
     "draftverify.lab.cli.replay:replay",
     "Say from a run's records what another rule, block or policy would have come to.",
-)
-TRAIN = Command("draftverify.lab.cli.train:train", "Train a part from data.")
-TUNE = Command(
-    "draftverify.lab.cli.tune:tune",
-    "Find the best rule, block and policy that a run's records can answer for.",
 )

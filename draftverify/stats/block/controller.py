@@ -17,12 +17,13 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 
 from draftverify.errors import ConfigError
-from draftverify.stats.block.costs import FIRST_GAP, LAST_GAP, REFRESH, BatchCosts, CostTable, pays_until
+from draftverify.stats.block.costs import REFRESH, BatchCosts, CostTable, pays_until
 from draftverify.stats.block.evidence import NEW, Acceptance, Evidence
 from draftverify.stats.block.fallback import Detour
 from draftverify.stats.block.ledger import Ledger
 from draftverify.stats.block.passes import Pass
 from draftverify.stats.progress import is_alternatives
+from draftverify.stats.task_costs import FIRST_GAP, LAST_GAP
 from draftverify.values import Context, Outcome, Round
 
 __all__ = ["Measured", "Objective"]

@@ -12,20 +12,16 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from draftverify.stats.task_costs import FIRST_GAP, SHARED, WARM_UP
+
 __all__ = ["BatchCosts", "CostTable", "Line", "pays_until"]
 
-SHARED = 1.25
-"""Batch sizes up to this factor apart are one in the table."""
-WARM_UP = 3
-"""Plain steps timed before a batch size may draft."""
 STEADY = 1.5
 """The factor beyond which a plain step is far off."""
 GUESS_VERIFY, GUESS_DRAFT = (1.1, 1.5), (0.02, 0.16)
 """Cost of blocks of 1 and of 8, in plain steps, where nothing is known."""
 REFRESH = 32
 """Drafted passes in a row after which a plain one is taken."""
-FIRST_GAP, LAST_GAP = 4, 64
-"""Plain steps between two probes, doubled after each one in vain."""
 
 
 class Line:

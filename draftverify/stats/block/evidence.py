@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from draftverify.stats.block.costs import FIRST_GAP, LAST_GAP
 from draftverify.stats.progress import first_accepted, geometric_progress
+from draftverify.stats.task_costs import FIRST_GAP, LAST_GAP
 from draftverify.values import Context, Round
 
 __all__ = ["NEW", "Acceptance", "Evidence"]

@@ -87,12 +87,12 @@ def trust(
         ConfigError: there is no item, the lengths differ, a verdict or label is neither 0 nor 1, or a cost is not
             a finite number of 0 or more.
     """
-    said, truth = _bits("passed", passed), _bits("right", right)
+    said, expected = _bits("passed", passed), _bits("right", right)
     place, size = _places(tasks, len(said))
-    if len(truth) != len(said):
-        raise ConfigError(f"there are {len(said)} verdicts and {len(truth)} labels; as many are needed")
-    both = np.bincount(place, said * truth, size)
-    hits, passes, items = (np.bincount(place, each, size) for each in (truth, said, np.ones(len(said))))
+    if len(expected) != len(said):
+        raise ConfigError(f"there are {len(said)} verdicts and {len(expected)} labels; as many are needed")
+    both = np.bincount(place, said * expected, size)
+    hits, passes, items = (np.bincount(place, each, size) for each in (expected, said, np.ones(len(said))))
     wrong, lax = items - hits, passes - both
 
     def informed(weights: Any) -> float:

@@ -1,9 +1,10 @@
-"""The commands that show runs in a browser, or take answers to what waits for a person."""
+"""The command that shows runs in a browser, writes their page, and takes answers to what waits for a person."""
 
-from draftverify.bench.cli.commands import Command
+from draftverify.bench.cli.commands import LazyCommand
 
-__all__ = ["REPORT", "REVIEW", "VIEW"]
+__all__ = ["VIEW"]
 
-REPORT = Command("draftverify.view.cli.report:report", "Write a run's report as one HTML file.")
-REVIEW = Command("draftverify.view.cli.review:review", "Answer the tasks that wait for a person.")
-VIEW = Command("draftverify.view.cli.view:view", "Show runs in the browser, as they go on.")
+VIEW = LazyCommand(
+    "draftverify.view.cli.view:view",
+    "Show runs in the browser, or as one file; answer what waits for a person.",
+)

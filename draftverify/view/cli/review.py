@@ -1,4 +1,4 @@
-"""`draftverify review RUN`: the tasks that wait for a person, one after the other, on the terminal or on a page."""
+"""`draftverify view RUN --review`: what waits for a person, one task after the other, on the terminal or by a file."""
 
 from __future__ import annotations
 
@@ -27,35 +27,8 @@ SECONDS = 900
 """How long a question on a terminal is kept from others; longer, and they wait for who went to lunch."""
 
 
-@click.command()
-@click.argument("run", type=click.Path(file_okay=False))
-@click.option(
-    "--answers", metavar="FILE", help="Take answers from a JSON Lines file instead of the keyboard."
-)
-@click.option("--serve", is_flag=True, help="Answer on a page in the browser; several reviewers can.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="With --serve: any free one when absent."
-)
-@click.option("--open", "open_browser", is_flag=True, help="With --serve: open the browser too.")
-@click.option("--store", envvar="DRAFTVERIFY_STORE", help="The PostgreSQL URL that the run was given.")
-def review(
-    run: str, answers: str | None, serve: bool, port: int, open_browser: bool, store: str | None
-) -> None:
-    """Answer the tasks of RUN that wait for a person.
-
-    Keys: accept the candidate, edit it in $EDITOR, reject it, skip it for now, quit. The same `draftverify
-    run` command then goes on with what was answered. A line of an answers file is {"task": …, "answer":
-    "accept" | "edit" | "reject" | "skip", "value": … (of an edit), "pipeline": …, "note": …}.
-    """
-    if serve and answers is not None:
-        raise click.UsageError("--serve takes answers on a page; leave out --answers")
-    if not serve and (port or open_browser):
-        raise click.UsageError("--port and --open belong to --serve")
-    if serve:
-        from draftverify.view import serve as serve_pages
-
-        serve_pages(run, store=store, page="review", port=port, open_browser=open_browser)
-        return
+def review(run: str, answers: str | None, store: str | None) -> None:
+    """Answer the tasks of a run that wait for a person, by a file of answers or, without one, at the keyboard."""
     console = Console(highlight=False)
     with load_run(run, url=store) as records:
         questions = pending(records)
@@ -63,45 +36,42 @@ def review(
             console.print("nothing waits for a person")
             return
         holder = f"{socket.gethostname()}, process {os.getpid()}"[:200]
-        given = 0
-        if answers is not None:
-            for question, reply in read_answers(answers, questions):
-                if give_answer(records, question, reply, holder):
-                    given += 1
-                elif reply.answer != "skip":
-                    console.print(
-                        Text(f"task {words(question.task, NAME)}: {fate(records, question, holder)}")
-                    )
+        if answers is None:
+            count = _at_the_keyboard(console, records, holder, len(questions))
         else:
-            given = _at_the_keyboard(console, records, holder, len(questions))
+            replies = read_answers(answers, questions)
+            count = sum(_stored(console, records, *pair, holder=holder) for pair in replies)
         counts = records.store.question_counts()
-        left = counts["pending"]
         if held := counts["held"]:
             console.print(f"{held} {'is' if held == 1 else 'are'} with other reviewers")
-        answered = f"{given} answered, {left} still open"
-        console.print(f"{answered}; the same run command goes on with the answers" if given else answered)
+        answered = f"{count} answered, {counts['pending']} still open"
+        console.print(f"{answered}; the same run command goes on with the answers" if count else answered)
+
+
+def _stored(console: Console, records: RunRecords, question: Question, reply: Reply, holder: str) -> bool:
+    """Whether a reply was taken; why, where it was not."""
+    was_taken = give_answer(records, question, reply, holder)
+    if not was_taken and reply.answer != "skip":
+        console.print(Text(f"task {words(question.task, NAME)}: {fate(records, question, holder)}"))
+    return was_taken
 
 
 def _at_the_keyboard(console: Console, records: RunRecords, holder: str, total: int) -> int:
     """Ask about one question after the other; how many were answered."""
-    given = 0
-    seen: list[str] = []
-    while (question := take(records, holder, SECONDS, without=seen)) is not None:
-        seen.append(key(question))
+    count = 0
+    keys: list[str] = []
+    while (question := take(records, holder, SECONDS, without=keys)) is not None:
+        keys.append(key(question))
         try:
-            show_question(console, question, f"{len(seen)} of {max(total, len(seen))}")
-            asked = _ask(console, question)
-            if asked is None:
-                return given
-            if give_answer(records, question, asked, holder):
-                given += 1
-            elif asked.answer != "skip":
-                console.print(fate(records, question, holder))
+            show_question(console, question, f"{len(keys)} of {max(total, len(keys))}")
+            reply = _ask(console, question)
+            if reply is None:
+                return count
+            count += _stored(console, records, question, reply, holder)
         finally:
-            records.store.claim(
-                question, holder, 0
-            )  # skipped, or left; of one that is answered it changes nothing
-    return given
+            # Skipped, or left; of one that is answered it changes nothing.
+            records.store.claim(question, holder, 0)
+    return count
 
 
 def show_question(console: Console, question: Question, place: str) -> None:
@@ -112,25 +82,22 @@ def show_question(console: Console, question: Question, place: str) -> None:
     table.add_row("task", Text(f"{words(question.task, NAME)}  {words(question.group, NAME)}".rstrip()))
     table.add_row("pipeline", Text(question.pipeline))
     for name, value in question.input.items():
-        table.add_row(Text(clean(name)), Text(_whole(value)))
+        table.add_row(Text(clean(name)), Text(_value_text(value)))
     table.add_row("why", Text(", ".join(question.trouble) or "–"))
     if question.failure is not None:
         table.add_row("failure", Text(words(str(question.failure), 500)))
     candidate = question.candidate
     if candidate is not None:
-        if candidate.score is not None:
-            table.add_row("score", f"{candidate.score:.4g}")
-        if candidate.reason:
-            table.add_row("reason", Text(clean(candidate.reason)))
-        if candidate.feedback:
-            table.add_row("feedback", Text(clean(candidate.feedback)))
-        if candidate.caveat:
-            table.add_row("caveat", Text(clean(candidate.caveat)))
+        score = "" if candidate.score is None else f"{candidate.score:.4g}"
+        remarks = {"score": score, "reason": candidate.reason, "feedback": candidate.feedback}
+        for name, text in {**remarks, "caveat": candidate.caveat}.items():
+            if text:
+                table.add_row(name, Text(clean(text)))
     console.print(Panel(table, title=place, title_align="left"))
     if candidate is None:
         console.print("there is no candidate; edit writes one")
     else:
-        console.print(Text(_whole(question.text or candidate.value), style="cyan"))
+        console.print(Text(_value_text(question.text or candidate.value), style="cyan"))
 
 
 def _ask(console: Console, question: Question) -> Reply | None:
@@ -140,7 +107,7 @@ def _ask(console: Console, question: Question) -> Reply | None:
         try:
             key = KEYS.get(click.getchar().lower())
         except OSError as error:
-            raise ConfigError("there is no keyboard here; give --answers FILE", path="--answers") from error
+            raise ConfigError("there is no keyboard here; give --review FILE", path="--review") from error
         if key == "quit":
             return None
         if key == "edit":
@@ -178,6 +145,6 @@ def _edit(console: Console, question: Question) -> tuple[Any] | None:
             text = edited
 
 
-def _whole(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """A value as clean text, with its lines."""
     return clean(value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False))

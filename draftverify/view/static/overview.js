@@ -311,7 +311,7 @@ export function legend() {
     entry("accepted", "the verifier passed what the rule needed: its word, not the truth."),
     entry("solved", "what the first metric says, against an answer that no part of a pipeline sees."),
     entry("refused (exhausted)", "budget, generator or policy came to an end and nothing was accepted."),
-    entry("abstained", "the rule says that there is no answer here."), entry("waiting", "for a person; draftverify review answers. What the task has cost so far counts, and it is not solved."),
+    entry("abstained", "the rule says that there is no answer here."), entry("waiting", "for a person; draftverify view RUN --review answers. What the task has cost so far counts, and it is not solved."),
     entry("failed", "a part broke; nothing was judged."),
     entry("differs", "the value is another than the baseline's for the same task."),
     entry("speed-up", "the baseline's seconds over this pipeline's, paired by task. Green: the interval lies above 1×. Red: below, a loss. Grey: it holds 1×, no difference seen."),

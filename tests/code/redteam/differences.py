@@ -54,7 +54,7 @@ OBJECTS = [
         'assert f("Bob").name == "Bob"',
         "def f(x): return type(x, (), {})()",
     ),
-    differs("an attribute of the stand-in", "assert f(0).truth", "class A: pass\ndef f(x): return A()"),
+    differs("an attribute of the stand-in", "assert f(0).expected", "class A: pass\ndef f(x): return A()"),
     differs(
         "an attribute that it lacks", 'assert hasattr(f(0), "name")', "class A: pass\ndef f(x): return A()"
     ),

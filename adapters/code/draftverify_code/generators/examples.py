@@ -42,10 +42,10 @@ class _Examples:
         readers: dict[str | int, set[str | int]] = {}
         imported: set[str] = set()
         self._defined = {entry_point}
-        needed: set[str] = set()
+        required: set[str] = set()
         for place, statement in enumerate(body):
             if is_definition(statement):
-                needed |= reads(statement)
+                required |= reads(statement)
                 self._defined.update(bound(statement))
                 if isinstance(statement, (ast.Import, ast.ImportFrom)):
                     imported.update(bound(statement))
@@ -55,17 +55,19 @@ class _Examples:
             for name in reads(statement):
                 used.setdefault(place, set()).add(name)
                 readers.setdefault(name, set()).add(place)
-        own = _connected({entry_point}, used)
-        self._own = {each for each in own if isinstance(each, str)} - imported
-        self._needed = self._own | needed
+        reached = _connected({entry_point}, used)
+        self._own = {node for node in reached if isinstance(node, str)} - imported
+        self._needed = self._own | required
         self._showing = _connected({entry_point}, readers)
-        self._asking = _connected({"input", "stdin"}, readers, around=own)
+        self._asking = _connected({"input", "stdin"}, readers, around=reached)
         changing: set[str | int] = {
             place
-            for place, each in enumerate(body)
-            if place not in own and is_definition(each) and self._changed(each) & reads(each)
+            for place, statement in enumerate(body)
+            if place not in reached
+            and is_definition(statement)
+            and self._changed(statement) & reads(statement)
         }
-        self._changing = _connected(changing, readers, around=own)
+        self._changing = _connected(changing, readers, around=reached)
 
     def holds(self, statement: ast.stmt) -> bool:
         """Whether it is an example."""
@@ -74,7 +76,7 @@ class _Examples:
         if is_definition(statement) or self._needed & binds(statement):
             return False
         return bool(self._asking & reads(statement)) or all(
-            self._serves_nothing(each) for each in ast.walk(statement) if isinstance(each, ast.stmt)
+            self._serves_nothing(inner) for inner in ast.walk(statement) if isinstance(inner, ast.stmt)
         )
 
     def _serves_nothing(self, statement: ast.stmt) -> bool:
@@ -82,14 +84,14 @@ class _Examples:
         if is_definition(statement):
             return False
         if hasattr(statement, "body") or isinstance(statement, ast.Match):
-            head = (each for each in ast.iter_child_nodes(statement) if not isinstance(each, ast.stmt))
-            return not any(self._changes(each) for each in head if isinstance(each, (ast.expr, ast.withitem)))
+            head = (part for part in ast.iter_child_nodes(statement) if not isinstance(part, ast.stmt))
+            return not any(self._changes(part) for part in head if isinstance(part, (ast.expr, ast.withitem)))
         if isinstance(statement, (ast.Assert, ast.Raise)) or _is_showing(statement):
             return True
         if isinstance(statement, ast.AnnAssign) and statement.value is None:
             return True
         nodes = ast.walk(statement)
-        if not any(isinstance(each, ast.Call) or _is_part_assigned(each) for each in nodes):
+        if not any(isinstance(inner, ast.Call) or _is_part_assigned(inner) for inner in nodes):
             return True
         return bool(self._showing & reads(statement)) and not self._changes(statement)
 
@@ -98,23 +100,23 @@ class _Examples:
 
     def _changed(self, node: ast.AST) -> set[str]:
         """The names of what the entry point reads that it may change: assigns to, calls a method of, hands on."""
-        found: set[str] = set()
-        for each in ast.walk(node):
-            if _is_part_assigned(each):
-                found.add(root(each))
-            elif isinstance(each, ast.Global):
-                found.update(each.names)
-            elif isinstance(each, ast.Call):
-                handed = [each.func.value] if isinstance(each.func, ast.Attribute) else []
-                if not (isinstance(each.func, ast.Name) and each.func.id in BUILTINS):
-                    handed += [*each.args, *(keyword.value for keyword in each.keywords)]
+        names: set[str] = set()
+        for inner in ast.walk(node):
+            if _is_part_assigned(inner):
+                names.add(root(inner))
+            elif isinstance(inner, ast.Global):
+                names.update(inner.names)
+            elif isinstance(inner, ast.Call):
+                handed = [inner.func.value] if isinstance(inner.func, ast.Attribute) else []
+                if not (isinstance(inner.func, ast.Name) and inner.func.id in BUILTINS):
+                    handed += [*inner.args, *(keyword.value for keyword in inner.keywords)]
                 # A function or a class that is handed on, or whose method is called, is tried.
-                found.update(
+                names.update(
                     root(some)
                     for some in handed
                     if not (isinstance(some, ast.Name) and some.id in self._defined)
                 )
-        return found & self._own
+        return names & self._own
 
 
 def _connected(
@@ -123,13 +125,13 @@ def _connected(
     around: Set[str | int] = frozenset(),
 ) -> set[str | int]:
     """What is reached from the start, itself included, through nothing that is gone around."""
-    found: set[str | int] = set(start)
-    ahead = list(found)
+    reached: set[str | int] = set(start)
+    ahead = list(reached)
     while ahead:
-        new = graph.get(ahead.pop(), set()) - found - around
-        found |= new
+        new = graph.get(ahead.pop(), set()) - reached - around
+        reached |= new
         ahead += new
-    return found
+    return reached
 
 
 def _is_part_assigned(node: ast.AST) -> bool:

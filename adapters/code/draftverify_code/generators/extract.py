@@ -52,7 +52,7 @@ def truncate(text: str, stop: Sequence[str]) -> str:
         >>> truncate("    return 1\\n\\nprint(f())", ["\\nclass ", "\\nprint"])
         '    return 1\\n'
     """
-    ends = [place for each in stop if each and (place := text.find(each)) >= 0]
+    ends = [place for mark in stop if mark and (place := text.find(mark)) >= 0]
     return text[: min(ends)] if ends else text
 
 
@@ -85,18 +85,20 @@ def extract(
         return _by_tag(text, blocks, prompt if continues else "", entry_point, language)
     if len(text) > LONGEST:
         return max((block for _, block in blocks), key=len, default=text)
-    reader = _Reader(prompt if continues else "", entry_point, LABOUR * (len(text) + len(prompt)) + SLACK)
+    reader = _AnswerReader(
+        prompt if continues else "", entry_point, LABOUR * (len(text) + len(prompt)) + SLACK
+    )
     regions = [block for tag, block in blocks if not tag or tag.lower() in _PYTHON]
     regions = regions or [block for _, block in blocks]
-    found = [each for region in regions for each in reader.read(region)]
-    if not any(each.wanted for each in found):
+    programs = [program for region in regions for program in reader.read(region)]
+    if not any(program.defines_it for program in programs):
         # No block has it: perhaps there is none, perhaps the fences stand in wrong places.
-        found += reader.read("\n".join(line for line in text.split("\n") if not _FENCE.match(line)))
-    chosen = reader.choose(found, text)
+        programs += reader.read("\n".join(line for line in text.split("\n") if not _FENCE.match(line)))
+    chosen = reader.choose(programs, text)
     if chosen is None:
         return _guess(text, regions, prompt if continues else "", entry_point)
-    others = [each for region in regions if (each := _Program.of(region)) is not None]
-    return reader.completed(reader.without_examples(chosen), others).text
+    snippets = [snippet for region in regions if (snippet := _ParsedProgram.of(region)) is not None]
+    return reader.completed(reader.without_examples(chosen), snippets).text
 
 
 def fenced(text: str) -> Iterator[tuple[str, str]]:
@@ -151,8 +153,8 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
 
 def preamble(prompt: str, entry_point: str) -> str:
     """What stands in a prompt above the entry point: imports and helpers; "" when it does not define it."""
-    found = re.search(rf"^(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}\b", prompt, re.M)
-    lines = prompt[: found.start()].splitlines(keepends=True) if entry_point and found else []
+    head = re.search(rf"^(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}\b", prompt, re.M)
+    lines = prompt[: head.start()].splitlines(keepends=True) if entry_point and head else []
     while lines and lines[-1].startswith("@"):
         lines.pop()
     return "".join(lines)
@@ -165,18 +167,18 @@ def parsed(text: str) -> ast.Module | None:
 
 
 @dataclass(frozen=True)
-class _Program:
+class _ParsedProgram:
     """A text that parses, with its tree."""
 
     text: str
     tree: ast.Module
-    wanted: bool = False  # it defines the entry point, with more than a docstring
-    whole: bool = True  # no line of the region was left out
+    defines_it: bool = False  # it defines the entry point, with more than a docstring
+    complete: bool = True  # no line of the region was left out
 
     @staticmethod
-    def of(text: str) -> _Program | None:
+    def of(text: str) -> _ParsedProgram | None:
         tree = parsed(text)
-        return None if tree is None else _Program(text, tree)
+        return None if tree is None else _ParsedProgram(text, tree)
 
     def defines(self) -> set[str]:
         """The names that its top level binds."""
@@ -185,21 +187,21 @@ class _Program:
     def prosaic(self) -> bool:
         """Whether a statement of its top level does nothing but look like one: `Sure`, or `Time: O(n)`."""
         return any(
-            (isinstance(each, ast.Expr) and isinstance(each.value, ast.Name))
-            or (isinstance(each, ast.AnnAssign) and each.value is None)
-            for each in self.tree.body
+            (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Name))
+            or (isinstance(statement, ast.AnnAssign) and statement.value is None)
+            for statement in self.tree.body
         )
 
     def has_function(self) -> bool:
         """Whether its top level defines a function or a class."""
-        return any(isinstance(each, FUNCTIONS) for each in self.tree.body)
+        return any(isinstance(statement, FUNCTIONS) for statement in self.tree.body)
 
     def lacks(self) -> set[str]:
         """The names that it reads and binds nowhere."""
         return free(self.tree) - BUILTINS
 
 
-class _Reader:
+class _AnswerReader:
     """What one task makes of texts.
 
     Args:
@@ -213,43 +215,47 @@ class _Reader:
         self.entry_point = entry_point
         self.labour = labour
 
-    def read(self, region: str) -> list[_Program]:
+    def read(self, region: str) -> list[_ParsedProgram]:
         """The programs that a region may stand for, best reading last; none when nothing of it parses."""
         region = region.strip("\n").rstrip()
         if not region.strip():
             return []
         texts = [region, textwrap.dedent(region)] if region[:1].isspace() else [region]
-        whole = [program for text in texts if (program := _Program.of(text)) and not program.prosaic()]
-        found = [made for program in whole if (made := self._seen(program))]
-        if not any(each.wanted for each in found):
+        complete = [
+            program for text in texts if (program := _ParsedProgram.of(text)) and not program.prosaic()
+        ]
+        programs = [seen_program for program in complete if (seen_program := self._seen(program))]
+        if not any(program.defines_it for program in programs):
             pieces = self._statements(region)
-            if pieces and (made := self._seen(_Program.of(pieces), whole=False)):
-                found.append(made)
-        if not any(each.wanted for each in found) and (made := self._continued(region)):
-            found.append(made)
-        return found
+            if pieces and (program := self._seen(_ParsedProgram.of(pieces), complete=False)):
+                programs.append(program)
+        if not any(program.defines_it for program in programs) and (program := self._continued(region)):
+            programs.append(program)
+        return programs
 
-    def choose(self, found: Sequence[_Program], text: str) -> _Program | None:
+    def choose(self, programs: Sequence[_ParsedProgram], text: str) -> _ParsedProgram | None:
         """The program to take; None when the text has a better one, which does not parse."""
-        wanted = [each for each in found if each.wanted]
-        if wanted and self.entry_point:
-            whole = [each for each in wanted if each.whole]
-            return (whole or wanted)[-1]
+        defining = [program for program in programs if program.defines_it]
+        if defining and self.entry_point:
+            complete = [program for program in defining if program.complete]
+            return (complete or defining)[-1]
         if self.entry_point:
             if _opening(self.entry_point).search(text):
                 return None  # it was written, with a mistake in it: the syntax stage shall say which
-            found = [each for each in found if any(map(is_definition, each.tree.body))]
-        found = [each for each in found if each.whole] or found
+            programs = [program for program in programs if any(map(is_definition, program.tree.body))]
+        programs = [program for program in programs if program.complete] or programs
         # A script is a program where it lacks nothing; else it shows how another block is used.
-        found = [each for each in found if each.has_function() or not each.lacks()] or found
-        if found and max(found, key=lambda each: len(each.text)).has_function():
-            found = [each for each in found if each.has_function()]
-        place = _last_long([each.text for each in found])
-        return None if place is None else found[place]
+        programs = [
+            program for program in programs if program.has_function() or not program.lacks()
+        ] or programs
+        if programs and max(programs, key=lambda program: len(program.text)).has_function():
+            programs = [program for program in programs if program.has_function()]
+        place = _last_long([program.text for program in programs])
+        return None if place is None else programs[place]
 
-    def without_examples(self, program: _Program) -> _Program:
+    def without_examples(self, program: _ParsedProgram) -> _ParsedProgram:
         """Without the examples at its end, when an entry point is all that is asked for."""
-        if not self.entry_point or not program.wanted:
+        if not self.entry_point or not program.defines_it:
             return program
         body = program.tree.body
         keep = before_examples(body, self.entry_point)
@@ -259,34 +265,34 @@ class _Reader:
         if (body[keep - 1].end_lineno or 0) >= start:
             return program  # both on one line
         text = "\n".join(program.text.split("\n")[: start - 1]).rstrip() + "\n"
-        return self._seen(_Program.of(text)) or program
+        return self._seen(_ParsedProgram.of(text)) or program
 
-    def completed(self, program: _Program, others: Sequence[_Program]) -> _Program:
+    def completed(self, program: _ParsedProgram, blocks: Sequence[_ParsedProgram]) -> _ParsedProgram:
         """With what it lacks, as far as the answer's other blocks and the prompt's preamble have it."""
-        above = _Program.of(preamble(self.prompt, self.entry_point))
-        lacks, known, texts = program.lacks(), binds(program.tree), [program.text.lstrip("\n")]
-        for other in [*reversed(others), *([above] if above is not None else [])]:
-            names = other.defines()
+        preceding = _ParsedProgram.of(preamble(self.prompt, self.entry_point))
+        lacks, bound_names, texts = program.lacks(), binds(program.tree), [program.text.lstrip("\n")]
+        for block in [*reversed(blocks), *([preceding] if preceding is not None else [])]:
+            names = block.defines()
             if names & lacks and self.entry_point not in names:
-                own = binds(other.tree)
-                known |= own
-                lacks -= own
-                lacks |= other.lacks() - known
-                texts.append(other.text.strip("\n"))
-        return (_Program.of("\n\n\n".join(reversed(texts))) or program) if len(texts) > 1 else program
+                block_names = binds(block.tree)
+                bound_names |= block_names
+                lacks -= block_names
+                lacks |= block.lacks() - bound_names
+                texts.append(block.text.strip("\n"))
+        return (_ParsedProgram.of("\n\n\n".join(reversed(texts))) or program) if len(texts) > 1 else program
 
-    def _seen(self, program: _Program | None, whole: bool = True) -> _Program | None:
+    def _seen(self, program: _ParsedProgram | None, complete: bool = True) -> _ParsedProgram | None:
         if program is None or not program.tree.body:
             return None
-        wanted = not self.entry_point or any(self._wanted(each) for each in program.tree.body)
-        return replace(program, wanted=wanted, whole=whole)
+        defines_it = not self.entry_point or any(self._defines(statement) for statement in program.tree.body)
+        return replace(program, defines_it=defines_it, complete=complete)
 
-    def _wanted(self, statement: ast.stmt) -> bool:
+    def _defines(self, statement: ast.stmt) -> bool:
         if self.entry_point not in bound(statement):
             return False
         return not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) or _has_body(statement)
 
-    def _continued(self, region: str) -> _Program | None:
+    def _continued(self, region: str) -> _ParsedProgram | None:
         """The prompt and then the region, read as the rest of its last function."""
         if not self.prompt or not self.entry_point:
             return None
@@ -297,13 +303,13 @@ class _Reader:
         readings = [(region, False)]
         if not any(map(is_definition, getattr(_parse(flat), "body", ()))):
             # Models drop the indentation of the first line, or of all.
-            first = "\n".join([step + lines[0].lstrip(), *lines[1:]])
-            readings += [(first, True), (textwrap.indent(flat, step), True)]
+            reindented = "\n".join([step + lines[0].lstrip(), *lines[1:]])
+            readings += [(reindented, True), (textwrap.indent(flat, step), True)]
         for text, lost in readings:
             program = self._seen(self._longest_prefix(head + text, at_least=head.count("\n")))
             # Prose, indented, is believed to be a body only where it returns something.
-            if program is not None and program.wanted and not (lost and not self._returns(program.tree)):
-                return replace(program, whole=program.text == head + text)
+            if program is not None and program.defines_it and not (lost and not self._returns(program.tree)):
+                return replace(program, complete=program.text == head + text)
         return None
 
     def _statements(self, text: str) -> str:
@@ -312,20 +318,20 @@ class _Reader:
         code = [line for line in lines if _CODE.match(line.lstrip())]
         margin = min((len(line) - len(line.lstrip()) for line in code), default=0)
         lines = [_less(line, margin) for line in lines]
-        found: list[str] = []
+        parts: list[str] = []
         place = runs = 0
         while place < len(lines) and runs < TRIES:
             # A stack of decorators is tried from its first one alone.
             if _CODE.match(lines[place]) and not (place and lines[place][0] == lines[place - 1][:1] == "@"):
-                kept = self._longest_prefix("\n".join(lines[place:]))
+                prefix = self._longest_prefix("\n".join(lines[place:]))
                 runs += 1
-                if kept is not None:
-                    found.append(kept.text.rstrip())
-                    place += kept.text.count("\n")
+                if prefix is not None:
+                    parts.append(prefix.text.rstrip())
+                    place += prefix.text.count("\n")
             place += 1
-        return "\n\n".join(each for each in found if each)
+        return "\n\n".join(part for part in parts if part)
 
-    def _longest_prefix(self, text: str, at_least: int = 0) -> _Program | None:
+    def _longest_prefix(self, text: str, at_least: int = 0) -> _ParsedProgram | None:
         """The most whole top-level statements from the start that parse.
 
         Args:
@@ -341,7 +347,7 @@ class _Reader:
                 break
             tree = _parse(text)
             if not isinstance(tree, int):
-                return _Program(text, tree)
+                return _ParsedProgram(text, tree)
             # What is thrown away begins at a line that is not indented: never a part of a statement alone.
             bad = min(tree - 1, end - 1) if tree else -1
             end = next((i for i in range(bad, -1, -1) if _begins_statement(lines, i)), 0)
@@ -383,16 +389,17 @@ def _less(line: str, indentation: int) -> str:
 def _indentation_of_body(prompt: str) -> int:
     """How far the last function of a prompt indents its body."""
     lines = [line for line in prompt.split("\n") if line.strip()]
-    last = next((i for i in range(len(lines) - 1, -1, -1) if re.match(r"(?:async\s+)?def\s", lines[i])), -1)
-    after = lines[last + 1] if -1 < last < len(lines) - 1 else ""
-    return len(after) - len(after.lstrip()) or 4
+    head = next((i for i in range(len(lines) - 1, -1, -1) if re.match(r"(?:async\s+)?def\s", lines[i])), -1)
+    following = lines[head + 1] if -1 < head < len(lines) - 1 else ""
+    return len(following) - len(following.lstrip()) or 4
 
 
 def _has_body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether there is more than a docstring, `pass` and `...`."""
     return not all(
-        isinstance(each, ast.Pass) or (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
-        for each in function.body
+        isinstance(statement, ast.Pass)
+        or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+        for statement in function.body
     )
 
 
@@ -401,18 +408,18 @@ def _spoken(answer: str) -> str:
     text = answer.replace("\r\n", "\n").replace("\r", "\n")
     # Only as far as each opening tag has a closing one: looking for what is not there takes the square of the time.
     end = max(text.rfind("</think>"), text.rfind("</thinking>")) + len("</thinking>")
-    said = _THOUGHT.sub("", text[:end]) + text[end:]
-    said = re.split(r"</think(?:ing)?>", said)[-1]  # the opening tag may stand in the chat template
-    said, *unfinished = re.split(r"<think(?:ing)?>", said, maxsplit=1)
-    return said if said.strip() or not unfinished else unfinished[0]
+    spoken = _THOUGHT.sub("", text[:end]) + text[end:]
+    spoken = re.split(r"</think(?:ing)?>", spoken)[-1]  # the opening tag may stand in the chat template
+    spoken, *unfinished = re.split(r"<think(?:ing)?>", spoken, maxsplit=1)
+    return spoken if spoken.strip() or not unfinished else unfinished[0]
 
 
 def _by_tag(
     text: str, blocks: Sequence[tuple[str, str]], prompt: str, entry_point: str, language: str
 ) -> str:
-    tags = next((each for each in _ALIASES if language.lower() in each), (language.lower(),))
-    for wanted in (tags, ("",)):
-        some = [block for tag, block in blocks if tag.lower() in wanted]
+    tags = next((names for names in _ALIASES if language.lower() in names), (language.lower(),))
+    for accepted in (tags, ("",)):
+        some = [block for tag, block in blocks if tag.lower() in accepted]
         if some:
             break
     else:
@@ -430,15 +437,17 @@ def _declares(text: str, name: str) -> bool:
     """Whether a text in any language seems to define the name, and not only to use it."""
     # `const solve = require("./solve")` brings it from elsewhere.
     elsewhere = r"(?!\s*=\s*(?:await\s+)?(?:require|import)\b)"
-    word = rf"(?<![\w$]){re.escape(name)}(?![\w$]){elsewhere}"
+    name_pattern = rf"(?<![\w$]){re.escape(name)}(?![\w$]){elsewhere}"
     receiver = r"(?:\([^()\n]*\)[ \t]*)?(?:mut[ \t]+)?(?:\w+[.:])?"  # as in Go, Rust and Lua
-    if re.search(rf"\b(?:{_DECLARING})\b[ \t*]*{receiver}{word}|{word}\s*=(?![=>])", text):
+    if re.search(rf"\b(?:{_DECLARING})\b[ \t*]*{receiver}{name_pattern}|{name_pattern}\s*=(?![=>])", text):
         return True
     # A parameter list, a body behind it, and nothing but types and modifiers before.
-    parameters = rf"{word}(?:\s*<[^<>(){{}};]*>)?\s*{_PARENTHESES}[^;{{}}()=\n]*(?:\n\s*)?(?:\{{|=>)"
-    for found in re.finditer(parameters, text):
-        before = re.split(r"[\n;{}]", text[max(0, found.start() - 200) : found.start()])[-1]
-        if re.fullmatch(r"[\w\s:<>,*&\[\]?@~]*", before) and not _NO_DECLARATION.search(before):
+    parameters = rf"{name_pattern}(?:\s*<[^<>(){{}};]*>)?\s*{_PARENTHESES}[^;{{}}()=\n]*(?:\n\s*)?(?:\{{|=>)"
+    for parameter_list in re.finditer(parameters, text):
+        preceding = re.split(r"[\n;{}]", text[max(0, parameter_list.start() - 200) : parameter_list.start()])[
+            -1
+        ]
+        if re.fullmatch(r"[\w\s:<>,*&\[\]?@~]*", preceding) and not _NO_DECLARATION.search(preceding):
             return True
     return False
 
@@ -448,7 +457,7 @@ def _last_long(texts: Sequence[str]) -> int | None:
 
     A model quotes what it corrects before it writes the correction, and may show how to use it after.
     """
-    sizes = [len(each.strip()) for each in texts]
+    sizes = [len(text.strip()) for text in texts]
     most = max(sizes, default=0)
     return next((i for i in reversed(range(len(sizes))) if 2 * sizes[i] >= most), None)
 
@@ -460,7 +469,7 @@ def _opening(entry_point: str) -> re.Pattern[str]:
 def _guess(text: str, regions: Sequence[str], prompt: str, entry_point: str) -> str:
     """The text that was meant as the program, though it does not parse."""
     some = [region for region in regions if region.strip()] or [text.strip("\n")]
-    named = [each for each in some if entry_point and _opening(entry_point).search(each)]
+    named = [block for block in some if entry_point and _opening(entry_point).search(block)]
     if named:
         return named[-1]
     longest = max(some, key=len)

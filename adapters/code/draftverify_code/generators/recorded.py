@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -12,19 +11,19 @@ from draftverify import ConfigError, Context, Proposal, Task
 from draftverify_code.generators.extract import extract, truncate
 from draftverify_llm import (
     RecordedSample,
+    RecordedSamples,
     RecordedTask,
     find_recording,
     plain_prompt,
-    read_recording,
     samples_drawn,
 )
 
-__all__ = ["Recorded", "find_task"]
+__all__ = ["RecordedPrograms", "find_task"]
 
 _BESIDE = ("answer", "correct", "score")
 
 
-class Recorded:
+class RecordedPrograms(RecordedSamples):
     """Proposes recorded samples as alternatives, each once, in the file's order; exhausted with the last.
 
     The file is JSON Lines (gzipped or not), or an array. A line is one task with a list of samples, which are texts or
@@ -57,10 +56,6 @@ class Recorded:
             own up to white space, or else the one most alike among those that define the task's entry point last.
     """
 
-    reads: frozenset[str] = frozenset()
-    shape = "alternatives"
-    drafts_from = "list"
-
     def __init__(
         self,
         path: Path,
@@ -70,27 +65,10 @@ class Recorded:
         items: Literal["text", "sample"] = "text",
         match: Literal["task_id", "prompt"] = "task_id",
     ) -> None:
-        self.path = Path(path)
-        self.fields = fields
+        super().__init__(path, fields, match)
         self.form = form
         self.stop = stop
         self.items = items
-        self.match = match
-        self._lock = threading.Lock()
-        self._tasks: dict[str, RecordedTask] | None = None
-
-    def open(self) -> None:
-        """Read the file.
-
-        Raises:
-            ConfigError: with the line, when the file or a line is not as it must be.
-        """
-        self._read()
-
-    def close(self) -> None:
-        """Let the samples go; the next use reads them again."""
-        with self._lock:
-            self._tasks = None
 
     def propose(self, context: Context, n: int) -> Proposal:
         """The next `n` samples of the task.
@@ -98,30 +76,24 @@ class Recorded:
         Raises:
             ConfigError: the file has no samples of the task, or cannot be read.
         """
-        found = find_task(self._read(), context.task, self.match, self.path)
-        made = context.scratch.get(self)
-        if made is None:
-            made = context.scratch[self] = [
-                self._item(sample, found, context.task) for sample in found.samples
+        recorded = find_task(self._read(), context.task, self.match, self.path)
+        items = context.scratch.get(self)
+        if items is None:
+            items = context.scratch[self] = [
+                self._item(sample, recorded, context.task) for sample in recorded.samples
             ]
-        start = samples_drawn(made, context)
-        drawn = found.samples[start : start + n]
+        start = samples_drawn(items, context)
+        drawn = recorded.samples[start : start + n]
         beside = {name: tuple(getattr(sample, name) for sample in drawn) for name in _BESIDE}
         return Proposal.alternatives(
-            tuple(made[start : start + n]),
+            tuple(items[start : start + n]),
             evidence={name: values for name, values in beside.items() if any(v is not None for v in values)},
-            exhausted=start + n >= len(made),
+            exhausted=start + n >= len(items),
         )
 
-    def _read(self) -> dict[str, RecordedTask]:
-        with self._lock:
-            if self._tasks is None:
-                self._tasks = read_recording(self.path, self.fields, self.match)
-            return self._tasks
-
-    def _item(self, sample: RecordedSample, found: RecordedTask, task: Task) -> Any:
+    def _item(self, sample: RecordedSample, recorded: RecordedTask, task: Task) -> Any:
         text = sample.text
-        prompt = found.prompt or task.input.get("prompt", "")
+        prompt = recorded.prompt or task.input.get("prompt", "")
         if self.form == "completion":
             text = prompt + truncate(text, self.stop)
         elif self.form == "text":
@@ -149,22 +121,22 @@ def find_task(
     prompt = task.input.get("prompt", "")
     if match == "task_id" or plain_prompt(prompt) in tasks:
         return find_recording(tasks, task, match, path)
-    entry_point, words = task.input.get("entry_point"), set(prompt.split())
+    entry_point, vocabulary = task.input.get("entry_point"), set(prompt.split())
     likeness = {
-        key: len(words & set(key.split())) / max(len(set(key.split())), 1)
-        for key, each in tasks.items()
-        if entry_point and _last_defined(each.prompt) == entry_point
+        key: len(vocabulary & set(key.split())) / max(len(set(key.split())), 1)
+        for key, recorded in tasks.items()
+        if entry_point and _last_defined(recorded.prompt) == entry_point
     }
     best = max(likeness.values(), default=0.0)
     keys = [key for key, share in likeness.items() if share == best]
     if best < 0.5 or len(keys) > 1:
         places = ", ".join(tasks[key].where for key in keys)
-        what = (
+        reason = (
             f"the prompts at {places} fit equally well"
             if best >= 0.5
             else "no recorded prompt is like its own"
         )
-        raise ConfigError(f"there are no samples of the task {task.id!r}: {what}", where=str(path))
+        raise ConfigError(f"there are no samples of the task {task.id!r}: {reason}", where=str(path))
     return tasks[keys[0]].usable()
 
 

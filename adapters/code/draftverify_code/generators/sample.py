@@ -9,12 +9,11 @@ import msgspec
 
 from draftverify import ConfigError, Context, Feedback, Proposal, Task
 from draftverify_code.generators.extract import extract, truncate
-from draftverify_code.generators.templates import Templates, check_templates, commented, filled
 from draftverify_code.program import program_of
 from draftverify_llm import Message, TextModel, read_sampling, reads_sampling
 from draftverify_llm import Sample as SampleText
 
-__all__ = ["COMPLETION_STOP", "WRITING_STOP", "Sample"]
+__all__ = ["COMPLETION_STOP", "WRITING_STOP", "SamplePrograms"]
 
 COMPLETION_STOP = ("\nclass ", "\ndef ", "\n#", "\nif ", "\nprint", "\nassert", "\n@", "\n```")
 """Where the continuation of a Python function ends: at whatever begins a statement of its own."""
@@ -23,7 +22,7 @@ WRITING_STOP = ("\nassert", "\nprint", "\nif __name__", '\n"""', "\n```")
 """Where a Python program ends that follows a description in words."""
 
 
-class Sample:
+class SamplePrograms:
     """Proposes `n` sampled programs as alternatives.
 
     A task has `prompt`, and `form: "completion"` where that is code to be continued; else it is a task in words. A chat
@@ -50,7 +49,6 @@ class Sample:
         attempts: how many refused programs are shown at most.
         at_most: the most programs in a block; as many as asked for when absent. A dear model that steps in for a cheap
             one is asked in that one's block size.
-        templates: the texts that the model is given.
     """
 
     shape = "alternatives"
@@ -65,7 +63,6 @@ class Sample:
         stop: Sequence[str] | None = None,
         attempts: int = 1,
         at_most: int | None = None,
-        templates: Templates = Templates(),  # noqa: B008 - frozen
     ) -> None:
         self.model = model
         self.chat = chat
@@ -75,7 +72,6 @@ class Sample:
         self.stop = stop
         self.attempts = attempts
         self.at_most = at_most
-        self.templates = templates
 
     @property
     def family(self) -> str | None:
@@ -101,16 +97,15 @@ class Sample:
         self._sampling(settings)
 
     def open(self) -> None:
-        """Check the settings and the templates.
+        """Check the settings.
 
         Raises:
-            ConfigError: a setting is out of its range, or a template cannot be filled.
+            ConfigError: a setting is out of its range.
         """
         if self.attempts < 1:
             raise ConfigError(f"attempts is {self.attempts}; at least 1 is needed", path="attempts")
         if self.at_most is not None and self.at_most < 1:
             raise ConfigError(f"at_most is {self.at_most}; at least 1 is needed", path="at_most")
-        check_templates(self.templates)
         self._sampler((), {}).open()
 
     def propose(self, context: Context, n: int) -> Proposal:
@@ -120,17 +115,17 @@ class Sample:
             ConfigError: the task has no prompt.
             EndpointError: the model is remote and did not answer.
         """
-        task = _Asked(context.task)
+        task = _CodeTask(context.task)
         stop = task.stop(self.chat) if self.stop is None else self.stop
-        shown = _best(context, self.attempts)
-        asked = self._turns(task, shown) if self.chat else self._text(task, shown)
+        refusals = _best(context, self.attempts)
+        request = self._turns(task, refusals) if self.chat else self._text(task, refusals)
         # What the model is asked is a task of its own; the draws, and so the seed, stay this round's.
-        inner = msgspec.structs.replace(context, task=Task(id=context.task.id, input=asked), feedback=())
-        made = self._sampler(stop, context.settings).propose(
+        inner = msgspec.structs.replace(context, task=Task(id=context.task.id, input=request), feedback=())
+        proposal = self._sampler(stop, context.settings).propose(
             inner, n if self.at_most is None else min(n, self.at_most)
         )
         return msgspec.structs.replace(
-            made, items=tuple(self._program(task, text, stop) for text in made.items)
+            proposal, items=tuple(self._program(task, text, stop) for text in proposal.items)
         )
 
     def _sampling(self, settings: Mapping[str, Any]) -> tuple[float, float]:
@@ -142,31 +137,21 @@ class Sample:
             self.model, max_tokens=self.max_tokens, temperature=temperature, top_p=top_p, stop=stop
         )
 
-    def _turns(self, task: _Asked, shown: Sequence[_Refused]) -> dict[str, Any]:
-        template = self.templates.complete if task.continues else self.templates.write
-        turns: list[Message] = [
-            {"role": "user", "content": filled(template, prompt=task.prompt.rstrip(), **task.words)}
-        ]
-        for each in shown:
-            attempt = filled(self.templates.attempt, attempt=each.program.rstrip(), **task.words)
-            said = filled(self.templates.refused, **each.words, **task.words)
-            turns += [{"role": "assistant", "content": attempt}, {"role": "user", "content": said}]
+    def _turns(self, task: _CodeTask, refusals: Sequence[_RefusedProgram]) -> dict[str, Any]:
+        turns: list[Message] = [{"role": "user", "content": task.request}]
+        for refused in refusals:
+            turns += [
+                {"role": "assistant", "content": f"```{task.language}\n{refused.program.rstrip()}\n```"},
+                {"role": "user", "content": refused.remark},
+            ]
         return {"messages": turns}
 
-    def _text(self, task: _Asked, shown: Sequence[_Refused]) -> dict[str, Any]:
-        remarks = [
-            filled(self.templates.remark, attempt=each.program.rstrip(), **each.words, **task.words)
-            for each in shown
-        ]
-        above = "".join(commented(remark, task.language) + "\n" for remark in remarks)
-        return {"prompt": above + self._continued(task), "chat": False}
+    def _text(self, task: _CodeTask, refusals: Sequence[_RefusedProgram]) -> dict[str, Any]:
+        comments = "".join(commented(refused.comment, task.language) + "\n" for refused in refusals)
+        text = task.prompt if task.continues else f'"""\n{task.prompt.rstrip()}\n"""\n'
+        return {"prompt": comments + text, "chat": False}
 
-    def _continued(self, task: _Asked) -> str:
-        if task.continues:
-            return task.prompt
-        return filled(self.templates.docstring, prompt=task.prompt.rstrip(), **task.words)
-
-    def _program(self, task: _Asked, text: str, stop: Sequence[str]) -> str:
+    def _program(self, task: _CodeTask, text: str, stop: Sequence[str]) -> str:
         if self.chat:
             return extract(
                 text,
@@ -179,7 +164,7 @@ class Sample:
         return (task.prompt if task.continues else "") + truncate(text, stop)
 
 
-class _Asked:
+class _CodeTask:
     """What is read of a task."""
 
     def __init__(self, task: Task) -> None:
@@ -191,7 +176,17 @@ class _Asked:
         self.continues = task.input.get("form") == "completion"
         self.entry_point: str = task.input.get("entry_point", "")
         self.language: str = task.input.get("language", "python")
-        self.words: Mapping[str, str] = {"language": self.language, "entry_point": self.entry_point}
+
+    @property
+    def request(self) -> str:
+        """What a chat model is asked first."""
+        prompt = self.prompt.rstrip()
+        if not self.continues:
+            return f"{prompt}\n\nAnswer with the whole {self.language} program in one block of code."
+        return (
+            f"Complete this {self.language} function. Answer with the whole function, with the imports it needs, "
+            f"in one block of code.\n\n```{self.language}\n{prompt}\n```"
+        )
 
     def stop(self, chat: bool) -> tuple[str, ...]:
         """The strings that end an answer."""
@@ -200,33 +195,53 @@ class _Asked:
         return COMPLETION_STOP if self.continues else WRITING_STOP
 
 
-class _Refused(msgspec.Struct, frozen=True):
-    """A refused program, and what was said of it."""
+class _RefusedProgram(msgspec.Struct, frozen=True):
+    """A refused program, and what its check says: the stage and the reason in one word each, the feedback."""
 
     program: str
-    words: dict[str, str]
+    reason: str
+    feedback: str
+
+    @property
+    def remark(self) -> str:
+        """What a chat model is told of it."""
+        end = "Answer with the whole corrected program in one block of code."
+        return _paragraphs(f"This program was refused ({self.reason}).", self.feedback, end)
+
+    @property
+    def comment(self) -> str:
+        """What a model without chat reads of it."""
+        start = f"This attempt was refused ({self.reason}):"
+        return _paragraphs(start, self.program.rstrip(), self.feedback, "The corrected program:")
 
 
-def _best(context: Context, most: int) -> list[_Refused]:
+def _paragraphs(*texts: str) -> str:
+    return "\n\n".join(text for text in texts if text)
+
+
+def commented(text: str, language: str) -> str:
+    """The text as a block of comments."""
+    mark = "#" if language in ("python", "ruby", "r", "bash", "perl") else "//"
+    return "".join(f"{mark} {line}".rstrip() + "\n" for line in text.splitlines())
+
+
+def _best(context: Context, most: int) -> list[_RefusedProgram]:
     """The best scored of the refused programs, best last, each text once."""
-    last = context.rounds[-1] if context.rounds else None
-    found: dict[str, tuple[float, int, _Refused]] = {}
+    round = context.rounds[-1] if context.rounds else None
+    ranked: dict[str, tuple[float, int, _RefusedProgram]] = {}
     for index, entry in enumerate(context.feedback):
-        check = _check_of(entry, last)
+        check = _check_of(entry, round)
         score = getattr(check, "score", None)
-        words = {
-            "stage": getattr(check, "stage", "") or "the check",
-            "reason": entry.reason or "refused",
-            "feedback": entry.feedback.strip(),
-        }
+        reason = f"{getattr(check, 'stage', '') or 'the check'}: {entry.reason or 'refused'}"
         program = program_of(entry.item)
-        found[program] = (float("-inf") if score is None else score, index, _Refused(program, words))
-    return [refused for _, _, refused in sorted(found.values(), key=lambda each: each[:2])[-most:]]
+        refused = _RefusedProgram(program, reason, entry.feedback.strip())
+        ranked[program] = (float("-inf") if score is None else score, index, refused)
+    return [refused for _, _, refused in sorted(ranked.values(), key=lambda rank: rank[:2])[-most:]]
 
 
-def _check_of(entry: Feedback, last: Any) -> Any:
+def _check_of(entry: Feedback, round: Any) -> Any:
     """The check that a feedback came from, which knows its stage and score."""
-    pairs = zip(last.items, last.checks, strict=False) if last is not None else ()
+    pairs = zip(round.items, round.checks, strict=False) if round is not None else ()
     return next(
         (check for item, check in pairs if item == entry.item and check.feedback == entry.feedback), None
     )

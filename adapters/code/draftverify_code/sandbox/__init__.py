@@ -2,26 +2,26 @@
 
 from draftverify_code.sandbox.host import Sandbox, default_sandbox
 from draftverify_code.sandbox.jobs import (
-    Command,
-    Exit,
-    Finding,
+    CommandExit,
     Integrity,
     Isolation,
     Limits,
+    SandboxCommand,
     Suite,
+    SuiteFinding,
     SuiteKind,
     Tier,
 )
 
 __all__ = [
-    "Command",
-    "Exit",
-    "Finding",
+    "CommandExit",
     "Integrity",
     "Isolation",
     "Limits",
     "Sandbox",
+    "SandboxCommand",
     "Suite",
+    "SuiteFinding",
     "SuiteKind",
     "Tier",
     "default_sandbox",

@@ -7,7 +7,7 @@ gone with the next.
 | request | answer |
 |---|---|
 | {op: "load", suite} | {broken}: what is wrong with the tests; "" when nothing is |
-| {op: "run", program, limits, lines} | a finding (see `judge.Judge.run`) |
+| {op: "run", program, limits} | a finding (see `judge.SuiteJudge.run`) |
 | {op: "drop"} | none; the suite is forgotten |
 """
 
@@ -40,7 +40,7 @@ class Candidates:
         self.link = link
         self.current: socket.socket | None = None
 
-    def start(self, limits: dict[str, Any], lines: bool) -> socket.socket:
+    def start(self, limits: dict[str, Any]) -> socket.socket:
         """A socket to a new candidate."""
         send(self.link, {"op": "start", "limits": limits})
         _data, descriptors, _, _ = socket.recv_fds(self.link, 1, 1)
@@ -58,14 +58,14 @@ class Candidates:
 
     def end(self) -> Any:
         """End the candidate, and say how it ended."""
-        gone = False
+        closed = False
         if self.current is not None:
             with suppress(OSError):
                 self.current.setblocking(False)
-                gone = self.current.recv(1, socket.MSG_PEEK) == b""
+                closed = self.current.recv(1, socket.MSG_PEEK) == b""
             self.current.close()
             self.current = None
-        send(self.link, {"op": "end", "gone": gone})
+        send(self.link, {"op": "end", "gone": closed})
         return receive(self.link)
 
 
@@ -73,7 +73,9 @@ def serve(host: socket.socket, candidates: Candidates) -> None:
     """Take suites until the harness is gone."""
     while (request := receive(host)) is not None:
         suite = request["suite"]
-        if "numpy" in suite["setup"] + suite["source"] or any("numpy" in each for each in suite["asserts"]):
+        if "numpy" in suite["setup"] + suite["source"] or any(
+            "numpy" in statement for statement in suite["asserts"]
+        ):
             with suppress(ImportError):
                 importlib.import_module("numpy")  # once, for every suite to come
         pid = os.fork()
@@ -92,14 +94,14 @@ def serve(host: socket.socket, candidates: Candidates) -> None:
 
 def _suite(host: socket.socket, candidates: Candidates, suite: dict[str, Any]) -> NoReturn:
     try:
-        own, pid = judge.Judge(candidates.start, candidates.end, candidates.drop), os.getpid()
-        answer: dict[str, Any] = {"broken": own.load(suite)}
+        suite_judge, pid = judge.SuiteJudge(candidates.start, candidates.end, candidates.drop), os.getpid()
+        answer: dict[str, Any] = {"broken": suite_judge.load(suite)}
         while os.getpid() == pid:  # a test may fork
             send(host, answer)
             request = receive(host)
             if request is None or request["op"] != "run":
                 break
-            answer = own.run(request["program"], request["limits"], request["lines"])
+            answer = suite_judge.run(request["program"], request["limits"])
     except BaseException as error:
         os.write(2, f"{type(error).__name__}: {error}\n".encode(errors="replace"))
         os._exit(1)

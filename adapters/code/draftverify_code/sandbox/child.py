@@ -7,19 +7,19 @@ Standard library only.
 The channel is a stream socket. A frame is 4 bytes of length, big-endian, and a message; none is longer than
 `codec.FRAME`. One request, one answer; the answer to the n-th request says n, from 0. Requests, as values of `codec`:
 
-- `["load", program, names, lines, None]`: execute the program, and say what the names are; `lines`: trace from here on.
+- `["load", program, names, None]`: execute the program, and say what the names are.
 - `["call", function, args, kwargs, changed]`: call a function or a class that crossed before.
 - `["draw", iterator, changed]`: the next item of one that crossed before.
 
 `changed` is what the tests changed since of what the program kept (`codec.changes`). Answers:
 
-- `[n, "value", value, changed, line, lines, output]`: what came of it. For "load" the value is a list with
+- `[n, "value", value, changed, line, output]`: what came of it. For "load" the value is a list with
   `[name, value]` of each name that the program defines.
 - `[n, "raised", exception, …]`, and `[n, "syntax", …]` where the program does not parse.
 - `[n, "refused", why]`: something cannot cross; `[n, "failed", name]`: the program raised a built-in exception of that
   name, of which nothing more can be told. Nothing of the request is known then, as if it had not been.
 
-`line` is the last line of the program on an exception's way (0: none); `lines` are the program's lines that ran;
+`line` is the last line of the program on an exception's way (0: none);
 `output` is the beginning of what was printed. Behind the answer, after a line's end, stand the numbers of all that the
 program still holds of what crossed: the rest is forgotten at both ends.
 """
@@ -34,7 +34,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
@@ -50,7 +50,7 @@ _MISSING = object()
 KEPT = 1 << 16  # bytes of a request's output
 
 
-def serve(channel: socket.socket, program: _Program | None = None) -> None:
+def serve(channel: socket.socket, program: _LoadedProgram | None = None) -> None:
     """Answer requests until the other end is closed, or breaks off inside a frame.
 
     Args:
@@ -59,7 +59,7 @@ def serve(channel: socket.socket, program: _Program | None = None) -> None:
     """
     # What the loop needs is bound before the program runs, so that one that patches a module by accident harms nobody.
     receive, send, head = channel.recv, channel.sendall, codec.HEAD
-    program = program or _Program()
+    program = program or _LoadedProgram()
     number = 0
     buffer = bytearray()
     while True:
@@ -98,7 +98,7 @@ def f(items: List[float], bound: Optional[float] = None) -> Tuple[int, bool]:
 """
 
 
-def rehearse() -> _Program:
+def rehearse() -> _LoadedProgram:
     """Load and call a program of no interest, in the process that candidates will be forked from.
 
     What Python allocates and fills in at the first use of anything is then there: a candidate copies fewer pages.
@@ -107,23 +107,21 @@ def rehearse() -> _Program:
         For each of them, where it is: a place for its program.
     """
     stdout, argv = sys.stdout, sys.argv
-    program = _Program()
-    program.answer(0, codec.Wire().dumps(["load", _COMMON, ["f", "g"], False, None]))
+    program = _LoadedProgram()
+    program.answer(0, codec.Wire().dumps(["load", _COMMON, ["f", "g"], None]))
     function = next(number for number, value in program.wire.objects.items() if callable(value))
     for arguments in ('[[1.0,2.5]],{"dict":[]}', '[[3,4,5]],{"dict":["bound",4]}') * 3:
         program.answer(0, f'["call",{{"ref":{function}}},{arguments},null]'.encode())
     sys.stdout, sys.argv = stdout, argv
     del sys.modules[MODULE], linecache.cache[FILE]
-    return _Program()
+    return _LoadedProgram()
 
 
-class _Program:
+class _LoadedProgram:
     def __init__(self) -> None:
         self.module = ModuleType(MODULE)
         self.module.__file__ = "program.py"
         self.wire = ProgramWire()
-        self.tracing = False
-        self.lines: set[int] = set()
         self.output = _Output()
         self.constants: list[tuple[str, Any]] = []  # names and values that the tests were told
         self.called: list[tuple[Any, Any]] = []  # functions, and what they called themselves
@@ -133,58 +131,50 @@ class _Program:
         count = self.wire.count
         try:
             answer = self._answer(number, request)
-            kept = self.wire.kept()
-            answer += b"\n%b" % (json.dumps(kept).encode() if kept else b"[]")
+            kept_numbers = self.wire.kept()
+            answer += b"\n%b" % (json.dumps(kept_numbers).encode() if kept_numbers else b"[]")
             if len(answer) > codec.FRAME:
                 raise codec.CannotCross(f"more than {codec.FRAME >> 20} MiB")
             return answer
         except (codec.CannotCross, ValueError) as error:
-            said = ["refused", str(error)[:200]]
+            fields = ["refused", str(error)[:200]]
         except BaseException as error:  # of an exception that fights back, or still without memory
-            said = ["failed", "MemoryError" if isinstance(error, MemoryError) else "RuntimeError"]
+            fields = ["failed", "MemoryError" if isinstance(error, MemoryError) else "RuntimeError"]
         self.wire.forget(count)
-        return json.dumps([number, *said]).encode() + b"\n[]"
+        return json.dumps([number, *fields]).encode() + b"\n[]"
 
     def _answer(self, number: int, request: bytes) -> bytes:
-        operation, *given, changed = self.wire.loads(request)
+        operation, *arguments, changed = self.wire.loads(request)
         if changed is not None:
             self.wire.change(changed, self.wire.count)
-        before = self.wire.contents(self.wire.objects)
-        said, line = "value", 0
+        contents = self.wire.contents(self.wire.objects)
+        kind, line = "value", 0
         error: BaseException | None = None
         try:
-            try:
-                if self.tracing:
-                    sys.settrace(self._trace)
-                value = self._operations[operation](self, *given)
-            finally:
-                if self.tracing:
-                    sys.settrace(None)
+            value = self._operations[operation](self, *arguments)
         except _DoesNotParse as stop:
-            said, (error,) = "syntax", stop.args
+            kind, (error,) = "syntax", stop.args
             line = getattr(error, "lineno", None) or 0
         except BaseException as raised:
-            said, error, line = "raised", raised, _line(raised)
+            kind, error, line = "raised", raised, _line(raised)
         self.wire.check()
-        for name, known in self.constants:
-            if vars(self.module).get(name, _MISSING) is not known:
+        for name, constant in self.constants:
+            if vars(self.module).get(name, _MISSING) is not constant:
                 raise codec.CannotCross(f"the program's {name}, which changed after it was loaded")
-        if any(getattr(each, "__name__", None) is not name for each, name in self.called):
+        if any(getattr(function, "__name__", None) is not name for function, name in self.called):
             raise codec.CannotCross("a function that changed its name after it was loaded")
         if error is not None:
             value = _untraced(error)
             error = None
-        ran = sorted(self.lines)
-        self.lines.clear()
-        answer = [number, said, value, codec.changes(before), line, ran, self.output.take()]
+        answer = [number, kind, value, codec.changes(contents), line, self.output.take()]
         try:
             return self.wire.dumps(answer)
         except MemoryError:
-            if said == "value":  # the program had the memory for it
+            if kind == "value":  # the program had the memory for it
                 raise codec.CannotCross("more than there is memory for") from None
             raise
 
-    def _load(self, text: str, names: list[str], lines: bool) -> list[list[Any]]:
+    def _load(self, text: str, names: list[str]) -> list[list[Any]]:
         _settle()
         # What the program takes for its own now, as a default of an argument, is not what tests redirect later.
         early = sys.stdout = _Output().stream
@@ -194,9 +184,6 @@ class _Program:
             code = compile(text, FILE, "exec", dont_inherit=True, optimize=0)
         except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
             raise _DoesNotParse(error) from None
-        self.tracing = lines
-        if lines:
-            sys.settrace(self._trace)
         space = vars(self.module)
         exec(code, space)
         if sys.stdout is early:
@@ -210,14 +197,6 @@ class _Program:
         return function(*args, **kwargs)
 
     _operations = {"load": _load, "call": _call, "draw": lambda self, iterator: next(iterator)}  # noqa: RUF012
-
-    def _trace(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
-        return self._trace_line if frame.f_code.co_filename == FILE else None
-
-    def _trace_line(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any]:
-        if event == "line":
-            self.lines.add(frame.f_lineno)
-        return self._trace_line
 
 
 class _DoesNotParse(Exception):

@@ -122,7 +122,7 @@ class Wire:
         Raises:
             CannotCross: something in it does not cross whole. Nothing of it is known then.
         """
-        before = self.count
+        count = self.count
         digits = _get_digits()
         try:
             node = self.value(value, 0)
@@ -133,10 +133,10 @@ class Wire:
             except ValueError:  # an int of too many digits, or a lone surrogate
                 text = _to_json(_without_odd_atoms(node)).encode()
         except RecursionError:
-            self.forget(before)
+            self.forget(count)
             raise CannotCross("a value that is too deep") from None
         except BaseException:
-            self.forget(before)
+            self.forget(count)
             raise
         finally:
             if digits != DIGITS:
@@ -194,20 +194,20 @@ class Wire:
             del self.numbers[id(value)]
         return value
 
-    def release(self, kept: Iterable[int]) -> None:
+    def release(self, numbers: Iterable[int]) -> None:
         """All but what lasts and these."""
-        for number in self.objects.keys() - self.lasting - set(kept):
+        for number in self.objects.keys() - self.lasting - set(numbers):
             self.drop(number)
 
     def contents(self, numbers: Collection[int]) -> Contents:
         """What is in the mutable ones of some objects now, for `changes` later."""
-        found = []
+        contents = []
         for number in numbers:
             value = self.objects[number]
             read = self.reader(number, value)
             if read is not None:
-                found.append((number, value, read, read(value)))
-        return found
+                contents.append((number, value, read, read(value)))
+        return contents
 
     def reader(self, number: int, value: Any) -> Callable[[Any], Any] | None:
         """What says the content of an object, if it can change."""
@@ -216,19 +216,19 @@ class Wire:
             return lambda array: array.copy()
         return read
 
-    def change(self, changed: Any, below: int) -> None:
+    def change(self, changed: Any, bound: int) -> None:
         """Give objects of this end the content that they have at the other.
 
         Args:
             changed: of `changes`, as `loads` read it, or anything else.
-            below: only objects numbered below may change.
+            bound: only objects with a lower number may change.
 
         Raises:
             ValueError: it is something else, or an object cannot have that content.
         """
         try:
             for number, content in changed:
-                if type(number) is not int or not 0 <= number < below:
+                if type(number) is not int or not 0 <= number < bound:
                     raise ValueError("no such object")
                 self.replace(self.objects[number], content)
         except Exception as error:
@@ -296,7 +296,7 @@ class Wire:
         """The items of something."""
         if ATOMS.issuperset(map(type, items)):
             return items
-        return [self.value(each, depth + 1) for each in items]
+        return [self.value(item, depth + 1) for item in items]
 
     # --- reading
 
@@ -308,7 +308,7 @@ class Wire:
                 raise ValueError("too deep")
             self.number(node, depth)
             if not ATOMS.issuperset(map(type, node)):
-                node[:] = [self.read(each, depth + 1) for each in node]
+                node[:] = [self.read(inner, depth + 1) for inner in node]
             return node
         if kind is dict:
             ((tag, content),) = node.items()
@@ -322,27 +322,27 @@ class Wire:
             raise ValueError("items are missing")
         if ATOMS.issuperset(map(type, nodes)):
             return nodes
-        return [self.read(each, depth + 1) for each in nodes]
+        return [self.read(node, depth + 1) for node in nodes]
 
 
 Contents = list[tuple[int, Any, Callable[[Any], Any], Any]]
 
 
-def changes(before: Contents) -> list[list[Any]] | None:
+def changes(contents: Contents) -> list[list[Any]] | None:
     """Which objects changed since `Wire.contents`: [number, content] of each; None when none did."""
-    found: list[list[Any]] = []
-    for number, value, read, old in before:
+    changed: list[list[Any]] = []
+    for number, value, read, old in contents:
         new = read(value)
         if type(new) is list:
             # Identity: a candidate's __eq__ has no say, and nan is itself.
             if len(new) != len(old) or not all(map(is_, new, old)):
-                found.append([number, new])
+                changed.append([number, new])
         elif type(new) is bytes:
             if new != old:
-                found.append([number, new])
+                changed.append([number, new])
         elif new.shape != old.shape or new.tobytes() != old.tobytes():
-            found.append([number, new])
-    return found or None
+            changed.append([number, new])
+    return changed or None
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -363,7 +363,7 @@ def kept_numbers(data: bytes) -> list[int]:
         ValueError: they are none.
     """
     numbers = _from_json(str(data, "utf-8")) if data != b"[]" else []
-    if type(numbers) is not list or not all(type(each) is int for each in numbers):
+    if type(numbers) is not list or not all(type(number) is int for number in numbers):
         raise ValueError("no list of what is kept")
     return numbers
 
@@ -392,7 +392,7 @@ def _without_odd_atoms(node: Any) -> Any:
             return {"str": _text(node.encode("utf-8", "surrogatepass"))}
         return node
     if kind is list or kind is tuple:
-        return [_without_odd_atoms(each) for each in node]
+        return [_without_odd_atoms(inner) for inner in node]
     if kind is dict:
         return {tag: _without_odd_atoms(content) for tag, content in node.items()}
     return node
@@ -407,10 +407,10 @@ def _text(data: Any) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _crossing(made: Any, small: bool, what: str) -> Any:
+def _crossing(result: Any, small: bool, label: str) -> Any:
     if not small:
-        raise ValueError(f"{what} is too large")
-    return made
+        raise ValueError(f"{label} is too large")
+    return result
 
 
 def _decimal(text: str) -> Decimal:
@@ -484,21 +484,21 @@ def _read_text(wire: Wire, content: Any, depth: int) -> Any:
     name, text = content
     if name not in TEXTS:
         raise ValueError("no such type")
-    module, _, own = name.partition(".")
-    return getattr(importlib.import_module(module), own)(text)
+    module, _, qualified_name = name.partition(".")
+    return getattr(importlib.import_module(module), qualified_name)(text)
 
 
 def _of_parts(tag: str, parts: Callable[[Any], tuple[Any, ...]], make: Callable[..., Any]) -> Any:
     guarded = make in (_decimal, _fraction, _range)
 
     def write(wire: Wire, value: Any, depth: int) -> Any:
-        found = parts(value)
+        values = parts(value)
         if guarded:
             try:
-                make(*found)
+                make(*values)
             except ValueError as error:
                 raise CannotCross(str(error)) from None
-        return {tag: [wire.value(each, depth + 1) for each in found]}
+        return {tag: [wire.value(part, depth + 1) for part in values]}
 
     return write
 
@@ -553,8 +553,8 @@ def _fill_dict(value: Any, items: list[Any]) -> None:
     half, odd = divmod(len(items), 2)
     if odd:
         raise ValueError("a key has no value")
-    for key, each in zip(items[:half], items[half:], strict=True):
-        value[key] = each
+    for key, value_item in zip(items[:half], items[half:], strict=True):
+        value[key] = value_item
 
 
 def _read_built(build: Callable[[list[Any]], Any]) -> Any:
@@ -625,10 +625,10 @@ def _name_of(kind: Any) -> str:
 
 
 def _exception_type(name: str) -> Any:
-    module, _, own = name.rpartition(".")
+    module, _, qualified_name = name.rpartition(".")
     if module not in EXCEPTION_MODULES:
         raise ValueError("no such type")
-    kind = getattr(importlib.import_module(module), own, None)
+    kind = getattr(importlib.import_module(module), qualified_name, None)
     return kind if isinstance(kind, type) and issubclass(kind, BaseException) else None
 
 
@@ -641,8 +641,8 @@ def _read_type(wire: Wire, content: Any, depth: int) -> Any:
 
 def _members(error: BaseException) -> dict[str, Any]:
     """Attributes that are neither among an exception's arguments nor in its `__dict__`."""
-    bases = [each for each in (NameError, AttributeError, ImportError) if isinstance(error, each)]
-    return {name: vars(each)[name] for each in bases for name in ("name", "path") if name in vars(each)}
+    bases = [base for base in (NameError, AttributeError, ImportError) if isinstance(error, base)]
+    return {name: vars(base)[name] for base in bases for name in ("name", "path") if name in vars(base)}
 
 
 def _write_exception(wire: Wire, value: BaseException, depth: int) -> Any:
@@ -651,10 +651,14 @@ def _write_exception(wire: Wire, value: BaseException, depth: int) -> Any:
     args = OSError.__reduce__(value)[1] if isinstance(value, OSError) else value.args
     attributes = dict(vars(value))
     attributes |= {name: member.__get__(value) for name, member in _members(value).items()}
-    own = not _name_of(kind)
-    text = str(value) if own and kind.__str__ not in (BaseException.__str__, KeyError.__str__) else None
+    is_program_type = not _name_of(kind)
+    text = (
+        str(value)
+        if is_program_type and kind.__str__ not in (BaseException.__str__, KeyError.__str__)
+        else None
+    )
     parts = kind, args, attributes, text, value.__cause__, value.__context__, value.__suppress_context__
-    return {"exception": [wire.value(each, depth + 1) for each in parts]}
+    return {"exception": [wire.value(part, depth + 1) for part in parts]}
 
 
 TEXT = " text"  # the attribute that holds what an exception's own `__str__` said
@@ -662,25 +666,25 @@ TEXT = " text"  # the attribute that holds what an exception's own `__str__` sai
 
 def _read_exception(wire: Wire, content: Any, depth: int) -> Any:
     number = wire.take_number(depth)
-    kind, args, *rest = content
+    kind, args, *fields = content
     kind = wire.read(kind, depth + 1)
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
         raise ValueError("not an exception")
     args = wire.read(args, depth + 1)
     error = kind.__new__(kind, *args)
-    built_in = next(each for each in kind.__mro__ if each.__module__ == "builtins")
+    built_in = next(base for base in kind.__mro__ if base.__module__ == "builtins")
     with suppress(TypeError):  # the arguments of a class of its own need not be those of the built-in one
         built_in.__init__(error, *args)
     if not isinstance(error, OSError):
         error.args = args
     wire.number_made(number, error)
-    attributes, text, cause, context, hidden = (wire.read(each, depth + 1) for each in rest)
+    attributes, text, cause, context, hidden = (wire.read(field, depth + 1) for field in fields)
     members = _members(error)
-    for name, each in attributes.items():
+    for name, attribute in attributes.items():
         if name in members:
-            members[name].__set__(error, each)
+            members[name].__set__(error, attribute)
         else:
-            vars(error)[name] = each
+            vars(error)[name] = attribute
     if text is not None:
         vars(error)[TEXT] = str(text)
     error.__cause__, error.__context__, error.__suppress_context__ = cause, context, bool(hidden)
@@ -709,7 +713,7 @@ def _read_array(wire: Wire, content: Any, depth: int) -> Any:
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return wire.made("handle", ["object", None, "ndarray"], depth)
-    if not DTYPE.fullmatch(dtype) or len(shape) > 32 or any(type(each) is not int for each in shape):
+    if not DTYPE.fullmatch(dtype) or len(shape) > 32 or any(type(size) is not int for size in shape):
         raise ValueError("not an array")
     kind = numpy.dtype(dtype)
     if kind.itemsize > max(len(raw), 4096):
@@ -793,7 +797,7 @@ _READERS: dict[str, _Read] = {
 
 
 def _read_parts(make: Callable[..., Any]) -> _Read:
-    return lambda wire, content, depth: make(*(wire.read(each, depth + 1) for each in content))
+    return lambda wire, content, depth: make(*(wire.read(node, depth + 1) for node in content))
 
 
 _READERS |= {tag: _read_parts(make) for tag, (_, _, make) in PARTS.items()}

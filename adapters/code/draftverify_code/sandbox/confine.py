@@ -45,10 +45,10 @@ MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
 MNT_DETACH = 2
 
 
-def _checked(result: int, what: str) -> int:
+def _checked(result: int, label: str) -> int:
     if result < 0:
         error = ctypes.get_errno()
-        raise OSError(error, f"{what}: {os.strerror(error)}")
+        raise OSError(error, f"{label}: {os.strerror(error)}")
     return result
 
 
@@ -125,10 +125,10 @@ def new_ruleset(readable: list[str], listed: list[str], writable: list[str], dev
             except OSError:
                 continue  # what is not there needs no rule
             try:
-                here = access & handled
+                rights = access & handled
                 if not os.path.isdir(path):
-                    here &= _ON_FILES
-                rule = struct.pack("=Qi", here, place)
+                    rights &= _ON_FILES
+                rule = struct.pack("=Qi", rights, place)
                 _checked(int(_libc.syscall(445, ruleset, 1, rule, 0)), f"landlock_add_rule {path}")
             finally:
                 os.close(place)
@@ -202,7 +202,7 @@ _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 EPERM, ENOTTY, ENOSYS = 1, 25, 38
 
 
-class _Program(ctypes.Structure):
+class _FilterProgram(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
 
 
@@ -211,7 +211,7 @@ class Filter:
 
     def __init__(self, instructions: bytes) -> None:
         self._instructions = instructions
-        self._program = _Program(len(instructions) // 8, instructions)
+        self._program = _FilterProgram(len(instructions) // 8, instructions)
 
     def install(self) -> Step:
         """Entering it, for good (`no_new_privileges` first)."""
@@ -241,7 +241,7 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
         no = step(_RETURN, _ERRNO | EPERM)
         return [part for number in numbers for part in (step(_EQUAL, number, 0, 1), no)]
 
-    first = [
+    keeper_filter = [
         step(_LOAD, 4),  # the architecture
         step(_EQUAL, audit, 1, 0),
         step(_RETURN, _KILL),
@@ -282,7 +282,7 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
             step(_LOAD, 0),
         ]
     second.append(step(_RETURN, _ALLOW))
-    return Filter(b"".join(first)), Filter(b"".join(second))
+    return Filter(b"".join(keeper_filter)), Filter(b"".join(second))
 
 
 # --- Namespaces and a root of its own
@@ -351,9 +351,9 @@ def make_root(root: str, readable: list[str], hidden: list[str], scratch: str) -
     for path in hidden:
         if os.path.isdir(root + path):
             _mount("tmpfs", root + path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m,nr_inodes=4k")
-            for shown in readable:
-                if shown.startswith(path + "/") and os.path.exists(shown):
-                    _bind(os.path.realpath(shown), root + shown)
+            for entry in readable:
+                if entry.startswith(path + "/") and os.path.exists(entry):
+                    _bind(os.path.realpath(entry), root + entry)
     for device in ("null", "zero", "full", "random", "urandom"):
         target = f"{root}/dev/{device}"
         os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -402,8 +402,8 @@ def become_nobody(user: int, *, keep_reading: bool = False) -> None:
 
 
 def _set_capabilities(allowed: int, inheritable: int = 0) -> Step:
-    low, high, kept = allowed & 0xFFFFFFFF, allowed >> 32, inheritable & 0xFFFFFFFF
-    data = struct.pack("=IIIIII", low, low, kept, high, high, 0)
+    low, high, inheritable_low = allowed & 0xFFFFFFFF, allowed >> 32, inheritable & 0xFFFFFFFF
+    data = struct.pack("=IIIIII", low, low, inheritable_low, high, high, 0)
     return _libc.capset, (struct.pack("=Ii", 0x20080522, 0), data)
 
 
@@ -428,16 +428,16 @@ def enter_namespaces(root: str, readable: list[str], hidden: list[str], scratch:
     Raises:
         OSError: the machine does not allow it.
     """
-    others = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
+    namespaces = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
     if os.geteuid() == 0:
         # Mounts are made while root may still read every source; then root becomes nobody, in a second user namespace.
-        unshare(others)
+        unshare(namespaces)
         make_root(root, readable, hidden, scratch)
         become_nobody(user)
         _own_user_namespace(CLONE_NEWPID | CLONE_NEWNS)
         fork_and_follow()
     else:
-        _own_user_namespace(others | CLONE_NEWPID)
+        _own_user_namespace(namespaces | CLONE_NEWPID)
         fork_and_follow()
         make_root(root, readable, hidden, scratch)
     mount_processes()

@@ -29,7 +29,15 @@ import msgspec
 from draftverify import UNCHECKED, Check, ConfigError, ResourceError
 from draftverify_code.program import texts_of
 from draftverify_code.sandbox.frames import receive, send
-from draftverify_code.sandbox.jobs import Command, Exit, Finding, Isolation, Limits, Suite, Tier
+from draftverify_code.sandbox.jobs import (
+    CommandExit,
+    Isolation,
+    Limits,
+    SandboxCommand,
+    Suite,
+    SuiteFinding,
+    Tier,
+)
 from draftverify_code.sandbox.paths import Grants, grants
 
 __all__ = ["Sandbox", "default_sandbox", "usable_cores"]
@@ -119,7 +127,7 @@ class Sandbox:
         if state is not None:
             self._closed()
 
-    def run(self, commands: Sequence[Command]) -> list[Exit]:
+    def run(self, commands: Sequence[SandboxCommand]) -> list[CommandExit]:
         """Run commands, as many at once as there are workers.
 
         Returns:
@@ -143,8 +151,7 @@ class Sandbox:
         limits: Limits = NO_LIMITS,
         *,
         enough: int | None = None,
-        lines: bool = False,
-    ) -> list[Finding]:
+    ) -> list[SuiteFinding]:
         """Run a suite on programs, each in a process of its own, as many at once as there are workers.
 
         Args:
@@ -152,10 +159,9 @@ class Sandbox:
             programs: Python sources.
             limits: of each program; `wall` is for all its tests together.
             enough: stop once so many passed, lowest index first; programs after that are "unchecked".
-            lines: whether to note which lines of the program each test ran (slower).
 
         Returns:
-            A Finding per program. Equal programs are run once.
+            A SuiteFinding per program. Equal programs are run once.
 
         Raises:
             ContractError: the programs, the asserts or the entry points are no list of texts.
@@ -167,28 +173,28 @@ class Sandbox:
         if not programs:
             return []
         distinct = list(dict.fromkeys(programs))
-        found: dict[str, Finding] = {}
-        waiting: dict[str, Future[Finding]] = {}
+        findings: dict[str, SuiteFinding] = {}
+        waiting: dict[str, Future[SuiteFinding]] = {}
         # JSON in ASCII: what a stranger's file escaped may be no text that UTF-8 has.
         encoded = json.dumps(msgspec.to_builtins(suite)).encode()
         passed = 0
-        results: list[Finding] = []
+        results: list[SuiteFinding] = []
         ahead = iter(distinct)
         for program in programs:
             if enough is not None and passed >= enough:
-                results.append(Finding(UNCHECKED))
+                results.append(SuiteFinding(UNCHECKED))
                 continue
-            while program not in found and program not in waiting:
+            while program not in findings and program not in waiting:
                 # With an early stop no more is begun than can run at once.
                 for _ in range(len(distinct) if enough is None else state.workers - len(waiting)):
                     upcoming = next(ahead, None)
                     if upcoming is None:
                         break
-                    waiting[upcoming] = state.begin(encoded, upcoming, limits, lines)
+                    waiting[upcoming] = state.begin(encoded, upcoming, limits)
             if program in waiting:
-                found[program] = waiting.pop(program).result()
-            results.append(found[program])
-            passed += found[program].check.verdict == "pass"
+                findings[program] = waiting.pop(program).result()
+            results.append(findings[program])
+            passed += findings[program].check.verdict == "pass"
         for late in waiting.values():
             if not late.cancel():
                 late.result()
@@ -239,21 +245,21 @@ class _State:
         self.preload = tuple(name for name in sandbox.packages if name == "numpy")
         self._lock = threading.Lock()
         self._keepers: list[_Server] = []
-        self._judges: list[_Judge] = []
-        self._waiting: list[tuple[Future[Finding], tuple[bytes, str, Limits, bool]]] = []
+        self._judges: list[_JudgeServer] = []
+        self._waiting: list[tuple[Future[SuiteFinding], tuple[bytes, str, Limits]]] = []
         self.crowd = _Crowd()
-        self.tier, first = self._choose(sandbox.isolation)
-        self._keepers.append(first)
+        self.tier, keeper = self._choose(sandbox.isolation)
+        self._keepers.append(keeper)
         self.unloadable: dict[bytes, str] = {}
         self.pool = ThreadPoolExecutor(self.workers, "draftverify-sandbox")
         self.process = os.getpid()
 
     def _choose(self, isolation: Isolation) -> tuple[Tier, _Server]:
-        asked: tuple[Tier, ...] = (
+        tiers: tuple[Tier, ...] = (
             ("bubblewrap", "namespaces", "landlock") if isolation == "auto" else (isolation,)  # type: ignore[assignment]
         )
         reasons = []
-        for tier in asked:
+        for tier in tiers:
             try:
                 return tier, self.keeper(tier)
             except ResourceError as error:
@@ -269,12 +275,14 @@ class _State:
         """A new keeper under a tier."""
         return _Server.keeper(tier, self.grants, self.preload, self.crowd.file)
 
-    def each(self, call: Callable[[Command], Exit], jobs: Sequence[Command]) -> list[Exit]:
+    def each(
+        self, call: Callable[[SandboxCommand], CommandExit], jobs: Sequence[SandboxCommand]
+    ) -> list[CommandExit]:
         if len(jobs) == 1 or self.workers == 1:
             return [call(job) for job in jobs]
         return list(self.pool.map(call, jobs))
 
-    def run(self, command: Command) -> Exit:
+    def run(self, command: SandboxCommand) -> CommandExit:
         limits = command.limits
         request = {
             "op": "run",
@@ -289,58 +297,59 @@ class _State:
             with self._idle(self._keepers, lambda: self.keeper(self.tier)) as keeper, self.crowd.joined():
                 answer = keeper.ask(request, limits.wall + PATIENCE)
         except ResourceError as error:
-            return Exit(failure=str(error))
+            return CommandExit(failure=str(error))
         for name in ("stdout", "stderr"):
             answer[name] = b64decode(answer.get(name, ""))
         answer["files"] = {name: b64decode(content) for name, content in answer.get("files", {}).items()}
-        return Exit(**answer)
+        return CommandExit(**answer)
 
-    def begin(self, encoded: bytes, program: str, limits: Limits, lines: bool) -> Future[Finding]:
+    def begin(self, encoded: bytes, program: str, limits: Limits) -> Future[SuiteFinding]:
         """Judge a program as soon as a worker is free; programs of a suite that an idle judge holds come first."""
-        found: Future[Finding] = Future()
+        future: Future[SuiteFinding] = Future()
         with self._lock:
-            self._waiting.append((found, (encoded, program, limits, lines)))
+            self._waiting.append((future, (encoded, program, limits)))
         self.pool.submit(self._next)
-        return found
+        return future
 
     def _next(self) -> None:
         with self._lock:
             places = (
                 place
                 for place, (_, (encoded, *_)) in enumerate(self._waiting)
-                if any(each.has(encoded) for each in self._judges)
+                if any(judge.has(encoded) for judge in self._judges)
             )
-            found, job = self._waiting.pop(next(places, 0))
-        if found.set_running_or_notify_cancel():
+            future, job = self._waiting.pop(next(places, 0))
+        if future.set_running_or_notify_cancel():
             try:
-                found.set_result(self._judged(*job))
+                future.set_result(self._judged(*job))
             except BaseException as error:
-                found.set_exception(error)
+                future.set_exception(error)
 
-    def _judged(self, encoded: bytes, program: str, limits: Limits, lines: bool) -> Finding:
-        request = {"op": "run", "program": program, "limits": msgspec.to_builtins(limits), "lines": lines}
+    def _judged(self, encoded: bytes, program: str, limits: Limits) -> SuiteFinding:
+        request = {"op": "run", "program": program, "limits": msgspec.to_builtins(limits)}
         try:
-            with self._idle(self._judges, lambda: _Judge(self), lambda each: each.has(encoded)) as judge:
+            with self._idle(
+                self._judges, lambda: _JudgeServer(self), lambda judge: judge.has(encoded)
+            ) as judge:
                 broken = self.unloadable.get(encoded) or judge.load(encoded)
                 if broken:
-                    return Finding(Check("error", reason="tests", feedback=broken))
+                    return SuiteFinding(Check("error", reason="tests", feedback=broken))
                 # The judge keeps the time, and may begin anew once. What takes longer is its own work on an answer.
                 with self.crowd.joined():
                     answer = judge.ask(request, 2 * limits.wall + COMPARING)
         except TimeoutError:
-            told = "what the program returned could not be read or compared in time"
-            return Finding(Check("timeout", reason="wall", feedback=told))
+            message = "what the program returned could not be read or compared in time"
+            return SuiteFinding(Check("timeout", reason="wall", feedback=message))
         except ResourceError as error:
-            return Finding(Check("error", reason="sandbox", feedback=str(error)))
+            return SuiteFinding(Check("error", reason="sandbox", feedback=str(error)))
         except _Unloadable as error:
             self.unloadable[encoded] = str(error)
-            return Finding(Check("error", reason="tests", feedback=str(error)))
+            return SuiteFinding(Check("error", reason="tests", feedback=str(error)))
         try:
             check = Check(answer["verdict"], answer["score"], answer["reason"], answer["feedback"])
-            lines_run = tuple(map(frozenset, answer["lines"]))
-            return Finding(check, tuple(answer["passed"]), lines_run, answer["seconds"])
+            return SuiteFinding(check, tuple(answer["passed"]), answer["seconds"])
         except (KeyError, TypeError) as error:
-            return Finding(
+            return SuiteFinding(
                 Check("error", reason="sandbox", feedback=f"the judge's answer is none: {error!r}")
             )
 
@@ -352,7 +361,7 @@ class _State:
         server: S | None = None
         while server is None:
             with self._lock:
-                place = next((place for place, each in enumerate(idle) if fits(each)), 0)
+                place = next((place for place, member in enumerate(idle) if fits(member)), 0)
                 server = idle.pop(place) if idle else None
             if server is None:
                 server = new()
@@ -369,8 +378,8 @@ class _State:
     def close(self) -> None:
         if os.getpid() != self.process:
             return  # of a fork: the servers are its parent's
-        for found, _ in self._waiting:
-            found.cancel()
+        for future, _ in self._waiting:
+            future.cancel()
         self.pool.shutdown(wait=True)
         for server in (*self._keepers, *self._judges):
             server.kill()
@@ -414,19 +423,19 @@ class _Server:
     """One server process and the socket to it."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], link: socket.socket, made: Sequence[str] = ()
+        self, process: subprocess.Popen[bytes], link: socket.socket, folders: Sequence[str] = ()
     ) -> None:
         self.process = process
         self.link = link
-        self._made = made
+        self._made = folders
 
     @staticmethod
-    def keeper(tier: Tier, shown: Grants, preload: Sequence[str], crowd: int) -> _Server:
+    def keeper(tier: Tier, grants: Grants, preload: Sequence[str], crowd: int) -> _Server:
         """Start a keeper under a tier.
 
         Args:
             tier: of the isolation.
-            shown: what it may read.
+            grants: what it may read.
             preload: modules that it imports before candidates are forked.
             crowd: the file that says how many programs of the sandbox are under way.
 
@@ -438,7 +447,7 @@ class _Server:
             server = _start(
                 "keeper.py",
                 tier,
-                shown,
+                grants,
                 preload,
                 theirs,
                 [theirs.fileno(), crowd],
@@ -522,7 +531,7 @@ class _Server:
             shutil.rmtree(path, ignore_errors=True)
 
 
-class _Judge(_Server):
+class _JudgeServer(_Server):
     """A judge with a keeper of its own."""
 
     def __init__(self, state: _State) -> None:
@@ -581,39 +590,39 @@ class _Judge(_Server):
 def _start(
     script: str,
     tier: Tier,
-    shown: Grants,
+    grants: Grants,
     preload: Sequence[str],
     link: socket.socket,
     descriptors: list[int],
-    **more: Any,
+    **settings: Any,
 ) -> _Server:
-    made: list[str] = []
+    folders: list[str] = []
     user = _nobody()
     scratch = "/scratch/box"
     root = ""
     if tier in ("landlock", "none"):
-        above = tempfile.mkdtemp(prefix="draftverify-")
-        made.append(above)
-        scratch = os.path.join(above, "box")
+        parent = tempfile.mkdtemp(prefix="draftverify-")
+        folders.append(parent)
+        scratch = os.path.join(parent, "box")
         if tier == "landlock" and os.geteuid() == 0:
-            os.chown(above, user, user)
+            os.chown(parent, user, user)
     elif tier == "namespaces":
         root = tempfile.mkdtemp(prefix="draftverify-")
-        made.append(root)
+        folders.append(root)
     config = {
         "tier": tier,
         "root": root,
         "scratch": scratch,
-        "readable": shown.shown,
-        "hidden": shown.hidden,
-        "granted": shown.granted,
-        "listed": shown.listed,
+        "readable": grants.shown,
+        "hidden": grants.hidden,
+        "granted": grants.granted,
+        "listed": grants.listed,
         "user": user,
-        "keep_reading": not all(map(_readable_by_others, shown.shown)),
+        "keep_reading": not all(map(_readable_by_others, grants.shown)),
         "preload": list(preload),
-        "path": list(shown.packages),
+        "path": list(grants.packages),
         "link": link.fileno(),
-        **more,
+        **settings,
     }
     environment = {
         "PATH": os.pathsep.join((os.path.dirname(sys.executable), "/usr/local/bin", "/usr/bin", "/bin")),
@@ -627,7 +636,7 @@ def _start(
     }
     argv = [sys.executable, "-I", "-S", os.path.join(HERE, script), json.dumps(config)]
     if tier == "bubblewrap":
-        argv = [*_bubblewrap(shown, scratch), *argv]
+        argv = [*_bubblewrap(grants, scratch), *argv]
     try:
         process = subprocess.Popen(
             argv,
@@ -640,13 +649,13 @@ def _start(
             start_new_session=True,
         )
     except OSError as error:
-        for path in made:
+        for path in folders:
             shutil.rmtree(path, ignore_errors=True)
         raise ResourceError(f"{argv[0]} does not start: {error}") from error
-    return _Server(process, link, made)
+    return _Server(process, link, folders)
 
 
-def _bubblewrap(shown: Grants, scratch: str) -> list[str]:
+def _bubblewrap(grants: Grants, scratch: str) -> list[str]:
     program = shutil.which("bwrap")
     if program is None:
         raise ResourceError("the program bwrap is not installed")
@@ -654,20 +663,20 @@ def _bubblewrap(shown: Grants, scratch: str) -> list[str]:
     # As the machine's root no user namespace is made here, so that the keeper can still become another user.
     argv += ["--cap-add", "ALL"] if os.geteuid() == 0 else ["--unshare-user"]
     parents = {
-        str(parent) for path in (*shown.shown, HERE, scratch, "/dev/shm") for parent in Path(path).parents
+        str(parent) for path in (*grants.shown, HERE, scratch, "/dev/shm") for parent in Path(path).parents
     }
     for path in sorted(parents - {"/"}):
         argv += ["--perms", "0755", "--dir", path]  # made on the way they would be nobody's to enter
-    for path in (*shown.shown, HERE):
+    for path in (*grants.shown, HERE):
         if os.path.islink(path) and path.count("/") == 1:
             argv += ["--symlink", os.readlink(path), path]
         else:
             argv += ["--ro-bind", os.path.realpath(path), path]
-    for path in shown.hidden:
+    for path in grants.hidden:
         argv += ["--tmpfs", path]
-        for each in shown.shown:
-            if each.startswith(path + "/"):
-                argv += ["--ro-bind", os.path.realpath(each), each]
+        for entry in grants.shown:
+            if entry.startswith(path + "/"):
+                argv += ["--ro-bind", os.path.realpath(entry), entry]
         argv += ["--remount-ro", path]
     for path in ("/proc", *(f"/dev/{device}" for device in ("null", "zero", "full", "random", "urandom"))):
         argv += ["--dev-bind", path, path]
@@ -679,7 +688,7 @@ def _bubblewrap(shown: Grants, scratch: str) -> list[str]:
 def _readable_by_others(path: str) -> bool:
     """Whether a user who owns nothing can reach a path."""
     place = Path(os.path.realpath(path))
-    return all(each.stat().st_mode & 0o001 for each in (place, *place.parents))
+    return all(folder.stat().st_mode & 0o001 for folder in (place, *place.parents))
 
 
 _counter = iter(range(1_000_000))
@@ -689,7 +698,7 @@ def _nobody() -> int:
     """A user number that nothing on this machine has; where numbers are few (a container), the one called nobody."""
     number = 2_000_000_000 + (os.getpid() % 10_000) * 1_000 + next(_counter) % 1_000
     with suppress(OSError, ValueError), open("/proc/self/uid_map") as file:
-        for first, _, count in map(str.split, file):
-            if int(first) <= number < int(first) + int(count):
+        for start, _, count in map(str.split, file):
+            if int(start) <= number < int(start) + int(count):
                 return number
     return 65534

@@ -9,7 +9,17 @@ import msgspec
 
 from draftverify import Check
 
-__all__ = ["Command", "Exit", "Finding", "Integrity", "Isolation", "Limits", "Suite", "SuiteKind", "Tier"]
+__all__ = [
+    "SandboxCommand",
+    "CommandExit",
+    "SuiteFinding",
+    "Integrity",
+    "Isolation",
+    "Limits",
+    "Suite",
+    "SuiteKind",
+    "Tier",
+]
 
 Tier: TypeAlias = Literal["bubblewrap", "namespaces", "landlock", "none"]
 Isolation: TypeAlias = Literal["auto", "bubblewrap", "namespaces", "landlock", "none"]
@@ -43,7 +53,7 @@ class Limits(msgspec.Struct, frozen=True):
     each: float | None = None
 
 
-class Command(msgspec.Struct, frozen=True):
+class SandboxCommand(msgspec.Struct, frozen=True):
     """A program to run in a fresh scratch directory, which is its working directory and its home.
 
     Args:
@@ -63,7 +73,7 @@ class Command(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
 
 
-class Exit(msgspec.Struct, frozen=True):
+class CommandExit(msgspec.Struct, frozen=True):
     """How a command, or a candidate, ended.
 
     Args:
@@ -117,17 +127,15 @@ class Suite(msgspec.Struct, frozen=True):
     setup: str = ""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class SuiteFinding(msgspec.Struct, frozen=True):
     """What the judge found of one program.
 
     Args:
         check: verdict, reason, feedback and score (the share of tests passed).
         passed: for each test of an "asserts" or "doctest" suite whether it passed; None where it was not run.
-        lines: the program's lines that ran, for each test, when that was asked for.
         seconds: from start to end.
     """
 
     check: Check
     passed: tuple[bool | None, ...] = ()
-    lines: tuple[frozenset[int], ...] = ()
     seconds: float = 0.0

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 if TYPE_CHECKING or __package__:
     from draftverify_code.sandbox import codec
     from draftverify_code.sandbox.link import Gone, Late, Link, Unreadable, checked
-    from draftverify_code.sandbox.mirror import Function, TestsWire, module_name
+    from draftverify_code.sandbox.mirror import FunctionHandle, TestsWire, module_name
     from draftverify_code.sandbox.suite import IDENTITIES, MODULE, Broken, CompiledSuite, Test
     from draftverify_code.sandbox.words import (
         clean,
@@ -45,11 +45,11 @@ if TYPE_CHECKING or __package__:
 else:
     import codec
     from link import Gone, Late, Link, Unreadable, checked
-    from mirror import Function, TestsWire, module_name
+    from mirror import FunctionHandle, TestsWire, module_name
     from suite import IDENTITIES, MODULE, Broken, CompiledSuite, Test
     from words import clean, cut, kept_waiting, named_values, raised, short, text_of, used, written
 
-__all__ = ["COMPARING", "Judge"]
+__all__ = ["COMPARING", "SuiteJudge"]
 
 GRACE = 0.2  # seconds that a test may have for itself beyond its candidate's time
 COMPARING = (
@@ -62,18 +62,18 @@ ALIASES = {"np": "numpy"}
 _set_recursion = sys.setrecursionlimit
 
 
-class Judge:
+class SuiteJudge:
     """Runs one suite on one candidate after the other.
 
     Args:
-        start: gives a socket to a new candidate, for limits and whether lines are traced.
+        start: gives a socket to a new candidate, for limits.
         end: ends the candidate and says how it ended: status, signal, limit, seconds.
         drop: ends it and says nothing, so that nobody waits; `end` where there is none.
     """
 
     def __init__(
         self,
-        start: Callable[[dict[str, Any], bool], socket.socket],
+        start: Callable[[dict[str, Any]], socket.socket],
         end: Callable[[], Mapping[str, Any]],
         drop: Callable[[], object] | None = None,
     ) -> None:
@@ -108,52 +108,48 @@ class Judge:
         self._broken = clean(self._broken)
         return self._broken
 
-    def run(self, program: str, limits: Mapping[str, Any], lines: bool) -> dict[str, Any]:
+    def run(self, program: str, limits: Mapping[str, Any]) -> dict[str, Any]:
         """Run the suite on a program.
 
         Args:
             program: its text.
             limits: the fields of `jobs.Limits`; `wall` is for what the program does, in all tests together. The tests
                 may take as long again for themselves, and `COMPARING`.
-            lines: whether to note the lines that each test ran.
 
         Returns:
-            verdict, reason, feedback, score, passed, lines and seconds, as in `jobs.Finding`.
+            verdict, reason, feedback, score, passed and seconds, as in `jobs.SuiteFinding`.
         """
         began = time.monotonic()
         passed: list[bool | None] = []
-        ran: list[list[int]] = []
         score = 0.0
         if self._broken or self._suite is None:
-            outcome = _Outcome("error", "tests", self._broken)
+            outcome = _TestOutcome("error", "tests", self._broken)
         elif shared := self._suite.shared or self._suite.meddles(program):
             outcome = _apart(f"it {shared}")
         else:
             self._settle()
-            run = _Run(self._suite, self._start, self._end, program, limits, lines)
+            run = _SuiteRun(self._suite, self._start, self._end, program, limits)
             # Signals are for the main thread; who asks from another has a limit of its own.
             run.rings = threading.current_thread() is threading.main_thread()
-            before = signal.signal(signal.SIGALRM, run.ring) if run.rings else None
+            handler = signal.signal(signal.SIGALRM, run.ring) if run.rings else None
             try:
                 outcomes = run.outcomes()
             finally:
                 if run.rings:
-                    signal.signal(signal.SIGALRM, before)
+                    signal.signal(signal.SIGALRM, handler)
                 if run.close():
                     self._drop()
             outcome = _together(outcomes)
-            passed = [None if each is None else each.verdict == "pass" for each in outcomes]
+            passed = [None if outcome is None else outcome.verdict == "pass" for outcome in outcomes]
             score = passed.count(True) / len(passed)
             if self._suite.kind in ("check", "script"):
                 passed = []
-            ran = [sorted(each) for each in run.ran] if lines else []
         return {
             "verdict": outcome.verdict,
             "reason": outcome.reason,
             "feedback": clean(outcome.feedback),
             "score": score,
             "passed": passed,
-            "lines": ran,
             "seconds": time.monotonic() - began,
         }
 
@@ -170,29 +166,31 @@ class Judge:
                 sys.modules[name].seed(0)
 
 
-class _Outcome(NamedTuple):
+class _TestOutcome(NamedTuple):
     verdict: str
     reason: str = ""
     feedback: str = ""
 
 
-_PASS = _Outcome("pass")
+_PASS = _TestOutcome("pass")
 _ATOMS = frozenset({int, float, complex, str, bytes})
 """Types of values whose identity does not cross, and may be looked at."""
 
 
-def _apart(why: str) -> _Outcome:
+def _apart(why: str) -> _TestOutcome:
     """What cannot be judged from another process."""
-    return _Outcome("error", "needs shared-process", f"{why}; this suite needs `integrity: shared-process`")
+    return _TestOutcome(
+        "error", "needs shared-process", f"{why}; this suite needs `integrity: shared-process`"
+    )
 
 
-def _together(outcomes: Sequence[_Outcome | None]) -> _Outcome:
+def _together(outcomes: Sequence[_TestOutcome | None]) -> _TestOutcome:
     """One word on all tests: one that failed is certain; then what could not be found out; a timeout says least."""
-    found = [each for each in outcomes if each is not None]
+    known_outcomes = [outcome for outcome in outcomes if outcome is not None]
     for verdict in ("reject", "error", "timeout"):
-        for each in found:
-            if each.verdict == verdict:
-                return each
+        for outcome in known_outcomes:
+            if outcome.verdict == verdict:
+                return outcome
     return _PASS
 
 
@@ -214,23 +212,21 @@ class _Call(NamedTuple):
     answer: bytes = b""
 
 
-class _Run:
+class _SuiteRun:
     """One program's way through the suite."""
 
     def __init__(
         self,
         suite: CompiledSuite,
-        start: Callable[[dict[str, Any], bool], socket.socket],
+        start: Callable[[dict[str, Any]], socket.socket],
         end: Callable[[], Mapping[str, Any]],
         program: str,
         limits: Mapping[str, Any],
-        lines: bool,
     ) -> None:
         self.suite = suite
         self.start, self.end = start, end
         self.program = program
         self.limits = limits
-        self.lines = lines
         self.left_to_it = float(limits["wall"])  # seconds that the program may still take
         self.given = self.left_to_it  # the same when the candidate began
         self.before = time.monotonic(), self.left_to_it  # when the running test began, and the same then
@@ -243,14 +239,14 @@ class _Run:
         self.link: Link | None = None
         self.wire = TestsWire(self)
         self.kept: codec.Contents = []  # what the program kept of what crossed, and its content
-        self.stop: _Outcome | None = None  # the running test's outcome, when it is known before the test ends
+        self.stop: _TestOutcome | None = (
+            None  # the running test's outcome, when it is known before the test ends
+        )
         self.left: Exception | None = None  # why the running test's candidate must be ended
         self.trail: deque[_Call] = deque(maxlen=3)  # the running test's last calls
         self.calls = 0
         self.drawn = 0
         self.raised: list[BaseException] = []  # what the candidate raised; a test may let it through
-        self.traced: set[int] = set()  # lines, since they were last taken
-        self.ran: list[set[int]] = [set() for _ in suite.tests]
         self.asking = False
         self.rings = False  # whether the alarm is this run's
         self.restarts = 0
@@ -262,27 +258,25 @@ class _Run:
 
     def close(self) -> bool:
         """Let go of everything; says whether there is a candidate to end."""
-        left, self.link = self.link is not None, None
+        running, self.link = self.link is not None, None
         self.raised.clear()  # they hold frames, and the frames hold this
-        return left
+        return running
 
-    def outcomes(self) -> list[_Outcome | None]:
+    def outcomes(self) -> list[_TestOutcome | None]:
         """An outcome per test; None where it was not run."""
         count = len(self.suite.tests)
         failed = self._begin()
-        loaded = self.traced.copy()
         if failed is _PASS:
             failed = self._attempt(self._set_up)
         if failed is not _PASS:
-            self.ran = [loaded] * count
             # A program that does not load passes no test; one that nobody let load might have.
             return [failed] * count if failed.verdict == "reject" else [failed] + [None] * (count - 1)
-        found: list[_Outcome | None] = [None] * count
+        outcomes: list[_TestOutcome | None] = [None] * count
         for index, test in enumerate(self.suite.tests):
             if self.left_to_it <= 0 or time.monotonic() >= self.until:
-                if _together(found) is _PASS:
+                if _together(outcomes) is _PASS:
                     self.link = None
-                    found[index] = self._late("the time was over before all tests had run", self.end())
+                    outcomes[index] = self._late("the time was over before all tests had run", self.end())
                 break
             if self.link is None:
                 if self.restarts == RESTARTS:
@@ -290,43 +284,43 @@ class _Run:
                 self.restarts += 1
                 failed = self._begin()
                 if failed is not _PASS:
-                    found[index] = failed
+                    outcomes[index] = failed
                     break
-            self.traced = loaded.copy()
-            each = self.limits.get("each")
+            seconds = self.limits.get("each")
             self.test = test
-            self.test_until = min(self.until, time.monotonic() + each) if each else self.until
-            found[index] = outcome = self._attempt(partial(self._test, test))
-            self.ran[index] = self.traced
+            self.test_until = min(self.until, time.monotonic() + seconds) if seconds else self.until
+            outcomes[index] = outcome = self._attempt(partial(self._test, test))
             self.test, self.test_until = None, self.until
             self.skipped = self.skipped or outcome.reason == "needs shared-process"
-        if not self.calls and _together(found) is _PASS:
-            said = "the tests never call " + " or ".join(self.suite.entry_points)
-            found = [_Outcome("error", "tests", said)] * count
-        return found
+        if not self.calls and _together(outcomes) is _PASS:
+            message = "the tests never call " + " or ".join(self.suite.entry_points)
+            outcomes = [_TestOutcome("error", "tests", message)] * count
+        return outcomes
 
     # --- the candidate
 
-    def _begin(self) -> _Outcome:
+    def _begin(self) -> _TestOutcome:
         """A new candidate, with the program loaded."""
         # The clock is kept here. The keeper's own ends what this process does not get to end.
         wall = max(self.until - time.monotonic(), 0.001)
         cpu = self.limits["cpu"] + (self.limits["cpu"] >= self.limits["wall"])
         self.wire, self.kept = TestsWire(self), []
         self.given = self.left_to_it
-        self.link = Link(self.start({**self.limits, "wall": wall, "cpu": cpu}, self.lines))
+        self.link = Link(self.start({**self.limits, "wall": wall, "cpu": cpu}))
         return self._attempt(self._load)
 
     def _load(self) -> None:
         names = [*self.suite.names, *self.suite.pythons]
         try:
-            kind, value, line = self._ask("", ["load", self.program, names, self.lines])
+            kind, value, line = self._ask("", ["load", self.program, names])
         except codec.CannotCross:  # a request that is too large
-            self._halt(_Outcome("reject", "syntax", f"the program is longer than {codec.FRAME >> 20} MiB"))
+            self._halt(
+                _TestOutcome("reject", "syntax", f"the program is longer than {codec.FRAME >> 20} MiB")
+            )
         if kind != "value":
             self._halt(self._not_loaded(kind, value, line))
         try:
-            self.names = {name: each for name, each in value if name in names}
+            self.names = {name: member for name, member in value if name in names}
         except (TypeError, ValueError):
             self._leave(Unreadable("not the names that were asked for"))
         if shadowed := sorted(self.names.keys() & set(self.suite.pythons)):
@@ -335,19 +329,19 @@ class _Run:
         absent = [name for name in self.suite.entry_points if not self._callable(self.names.get(name))]
         if absent:
             missing = " and ".join(absent)
-            self._halt(_Outcome("reject", "missing", f"the program does not define a function {missing}"))
-        for name, each in [*self.names.items()]:
-            number = self.wire.numbers.get(id(each))
+            self._halt(_TestOutcome("reject", "missing", f"the program does not define a function {missing}"))
+        for name, member in [*self.names.items()]:
+            number = self.wire.numbers.get(id(member))
             if number is not None:
                 self.words[number] = name
             module = ALIASES.get(name, name)
-            if module_name(each) == module and (module in sys.stdlib_module_names or module in sys.modules):
+            if module_name(member) == module and (module in sys.stdlib_module_names or module in sys.modules):
                 # A module that the program imported: the tests use their own. The name is theirs, not its choice.
                 self.names[name] = importlib.import_module(module)
 
     @staticmethod
     def _callable(value: Any) -> bool:
-        return issubclass(type(value), (Function, type))
+        return issubclass(type(value), (FunctionHandle, type))
 
     def call(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call one of the program's functions: to the tests this looks as if it were theirs."""
@@ -375,61 +369,58 @@ class _Run:
             self.raised.append(value)
         raise value
 
-    def apart(self, what: str) -> NoReturn:
+    def apart(self, action: str) -> NoReturn:
         """Leave the test, which does what cannot be done from here."""
-        self._halt(_apart(f"the test {what}"))
+        self._halt(_apart(f"the test {action}"))
 
     def _ask(self, name: str, request: list[Any]) -> tuple[str, Any, int]:
-        """Ask, and do at once what the answer says happened beside the call: changed arguments, output, lines."""
+        """Ask, and do at once what the answer says happened beside the call: changed arguments, output."""
         if self.stop is not None or self.left is not None or self.link is None:
             raise _Stop  # a test that catches everything goes on, to no avail
         if (os.getpid(), threading.get_ident()) != self.place:
             self.apart("calls the program from a thread or a process of its own")
-        number, before = self.link.asked, self.wire.count
+        number, known_count = self.link.asked, self.wire.count
         changed = codec.changes(self.kept)
         try:
             sent = self.wire.dumps([*request, changed])
             if len(sent) > codec.FRAME:
-                self.wire.forget(before)
+                self.wire.forget(known_count)
                 raise codec.CannotCross(f"more than {codec.FRAME >> 20} MiB")
         except codec.CannotCross as error:
             if not number:
                 raise
             self.apart(f"gives {name} {error}, which cannot cross to its process")
-        self.trail.append(_Call(name, before, sent))
-        below = self.wire.count
+        self.trail.append(_Call(name, known_count, sent))
+        bound = self.wire.count
         try:
-            self.asking, asked = True, time.monotonic()
+            self.asking, began = True, time.monotonic()
             try:
-                data = self.link.ask(sent, min(asked + self.left_to_it, self.test_until))
+                data = self.link.ask(sent, min(began + self.left_to_it, self.test_until))
             finally:
                 self.asking = False
-                self.left_to_it -= time.monotonic() - asked
-            answer, _, kept = data.rpartition(b"\n")
-            self.trail[-1] = _Call(name, before, sent, answer)
+                self.left_to_it -= time.monotonic() - began
+            answer, _, numbers_text = data.rpartition(b"\n")
+            self.trail[-1] = _Call(name, known_count, sent, answer)
             if b"NaN" in answer:
                 self.nans = self.nans or b"NaN" in answer.replace(b'"value",NaN,', b"", 1)
             kind, fields = checked(self.wire.loads(answer), number)
             if kind in ("refused", "failed"):
-                self.wire.forget(before)
+                self.wire.forget(known_count)
                 if kind == "refused":
                     self.apart(
                         f"takes from {name or 'the program'} {fields[0]}, which cannot cross from its process"
                     )
                 return "raised", (MemoryError if fields[0] == "MemoryError" else RuntimeError)(), 0
-            value, changed, line, lines, output = fields
+            value, changed, line, output = fields
             if changed is not None:
-                self.wire.change(changed, below)
-            numbers = codec.kept_numbers(kept)
+                self.wire.change(changed, bound)
+            numbers = codec.kept_numbers(numbers_text)
             self.wire.release(numbers)
-            self.kept = self.wire.contents([each for each in numbers if each in self.wire.objects])
+            self.kept = self.wire.contents([number for number in numbers if number in self.wire.objects])
         except (Late, Gone) as error:
             self._leave(error)
         except ValueError as error:
             self._leave(Unreadable(error))
-        if lines and self.lines:
-            last = self.program.count("\n") + 1
-            self.traced.update(each for each in lines if type(each) is int and 0 < each <= last)
         if output and sys.stdout is not self.stdout:
             sys.stdout.write(output)
         return kind, value, line
@@ -439,35 +430,35 @@ class _Run:
         self.left = why
         raise _Stop from None
 
-    def _over(self, why: Exception) -> _Outcome:
+    def _over(self, why: Exception) -> _TestOutcome:
         """End the candidate; the outcome is by what it was ended for."""
         self.link = self.left = None
         ended = self.end()
         doing = self._last_call()
         if isinstance(why, Unreadable):
-            return _Outcome("reject", "value", f"{doing}: what came back cannot be read ({why})")
+            return _TestOutcome("reject", "value", f"{doing}: what came back cannot be read ({why})")
         limit = ended.get("limit") or ("wall" if isinstance(why, Late) else "")
         if limit == "wall":
             return self._late(f"{doing} did not end before the time was over", ended)
         if limit == "cpu":
-            told = f"{doing} did not end before the processor time was over ({self._used(ended)})"
-            return _Outcome("reject", "cpu", told)
+            message = f"{doing} did not end before the processor time was over ({self._used(ended)})"
+            return _TestOutcome("reject", "cpu", message)
         if limit:
-            return _Outcome("reject", limit, f"{doing} used more {limit} than it may")
-        how = f"signal {ended['signal']}" if ended.get("signal") else f"exit status {ended.get('status')}"
-        return _Outcome("reject", "exit", f"{doing} ended the process ({how})")
+            return _TestOutcome("reject", limit, f"{doing} used more {limit} than it may")
+        ending = f"signal {ended['signal']}" if ended.get("signal") else f"exit status {ended.get('status')}"
+        return _TestOutcome("reject", "exit", f"{doing} ended the process ({ending})")
 
-    def _late(self, told: str, ended: Mapping[str, Any]) -> _Outcome:
+    def _late(self, message: str, ended: Mapping[str, Any]) -> _TestOutcome:
         """The outcome where the time is over: the program's failure, if it took the time.
 
         It did if it took all that it may, or half of what the running test took at least, and if the machine let it.
         """
         began, had = self.before
-        own = self.left_to_it < 0.001 or had - self.left_to_it >= (time.monotonic() - began) / 2
-        told = f"{told} ({self._used(ended)})"
-        if not own:
-            return _Outcome("timeout", "wall", f"{told}; the tests took the time themselves")
-        return _Outcome("timeout" if kept_waiting(*self._spent(ended)) else "reject", "wall", told)
+        is_programs = self.left_to_it < 0.001 or had - self.left_to_it >= (time.monotonic() - began) / 2
+        message = f"{message} ({self._used(ended)})"
+        if not is_programs:
+            return _TestOutcome("timeout", "wall", f"{message}; the tests took the time themselves")
+        return _TestOutcome("timeout" if kept_waiting(*self._spent(ended)) else "reject", "wall", message)
 
     def _used(self, ended: Mapping[str, Any]) -> str:
         return used(*self._spent(ended))
@@ -476,7 +467,7 @@ class _Run:
         """The seconds that the candidate took, of the processor, and waiting for it."""
         return self.given - self.left_to_it, float(ended.get("cpu", 0.0)), float(ended.get("waited", 0.0))
 
-    def _halt(self, outcome: _Outcome) -> NoReturn:
+    def _halt(self, outcome: _TestOutcome) -> NoReturn:
         self.stop = self.stop or outcome
         if threading.get_ident() != self.place[1]:
             signal.raise_signal(signal.SIGALRM)  # the test waits for this thread, maybe for ever
@@ -511,37 +502,37 @@ class _Run:
 
         example, hook = test.example, sys.displayhook
         flags = sum(flag for flag, on in example.options.items() if on)
-        same = doctest.OutputChecker().check_output
+        agrees = doctest.OutputChecker().check_output
         sys.displayhook = lambda value: None if value is None else print(repr(value))
         try:
             with redirect_stdout(io.StringIO()) as output:
                 exec(test.code, self.scope)
-            wanted, got = example.want, output.getvalue()
+            expected, got = example.want, output.getvalue()
             got += "\n" if got and not got.endswith("\n") else ""  # as doctest does
         except Exception as error:
             if example.exc_msg is None:
                 raise
-            wanted, got = example.exc_msg, traceback.format_exception_only(type(error), error)[-1]
+            expected, got = example.exc_msg, traceback.format_exception_only(type(error), error)[-1]
             if flags & doctest.IGNORE_EXCEPTION_DETAIL:
-                wanted, got = (
-                    text.partition(":")[0].rpartition(".")[2].strip() + "\n" for text in (wanted, got)
+                expected, got = (
+                    text.partition(":")[0].rpartition(".")[2].strip() + "\n" for text in (expected, got)
                 )
         finally:
             sys.displayhook = hook
-        if not same(wanted, got, flags):
+        if not agrees(expected, got, flags):
             source = example.source.strip()
             self._halt(
                 self._certain(
-                    _Outcome(
+                    _TestOutcome(
                         "reject",
                         "assertion",
-                        f">>> {cut(source, 200)}\nexpected: {cut(wanted.strip(), 150)}\n"
+                        f">>> {cut(source, 200)}\nexpected: {cut(expected.strip(), 150)}\n"
                         f"got: {cut(got.strip(), 150) or 'nothing'}",
                     )
                 )
             )
 
-    def _attempt(self, action: Callable[[], None]) -> _Outcome:
+    def _attempt(self, action: Callable[[], None]) -> _TestOutcome:
         """Run one test, whatever it does."""
         self.stop = None
         self.before = time.monotonic(), self.left_to_it
@@ -574,43 +565,45 @@ class _Run:
         if self.asking:
             self._leave(Late())
         if self.trail:
-            told = f"{self._last_call()}: what came back was not compared in time"
-            self._halt(_Outcome("timeout", "wall", told))
-        self._halt(_Outcome("error", "tests", "the test does not end, though it called nothing"))
+            message = f"{self._last_call()}: what came back was not compared in time"
+            self._halt(_TestOutcome("timeout", "wall", message))
+        self._halt(_TestOutcome("error", "tests", "the test does not end, though it called nothing"))
 
-    def _failed(self, error: BaseException) -> _Outcome:
+    def _failed(self, error: BaseException) -> _TestOutcome:
         """The outcome of a test that let an exception through."""
         name = type(error).__name__
         cause: BaseException | None = error
         for _ in range(codec.MAX_DEPTH):  # it may be its own
             if cause is None:
                 break
-            if any(cause is each for each in self.raised):
+            if any(cause is error_raised for error_raised in self.raised):
                 if isinstance(cause, NameError) and cause.name in self.suite.own:
                     return _apart(f"the program uses {cause.name}, which the tests define")
                 reason = "memory" if isinstance(cause, MemoryError) else "exception"
-                return self._certain(_Outcome("reject", reason, self._explain(error)))
+                return self._certain(_TestOutcome("reject", reason, self._explain(error)))
             cause = cause.__cause__
         if isinstance(error, NameError) and error.name in self.suite.names:
-            return self._certain(_Outcome("reject", "missing", f"the program does not define {error.name}"))
+            return self._certain(
+                _TestOutcome("reject", "missing", f"the program does not define {error.name}")
+            )
         if isinstance(error, SystemExit):
-            return _Outcome("error", "tests", f"{self.suite.place(error)} ends the process")
+            return _TestOutcome("error", "tests", f"{self.suite.place(error)} ends the process")
         if isinstance(error, AssertionError):
-            return self._certain(_Outcome("reject", "assertion", self._explain(error)))
+            return self._certain(_TestOutcome("reject", "assertion", self._explain(error)))
         if self.trail and isinstance(error, MemoryError):
-            told = (
+            message = (
                 f"{self._last_call()}: what the tests do with what came back takes more memory than they have"
             )
-            return _Outcome("error", "memory", f"{self.suite.place(error)}\n{told}")
+            return _TestOutcome("error", "memory", f"{self.suite.place(error)}\n{message}")
         # What the tests' own process lacks is nobody's fault but theirs, whatever came back before.
         if not self.calls or isinstance(error, (ImportError, OSError, MemoryError)):
-            return _Outcome(
+            return _TestOutcome(
                 "error", "tests", f"{self.suite.place(error)} raises {name}: {cut(text_of(error), 200)}"
             )
         # The tests work with the right values: what they stumble over is what came back.
-        return self._certain(_Outcome("reject", "value", self._explain(error)))
+        return self._certain(_TestOutcome("reject", "value", self._explain(error)))
 
-    def _certain(self, outcome: _Outcome) -> _Outcome:
+    def _certain(self, outcome: _TestOutcome) -> _TestOutcome:
         """The outcome, if the test would have failed in the program's process too."""
         if self.skipped:
             return _apart("an earlier test could not be done, and this one failed")
@@ -626,15 +619,15 @@ class _Run:
 
     # --- words
 
-    def _not_loaded(self, kind: str, error: Any, line: int) -> _Outcome:
+    def _not_loaded(self, kind: str, error: Any, line: int) -> _TestOutcome:
         message = text_of(error)
         place = self._program_line(line)
         if kind == "syntax":
-            return _Outcome("reject", "syntax", f"{cut(message, 300)}{place}")
+            return _TestOutcome("reject", "syntax", f"{cut(message, 300)}{place}")
         if isinstance(error, NameError) and error.name in self.suite.own:
             return _apart(f"the program uses {error.name}, which the tests define")
         reason = "memory" if isinstance(error, MemoryError) else "exception"
-        return _Outcome("reject", reason, f"loading the program raised {raised(error, 300)}{place}")
+        return _TestOutcome("reject", reason, f"loading the program raised {raised(error, 300)}{place}")
 
     def _program_line(self, line: int) -> str:
         lines = self.program.splitlines()
@@ -688,4 +681,4 @@ def _request_in_words(name: str, request: list[Any]) -> str:
 
 def _named(value: Any) -> str:
     """What a function or a class calls itself."""
-    return value.__name__ if issubclass(type(value), (Function, type)) else "a function"
+    return value.__name__ if issubclass(type(value), (FunctionHandle, type)) else "a function"

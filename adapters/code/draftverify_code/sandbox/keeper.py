@@ -211,8 +211,8 @@ class Keeper:
         ended = self._end(False)
         collected = self.scratch.collect(request["collect"], limits["disk"])
         files = {name: _text(content) for name, content in collected.items()}
-        said = {"stdout": _text(stdout), "stderr": _text(stderr), "truncated": truncated}
-        return {**ended, **said, "failure": failure, "files": files}
+        output = {"stdout": _text(stdout), "stderr": _text(stderr), "truncated": truncated}
+        return {**ended, **output, "failure": failure, "files": files}
 
     # --- the candidate's process
 
@@ -235,8 +235,8 @@ class Keeper:
         bounds = cpu, limits["memory"], limits["disk"], limits["processes"]
         if bounds != self.bounds:  # most candidates have those of the one before
             closed: list[confine.Step] = [(os.close, (number,)) for number in self.own]
-            first = [(os.setsid, ()), *closed, (os.chdir, (self.scratch.path,))]
-            self.bounds, self.steps = bounds, [*first, *self.sealed.seal(*bounds)]
+            leading_steps = [(os.setsid, ()), *closed, (os.chdir, (self.scratch.path,))]
+            self.bounds, self.steps = bounds, [*leading_steps, *self.sealed.seal(*bounds)]
         return self.steps
 
     def _execute(self, request: dict[str, Any], pipes: list[tuple[int, int]]) -> NoReturn:
@@ -330,11 +330,11 @@ class Keeper:
                 os.killpg(self.pid, signal.SIGKILL)
             self._kill_family()
 
-    def _end(self, gone: bool) -> dict[str, Any]:
+    def _end(self, closed: bool) -> dict[str, Any]:
         """End and reap the candidate with all that it started, and say how it ended."""
         if not self.pid:
             return {"status": None, "signal": 0, "limit": "", "seconds": 0.0, "cpu": 0.0, "waited": 0.0}
-        if gone and self.reaped is None:
+        if closed and self.reaped is None:
             self._poll_end(0.5)
         if self.reaped is None and not self._poll_end(0):
             self._kill()
@@ -354,8 +354,8 @@ class Keeper:
             limit = "cpu" if usage.ru_utime + usage.ru_stime >= 0.5 * self.limits["cpu"] else ""
         status = code if code >= 0 else None
         cpu = max(self.cpu, usage.ru_utime + usage.ru_stime)
-        told = {"status": status, "signal": max(-code, 0), "limit": limit, "seconds": seconds}
-        return {**told, "cpu": cpu, "waited": self.waited}
+        ending = {"status": status, "signal": max(-code, 0), "limit": limit, "seconds": seconds}
+        return {**ending, "cpu": cpu, "waited": self.waited}
 
     def _poll_end(self, seconds: float) -> bool:
         """Whether the candidate's first process has ended, waiting for it so long."""
@@ -391,20 +391,20 @@ class Keeper:
 
     def _family(self) -> list[int]:
         """Every process that descends from this one; no other is looked at."""
-        found, waiting = list[int](), [os.getpid()]
+        members, waiting = list[int](), [os.getpid()]
         while waiting:
             place = f"/proc/{waiting.pop()}/task"
             with contextlib.suppress(OSError):  # it is gone
                 for thread in os.listdir(place):
                     with open(f"{place}/{thread}/children", "rb") as file:
                         born = list(map(int, file.read().split()))
-                    found += born
+                    members += born
                     waiting += born
-        return found
+        return members
 
     def _usage(self) -> list[tuple[int, int]]:
         """Threads and resident bytes of each of the candidate's processes."""
-        found = []
+        usage = []
         for pid in self._family():
             try:
                 # A process whose first thread has ended shows its memory in the others alone.
@@ -413,10 +413,10 @@ class Keeper:
                     lines = dict(line.split(b":", 1) for line in file.read().splitlines() if b":" in line)
                 # Pages of files (the interpreter's, the libraries') are everybody's: they are left out.
                 resident = sum(int(lines.get(name, b"0").split()[0]) for name in (b"RssAnon", b"RssShmem"))
-                found.append((len(threads), resident * 1024))
+                usage.append((len(threads), resident * 1024))
             except (OSError, ValueError, KeyError):
                 pass
-        return found
+        return usage
 
     # --- a command's input, output and files
 
@@ -424,7 +424,7 @@ class Keeper:
         self, feed: int, out: int, err: int, why: int, stdin: bytes, most: int
     ) -> tuple[bytes, bytes, bool, str]:
         """Feed a command, and read it until it ends."""
-        kept = {out: bytearray(), err: bytearray(), why: bytearray()}
+        buffers = {out: bytearray(), err: bytearray(), why: bytearray()}
         truncated = False
         ended = os.pidfd_open(self.pid)
         poll = select.poll()
@@ -433,8 +433,8 @@ class Keeper:
         poll.register(self.link, 0)  # its hanging up: nobody waits for the command any more
         for number in (out, err, why, feed):
             os.set_blocking(number, False)
-        given = memoryview(stdin)
-        if given:
+        remaining = memoryview(stdin)
+        if remaining:
             poll.register(feed, select.POLLOUT)
         else:
             os.close(feed)
@@ -447,12 +447,12 @@ class Keeper:
                 for number, _ in events:
                     if number == feed:
                         try:
-                            given = given[os.write(feed, given[: 1 << 16]) :]
+                            remaining = remaining[os.write(feed, remaining[: 1 << 16]) :]
                         except BlockingIOError:
                             pass
                         except OSError:
-                            given = given[:0]
-                        if not given:
+                            remaining = remaining[:0]
+                        if not remaining:
                             poll.unregister(feed)
                             os.close(feed)
                             feed = -1
@@ -462,7 +462,7 @@ class Keeper:
                         self._kill()
                         poll.unregister(number)
                     else:
-                        truncated |= self._read(number, kept[number], most, poll)
+                        truncated |= self._read(number, buffers[number], most, poll)
                 if time.monotonic() >= next_look:
                     self._look()
                     next_look = time.monotonic() + TICK
@@ -471,15 +471,20 @@ class Keeper:
                 for _ in range(64):
                     if not select.select([number], [], [], 0)[0]:
                         break
-                    truncated |= self._read(number, kept[number], most, None)
+                    truncated |= self._read(number, buffers[number], most, None)
         finally:
             os.close(ended)
             if feed >= 0:
                 os.close(feed)
-        return bytes(kept[out]), bytes(kept[err]), truncated, bytes(kept[why]).decode(errors="replace")
+        return (
+            bytes(buffers[out]),
+            bytes(buffers[err]),
+            truncated,
+            bytes(buffers[why]).decode(errors="replace"),
+        )
 
     @staticmethod
-    def _read(number: int, kept: bytearray, most: int, poll: Any) -> bool:
+    def _read(number: int, buffer: bytearray, most: int, poll: Any) -> bool:
         """Read what is there; says whether something was thrown away."""
         try:
             data = os.read(number, 1 << 16)
@@ -489,8 +494,8 @@ class Keeper:
             data = b""
         if not data and poll is not None:
             poll.unregister(number)
-        room = most - len(kept)
-        kept += data[:room] if room > 0 else b""
+        room = most - len(buffer)
+        buffer += data[:room] if room > 0 else b""
         return len(data) > max(room, 0)
 
 

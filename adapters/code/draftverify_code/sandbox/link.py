@@ -77,13 +77,13 @@ class Link:
 
     def _wait(self, deadline: float) -> None:
         """Let the next operation take until then."""
-        left = deadline - time.monotonic()
-        if left <= 0:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
             raise Late
-        self._channel.settimeout(left)
+        self._channel.settimeout(remaining)
 
 
-_TOLD: tuple[type, ...] = (object, object, int, list, str)
+_TOLD: tuple[type, ...] = (object, object, int, str)
 _SHAPES: dict[str, tuple[type, ...]] = {
     "value": _TOLD,
     "raised": (BaseException, *_TOLD[1:]),

@@ -21,7 +21,7 @@ if TYPE_CHECKING or __package__:
 else:
     import codec
 
-__all__ = ["Function", "Handle", "Program", "TestsWire", "module_name", "name_of"]
+__all__ = ["FunctionHandle", "Handle", "Program", "TestsWire", "module_name", "name_of"]
 
 
 class Program(Protocol):
@@ -33,7 +33,7 @@ class Program(Protocol):
     def draw(self, number: int) -> Any:
         """The next item of one of its iterators."""
 
-    def apart(self, what: str) -> NoReturn:
+    def apart(self, action: str) -> NoReturn:
         """Leave the test, which does what cannot be done from here."""
 
 
@@ -44,9 +44,9 @@ class Mirror(type):
         place = vars(cls).get(_PLACE)
         if place is not None:
             return place[0].call(place[1], args, kwargs)
-        for each in cls.__mro__:
-            if _PLACE in vars(each):
-                vars(each)[_PLACE][0].apart(f"makes a class of its own from {each.__name__}")
+        for base in cls.__mro__:
+            if _PLACE in vars(base):
+                vars(base)[_PLACE][0].apart(f"makes a class of its own from {base.__name__}")
         return super().__call__(*args, **kwargs)
 
     def __setattr__(cls, name: str, value: Any) -> None:
@@ -90,11 +90,11 @@ _OPERATORS = tuple(
     complex index round trunc floor ceil bool len hash str repr format bytes contains getitem setitem delitem
     iter reversed getattribute setattr delattr dir enter exit aiter anext await""".split()  # noqa: SIM905
 )
-for _each in _OPERATORS:
-    type.__setattr__(Handle, f"__{_each}__", _stop)
+for _operator in _OPERATORS:
+    type.__setattr__(Handle, f"__{_operator}__", _stop)
 
 
-class Function(Handle):
+class FunctionHandle(Handle):
     """A function: it can be called, and has a name."""
 
     __slots__ = ()
@@ -182,20 +182,20 @@ class TestsWire(codec.Wire):
             count: of what was known before the first of them.
             messages: of either end, in order.
         """
-        other = copy.copy(self)
-        other.objects, other.numbers, other.lasting = dict(self.objects), {}, set()
-        other.count = count
-        return [other.loads(each) for each in messages]
+        wire = copy.copy(self)
+        wire.objects, wire.numbers, wire.lasting = dict(self.objects), {}, set()
+        wire.count = count
+        return [wire.loads(message) for message in messages]
 
     def make_class(self, content: Any, depth: int) -> Any:
         """The like of a class."""
         number = self.take_number(depth)
         self.lasting.add(number)
-        name, form, bases, detail, names = (self.read(each, depth + 1) for each in content)
-        parents = tuple(each for each in bases if isinstance(each, type))
+        name, form, bases, detail, names = (self.read(part, depth + 1) for part in content)
+        parents = tuple(base for base in bases if isinstance(base, type))
         kind = _MIRRORS[form](name, parents, detail)
-        for each in (*names, *(("__setattr__", "__delattr__") if form == "record" else ())):
-            type.__setattr__(kind, each, _Hidden(self.program, each))
+        for attribute in (*names, *(("__setattr__", "__delattr__") if form == "record" else ())):
+            type.__setattr__(kind, attribute, _Hidden(self.program, attribute))
         type.__setattr__(kind, "__module__", "__main__")
         type.__setattr__(kind, _PLACE, (self.program, number))
         self._forms[kind] = form
@@ -218,7 +218,7 @@ class TestsWire(codec.Wire):
         form, kind, name = content
         kind = self.read(kind, depth + 1)
         if kind is None:
-            kind = {"function": Function, "iterator": Iterator, "module": Module}.get(form, Handle)
+            kind = {"function": FunctionHandle, "iterator": Iterator, "module": Module}.get(form, Handle)
         if not (isinstance(kind, type) and issubclass(kind, Handle)) or type(name) is not str:
             raise ValueError("not a handle")
         self.handles.add(form)
@@ -253,7 +253,9 @@ def _enum(name: str, bases: tuple[type, ...], detail: Any) -> type:
     *mixed, base = base.split("+")
     kind: Any = getattr(enum, base)
     mixin = {"type": {"int": int, "str": str, "float": float}[mixed[0]]} if mixed else {}
-    if not isinstance(kind, enum.EnumMeta) or any(each[:1] == "_" == each[-1:] for each in names):
+    if not isinstance(kind, enum.EnumMeta) or any(
+        member_name[:1] == "_" == member_name[-1:] for member_name in names
+    ):
         raise ValueError("no kind of enum")  # such a name is no member's: it says how members compare
     return kind(name, list(zip(names, values, strict=True)), **mixin)  # type: ignore[no-any-return]
 
@@ -271,22 +273,26 @@ def _record(name: str, bases: tuple[type, ...], detail: Any) -> type:
     fields, flags = detail
     if any(name[:2] == "__" == name[-2:] for name, *_ in fields):
         raise ValueError("no name of a field")
-    made = [
+    members = [
         # The default is never used: the program makes its objects, and here they are filled.
-        (each, Any, dataclasses.field(default=None, repr=shown, compare=compared, init=init, kw_only=keyword))
-        for each, shown, compared, init, keyword in fields
+        (
+            member,
+            Any,
+            dataclasses.field(default=None, repr=in_repr, compare=compared, init=init, kw_only=keyword),
+        )
+        for member, in_repr, compared, init, keyword in fields
     ]
     names = ("repr", "eq", "order", "unsafe_hash", "frozen")
     flags = dict(zip(names, flags, strict=True))
-    kind = dataclasses.make_dataclass(name, made, bases=bases or (_Record,), **flags)
-    for each, *_ in fields:
-        type.__delattr__(kind, each)
+    kind = dataclasses.make_dataclass(name, members, bases=bases or (_Record,), **flags)
+    for member, *_ in fields:
+        type.__delattr__(kind, member)
     return kind
 
 
 def _plain(name: str, bases: tuple[type, ...], detail: Any) -> type:
-    own = tuple(each for each in bases if issubclass(each, Handle)) or (Iterator if detail else Handle,)
-    return types.new_class(name, own, {"metaclass": Mirror}, lambda space: space.update(__slots__=()))
+    parents = tuple(base for base in bases if issubclass(base, Handle)) or (Iterator if detail else Handle,)
+    return types.new_class(name, parents, {"metaclass": Mirror}, lambda space: space.update(__slots__=()))
 
 
 _MIRRORS: dict[str, Callable[[str, tuple[type, ...], Any], type]] = {

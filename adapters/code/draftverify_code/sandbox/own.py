@@ -68,9 +68,9 @@ class ProgramWire(codec.Wire):
             return {"record": [self.value(kind, depth + 1), self.items(_state(value), depth)]}
         if callable(value):
             return self._handle("function", None, value, depth)
-        own = kind if _own(kind) and form == "plain" else None
+        program_class = kind if _own(kind) and form == "plain" else None
         iterates = hasattr(kind, "__next__") and hasattr(kind, "__iter__")
-        return self._handle("iterator" if iterates else "object", own, value, depth)
+        return self._handle("iterator" if iterates else "object", program_class, value, depth)
 
     def reader(self, number: int, value: Any) -> Callable[[Any], Any] | None:
         """Records too: the tests cannot change them, the program can."""
@@ -82,9 +82,11 @@ class ProgramWire(codec.Wire):
         Raises:
             CannotCross: one is not.
         """
-        for kind, told in self._classes:
+        for kind, attributes in self._classes:
             now = vars(kind)
-            if now.keys() != told.keys() or any(now[name] is not value for name, value in told.items()):
+            if now.keys() != attributes.keys() or any(
+                now[name] is not value for name, value in attributes.items()
+            ):
                 raise codec.CannotCross(
                     f"an object of {kind.__name__}, a class that changed after it was told"
                 )
@@ -100,10 +102,10 @@ class ProgramWire(codec.Wire):
                 value = self.drop(number)
                 if sys.getrefcount(value) > _ALONE:
                     self.number_made(number, value)
-        kept = sorted(self.objects.keys() - self.lasting)
-        if sum(len(each) for number in kept if hasattr(each := self.objects[number], "__len__")) > KEPT:
+        numbers = sorted(self.objects.keys() - self.lasting)
+        if sum(len(value) for number in numbers if hasattr(value := self.objects[number], "__len__")) > KEPT:
             raise codec.CannotCross("all that the program keeps of what it was given and returned")
-        return kept
+        return numbers
 
     def _last(self, number: int) -> None:
         self.lasting.add(number)
@@ -121,7 +123,7 @@ class ProgramWire(codec.Wire):
     def _class(self, kind: type, depth: int) -> Any:
         self._last(self.number(kind, depth))
         form = _form(kind)
-        bases = [each for each in kind.__bases__ if _own(each) or issubclass(each, BaseException)]
+        bases = [base for base in kind.__bases__ if _own(base) or issubclass(base, BaseException)]
         detail: Any = hasattr(kind, "__next__")
         names: list[str] = []
         if form == "enum":
@@ -129,7 +131,7 @@ class ProgramWire(codec.Wire):
             detail = [
                 _enum_base(kind),
                 [*kind.__members__],
-                [each._value_ for each in kind.__members__.values()],
+                [member._value_ for member in kind.__members__.values()],
             ]
         elif form == "named":
             bases, detail = [], list(kind._fields)  # type: ignore[attr-defined]
@@ -143,7 +145,7 @@ class ProgramWire(codec.Wire):
             self._classes.append((kind, dict(vars(kind))))
             names = [name for name, value in vars(kind).items() if _adds(kind, form, name, value)]
         parts = kind.__name__, form, bases, detail, names
-        return {"class": [self.value(each, depth + 1) for each in parts]}
+        return {"class": [self.value(part, depth + 1) for part in parts]}
 
 
 def _alone() -> int:
@@ -176,17 +178,21 @@ def _form(kind: type) -> str:
     fields = vars(kind).get("__dataclass_fields__")
     if fields is None or any(name.startswith("__") for name in fields):
         return "plain"
-    return "record" if all(each is object or _form(each) == "record" for each in kind.__bases__) else "plain"
+    return "record" if all(base is object or _form(base) == "record" for base in kind.__bases__) else "plain"
 
 
 def _enum_base(kind: type) -> str:
     """What Python's own enum the class is made of; "" where its objects are more than that."""
     if any(_ours(vars(kind).get(name)) for name in ("__init__", "__new__", "__new_member__", "_missing_")):
         return ""
-    *mixed, last = kind.__bases__
-    if last.__module__ != "enum" or len(mixed) > 1 or not all(each in (int, str, float) for each in mixed):
+    *mixed, enum_base = kind.__bases__
+    if (
+        enum_base.__module__ != "enum"
+        or len(mixed) > 1
+        or not all(base in (int, str, float) for base in mixed)
+    ):
         return ""
-    return "+".join(each.__name__ for each in kind.__bases__)
+    return "+".join(base.__name__ for base in kind.__bases__)
 
 
 def _state(value: Any) -> list[Any]:

@@ -61,25 +61,36 @@ def grants(packages: Sequence[str] = (), readable: Sequence[Path] = ()) -> Grant
     interpreter = [sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable))]
     if sys.prefix != sys.base_prefix:
         interpreter += [os.path.join(sys.prefix, name) for name in ("bin", "pyvenv.cfg")]
-    found = sorted({path for name in packages for path in package_paths(name)})
+    package_files = sorted({path for name in packages for path in package_paths(name)})
     hidden = _site_directories()
-    shown = _once([*SYSTEM, *interpreter])
-    for path in (*found, *(os.path.abspath(path) for path in readable)):
+    visible = _once([*SYSTEM, *interpreter])
+    for path in (*package_files, *(os.path.abspath(path) for path in readable)):
         # What is shown already with a directory above it is not shown again (a package's scripts in bin).
-        above = next((each for each in shown if path == each or path.startswith(each + "/")), None)
-        if above is None or any(path.startswith(each + "/") and each.startswith(above) for each in hidden):
-            shown.append(path)
+        parent = next(
+            (directory for directory in visible if path == directory or path.startswith(directory + "/")),
+            None,
+        )
+        if parent is None or any(
+            path.startswith(source + "/") and source.startswith(parent) for source in hidden
+        ):
+            visible.append(path)
     granted, listed = list[str](), list[str]()
-    for path in shown:
+    for path in visible:
         _without(path, hidden, granted, listed)
     granted += [os.path.realpath(path) for path in granted]
     sources = {*site.getsitepackages(), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     return Grants(
-        tuple(shown),
+        tuple(visible),
         tuple(hidden),
         tuple(_once(granted)),
         tuple(listed),
-        tuple(sorted(path for path in sources if any(each.startswith(path + "/") for each in found))),
+        tuple(
+            sorted(
+                path
+                for path in sources
+                if any(package_path.startswith(path + "/") for package_path in package_files)
+            )
+        ),
     )
 
 
@@ -94,14 +105,14 @@ def package_paths(name: str) -> set[str]:
     except metadata.PackageNotFoundError:
         return _module_paths(name)
     paths: set[str] = set()
-    wanted, done = [name], set[str]()
-    while wanted:
-        each = wanted.pop()
-        if (key := re.sub(r"[-_.]+", "-", each).lower()) in done:
+    names, done = [name], set[str]()
+    while names:
+        distribution_name = names.pop()
+        if (key := re.sub(r"[-_.]+", "-", distribution_name).lower()) in done:
             continue
         done.add(key)
         try:
-            distribution = metadata.distribution(each)
+            distribution = metadata.distribution(distribution_name)
         except metadata.PackageNotFoundError:
             continue  # an optional requirement, or one of another platform
         for file in distribution.files or ():
@@ -112,7 +123,7 @@ def package_paths(name: str) -> set[str]:
         for requirement in distribution.requires or ():
             match = re.match(r"[A-Za-z0-9._-]+", requirement)
             if match and "extra ==" not in requirement.replace("extra==", "extra =="):
-                wanted.append(match[0])
+                names.append(match[0])
     return {path for path in paths if os.path.exists(path) and not path.endswith("/__pycache__")}
 
 
@@ -138,17 +149,17 @@ def _site_directories() -> list[str]:
         for kind in ("site-packages", "dist-packages")
     ]
     patterns += ["/usr/lib/python3/dist-packages", "/usr/local/lib/python3/dist-packages"]
-    found = {path for pattern in patterns for path in glob(pattern)}
-    return sorted(found | set(site.getsitepackages()))
+    directories = {path for pattern in patterns for path in glob(pattern)}
+    return sorted(directories | set(site.getsitepackages()))
 
 
 def _without(path: str, hidden: Iterable[str], granted: list[str], listed: list[str]) -> None:
     """Grant the path, or what is in it when a hidden directory is."""
     real = os.path.realpath(path)
-    for each in hidden:
-        if each in (real, path):
+    for secret in hidden:
+        if secret in (real, path):
             return
-        if each.startswith((path + "/", real + "/")) and not os.path.islink(path):
+        if secret.startswith((path + "/", real + "/")) and not os.path.islink(path):
             listed.append(path)
             for name in sorted(os.listdir(path)):
                 _without(os.path.join(path, name), hidden, granted, listed)

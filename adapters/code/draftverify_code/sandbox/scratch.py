@@ -36,18 +36,18 @@ class Scratch:
         self._size = 0, 0  # bytes and entries that it holds; none: it is not there
         self._untouched: tuple[object, ...] = ()
 
-    def ready(self, disk: int, files: int, given: Mapping[str, str] | None = None) -> None:
-        """Have it there, with nothing in it but the given files.
+    def ready(self, disk: int, files: int, encoded_files: Mapping[str, str] | None = None) -> None:
+        """Have it there, with nothing in it but the files of `encoded_files`.
 
         Args:
             disk: bytes that may be written beside these.
             files: entries that may be made beside these.
-            given: relative path → content in base64.
+            encoded_files: relative path → content in base64.
 
         Raises:
             OSError: the machine has no room for so much, or a file cannot be written.
         """
-        contents = {name: b64decode(text) for name, text in (given or {}).items()}
+        contents = {name: b64decode(text) for name, text in (encoded_files or {}).items()}
         folders = {name[: i + 1] for name in contents for i, letter in enumerate(name) if letter == "/"}
         blocks = sum(-(-len(content) // BLOCK) for content in contents.values())
         size = disk + blocks * BLOCK, files + len(contents) + len(folders)
@@ -94,20 +94,20 @@ class Scratch:
             raise OSError("the scratch directory could not be removed")
 
     def _make(self) -> None:
-        above = os.path.dirname(self.path)
-        os.chmod(above, 0o700)
+        parent = os.path.dirname(self.path)
+        os.chmod(parent, 0o700)
         os.mkdir(self.path, 0o700)
         # What a candidate did beside its own directory would be there for the next one.
-        os.chmod(above, 0o500)
+        os.chmod(parent, 0o500)
 
     def _trace(self) -> tuple[object, ...]:
         """What changes with anything that is done in the directory itself, or to it."""
-        found, attributes = os.stat(self.path), list[str]()
+        status, attributes = os.stat(self.path), list[str]()
         with suppress(OSError):  # a file system that has none
             attributes = os.listxattr(self.path)
         # Clocks of file systems may tick slowly: within a tick something is seen only while it is there.
-        times = found.st_ctime_ns, found.st_mtime_ns
-        return *times, found.st_ino, found.st_mode, os.listdir(self.path), attributes
+        times = status.st_ctime_ns, status.st_mtime_ns
+        return *times, status.st_ino, status.st_mode, os.listdir(self.path), attributes
 
     def overfull(self) -> bool:
         """Where no file system counts: whether there is too much in it, as far as it can be listed."""
@@ -131,18 +131,18 @@ class Scratch:
 
     def collect(self, names: Sequence[str], most: int) -> dict[str, bytes]:
         """Those of some files that are regular, not larger than `most` bytes, and that no symbolic link leads to."""
-        found = {name: self._content(name, most) for name in names}
-        return {name: content for name, content in found.items() if content is not None}
+        contents = {name: self._content(name, most) for name in names}
+        return {name: content for name, content in contents.items() if content is not None}
 
     def _content(self, name: str, most: int) -> bytes | None:
         directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            *folders, last = name.split("/")
+            *folders, file_name = name.split("/")
             for folder in folders:
                 inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
                 os.close(directory)
                 directory = inner
-            number = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+            number = os.open(file_name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
             with open(number, "rb") as file:
                 if not stat.S_ISREG(os.fstat(number).st_mode):
                     return None
@@ -156,5 +156,5 @@ class Scratch:
 
 def _free(path: str) -> int:
     """Bytes that are left on a file system for who is not root."""
-    found = os.statvfs(path)
-    return found.f_bavail * found.f_frsize
+    usage = os.statvfs(path)
+    return usage.f_bavail * usage.f_frsize

@@ -88,7 +88,7 @@ class CompiledSuite:
         if kind in ("check", "script"):
             self.tests = [self._test(source, "<tests>")]
         elif kind == "asserts":
-            self.tests = [self._test(each, f"<test {i}>") for i, each in enumerate(asserts)]
+            self.tests = [self._test(statement, f"<test {i}>") for i, statement in enumerate(asserts)]
         elif kind == "doctest":
             self.tests = self._examples(source)
         else:
@@ -103,7 +103,9 @@ class CompiledSuite:
             _names(table, free, bound)
             if name != "<setup>":
                 meddling |= _made(table)
-                self._imported |= {each.get_name() for each in table.get_symbols() if each.is_imported()}
+                self._imported |= {
+                    symbol.get_name() for symbol in table.get_symbols() if symbol.is_imported()
+                }
         self._imported -= meddling
         meddling |= self._imported
         self._meddling = meddling
@@ -137,9 +139,9 @@ class CompiledSuite:
         except ValueError as error:
             raise Broken(str(error)) from None
         return [
-            self._test(each.source, f"<example {i}>", "single")._replace(example=each)
-            for i, each in enumerate(examples)
-            if doctest.SKIP not in each.options
+            self._test(example.source, f"<example {i}>", "single")._replace(example=example)
+            for i, example in enumerate(examples)
+            if doctest.SKIP not in example.options
         ]
 
     def meddles(self, program: str) -> str:
@@ -151,8 +153,8 @@ class CompiledSuite:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return ""
         # The same import at both ends is the same thing.
-        own = {each.get_name() for each in table.get_symbols() if _is_made(each)}
-        read = {name for name in _read_inside(table) if name in own or name not in self._imported}
+        made_names = {symbol.get_name() for symbol in table.get_symbols() if _is_made(symbol)}
+        read = {name for name in _read_inside(table) if name in made_names or name not in self._imported}
         names = sorted(read & self._meddling)
         return f"makes the name {names[0]}, which the program reads" if names else ""
 
@@ -180,36 +182,36 @@ class CompiledSuite:
             if getattr(error, "name", None) not in self.names:  # a name that the candidate may define
                 raise Broken(f"{self.place(error)} raises {type(error).__name__}: {error}") from None
 
-    def scope(self, functions: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    def scope(self, functions: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
         """A fresh namespace, in which the setup has been executed.
 
         Args:
             functions: the entry points.
-            others: what else the candidate defines; what the setup defines stands before it.
+            names: what else the candidate defines; what the setup defines stands before it.
         """
         module = ModuleType(MODULE)
         sys.modules[MODULE] = module  # dataclasses look there
         scope = vars(module)
-        scope |= {**others, **functions}
+        scope |= {**names, **functions}
         exec(self.setup, scope)
         scope |= functions
         return scope
 
     def frames(self, error: BaseException) -> list[tuple[str, int, dict[str, Any]]]:
         """The suite's own frames on the way of an exception, innermost first: file, line, variables."""
-        found = []
+        frames = []
         for frame, line in traceback.walk_tb(error.__traceback__):
             if frame.f_code.co_filename in self.sources:
-                found.append((frame.f_code.co_filename, line, frame.f_locals))
-        return found[::-1]
+                frames.append((frame.f_code.co_filename, line, frame.f_locals))
+        return frames[::-1]
 
     def statement(self, file: str, line: int) -> str:
         """The whole statement at a line of a source."""
         lines = self.sources[file].split("\n")
         if file not in self.spans:
             self.spans[file] = list(_spans(self.sources[file])) if len(self.sources[file]) <= READABLE else []
-        first, last = next((span for span in self.spans[file] if span[0] <= line <= span[1]), (line, line))
-        return " ".join(each.strip() for each in lines[first - 1 : last])
+        start, end = next((span for span in self.spans[file] if span[0] <= line <= span[1]), (line, line))
+        return " ".join(line_text.strip() for line_text in lines[start - 1 : end])
 
     def place(self, error: BaseException) -> str:
         """Where in the suite an exception came from."""
@@ -250,18 +252,18 @@ def _reach(text: str) -> tuple[str, str]:
         return next(filter(None, map(_outside, modules)), ""), ""
     names: dict[str, str] = {}
     used: set[str] = set()
-    made: set[str] = set()
+    bound: set[str] = set()
     stored: set[str] = set()
     doubt = ""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            names |= {each.asname or each.name.partition(".")[0]: each.name for each in node.names}
+            names |= {alias.asname or alias.name.partition(".")[0]: alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            names |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
+            names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Name):
-            (used if isinstance(node.ctx, ast.Load) else made).add(node.id)
+            (used if isinstance(node.ctx, ast.Load) else bound).add(node.id)
         elif isinstance(node, ast.arg):
-            made.add(node.arg)
+            bound.add(node.arg)
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "exec" and len(node.args) < 2:
             used.add("exec()")  # what has a namespace of its own meddles with no other
         elif isinstance(node, ast.Attribute):
@@ -271,20 +273,20 @@ def _reach(text: str) -> tuple[str, str]:
             if isinstance(node.ctx, (ast.Store, ast.Del)):
                 stored.add(ast.unparse(node).partition(".")[0])
         elif isinstance(node, ast.Compare) and any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
-            sides = [ast.unparse(each) for each in (node.left, *node.comparators)]
+            sides = [ast.unparse(side) for side in (node.left, *node.comparators)]
             if not any(
-                each in ("None", "True", "False", "...") or each.startswith("type(") for each in sides
+                side in ("None", "True", "False", "...") or side.startswith("type(") for side in sides
             ):
                 doubt = IDENTITIES
-    outside = [said for name, module in names.items() if name in used and (said := _outside(module))]
-    last = {module.rpartition(".")[2] for module in names.values()}
-    reached = {*used - made, *last} & _REACHING or {f"sys.{name}" for name in _OF_SYS} & {
+    outside = [message for name, module in names.items() if name in used and (message := _outside(module))]
+    module_tails = {module.rpartition(".")[2] for module in names.values()}
+    reached = {*used - bound, *module_tails} & _REACHING or {f"sys.{name}" for name in _OF_SYS} & {
         *used,
         *names.values(),
     }
     outside += [f"uses {name}" for name in sorted(reached)]
     outside += [f"changes {name}" for name in sorted(stored & names.keys())]
-    doubtful = {*used, *last} & _DOUBTFUL
+    doubtful = {*used, *module_tails} & _DOUBTFUL
     return next(iter(outside), ""), f"uses {min(doubtful)}" if doubtful else doubt
 
 
@@ -301,24 +303,26 @@ def _is_made(symbol: symtable.Symbol) -> bool:
 def _made(table: symtable.SymbolTable) -> set[str]:
     """The names of a module that its source makes, also by `global` in a function."""
     top = table.get_type() == "module"
-    found = {
-        each.get_name()
-        for each in table.get_symbols()
-        if _is_made(each) and (top or each.is_declared_global())
+    names = {
+        symbol.get_name()
+        for symbol in table.get_symbols()
+        if _is_made(symbol) and (top or symbol.is_declared_global())
     }
-    return found.union(*map(_made, table.get_children()))
+    return names.union(*map(_made, table.get_children()))
 
 
 def _read_inside(table: symtable.SymbolTable) -> set[str]:
     """The globals that a program's functions read."""
-    found = set[str]()
+    names = set[str]()
     for child in table.get_children():
         if child.get_type() == "function":
-            found |= {
-                each.get_name() for each in child.get_symbols() if each.is_referenced() and each.is_global()
+            names |= {
+                symbol.get_name()
+                for symbol in child.get_symbols()
+                if symbol.is_referenced() and symbol.is_global()
             }
-        found |= _read_inside(child)
-    return found
+        names |= _read_inside(child)
+    return names
 
 
 def _names(table: symtable.SymbolTable, free: set[str], bound: set[str]) -> None:

@@ -87,10 +87,10 @@ def raised(error: BaseException, most: int) -> str:
 
 def written(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """A call as Python writes it."""
-    words = [short(each, 120) for each in args] + [
-        f"{key}={short(each, 120)}" for key, each in kwargs.items()
+    arguments = [short(value, 120) for value in args] + [
+        f"{key}={short(value, 120)}" for key, value in kwargs.items()
     ]
-    return cut(f"{name}({', '.join(words)})", 240)
+    return cut(f"{name}({', '.join(arguments)})", 240)
 
 
 def named_values(statement: str, variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

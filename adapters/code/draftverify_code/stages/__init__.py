@@ -5,10 +5,10 @@ from draftverify_code.stages.command import ExitStatus
 from draftverify_code.stages.compile import Compile
 from draftverify_code.stages.ir import Ir
 from draftverify_code.stages.lint import Lint
-from draftverify_code.stages.staged import Stages
+from draftverify_code.stages.staged import CodeStages
 from draftverify_code.stages.suites import Suites
 from draftverify_code.stages.syntax import Syntax
 from draftverify_code.stages.tests import Tests
 from draftverify_code.stages.types import Types
 
-__all__ = ["Cases", "Compile", "ExitStatus", "Ir", "Lint", "Stages", "Suites", "Syntax", "Tests", "Types"]
+__all__ = ["Cases", "CodeStages", "Compile", "ExitStatus", "Ir", "Lint", "Suites", "Syntax", "Tests", "Types"]

@@ -22,11 +22,11 @@ import msgspec
 from draftverify import Check, Proposal, ResourceError, Verification
 from draftverify_code.program import Reason, program_of
 from draftverify_code.sandbox.host import Sandbox, default_sandbox
-from draftverify_code.sandbox.jobs import MIB, Command, Exit, Limits
+from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxCommand
 from draftverify_code.stages.running import capped
 
 __all__ = [
-    "ALONE", "Finding", "Job", "Static", "at_line", "broken", "check_block", "distributions",
+    "ALONE", "Diagnostic", "Job", "Static", "at_line", "broken", "check_block", "distributions",
     "executable", "file_names", "limits", "not_text", "outside", "programs_of", "refused", "verification",
     "words",
 ]  # fmt: skip
@@ -79,11 +79,11 @@ class Job(msgspec.Struct, frozen=True):
             certain are left out.
     """
 
-    command: Command
-    read: Callable[[Exit], Mapping[int, Check]]
+    command: SandboxCommand
+    read: Callable[[CommandExit], Mapping[int, Check]]
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Diagnostic(msgspec.Struct, frozen=True):
     """One thing that a tool found wrong.
 
     Args:
@@ -120,57 +120,57 @@ def check_block(
             word is the culprit. Else culprits are found by halving.
         at_once: into how many invocations, which run beside each other, the block is parted at the start.
     """
-    found = {program: check for program in programs if (check := not_text(program, unfit)) is not None}
-    distinct = [program for program in dict.fromkeys(programs) if program not in found]
+    checks = {program: check for program in programs if (check := not_text(program, unfit)) is not None}
+    distinct = [program for program in dict.fromkeys(programs) if program not in checks]
     size = -(-len(distinct) // max(at_once, 1))
     waiting = [distinct[start : start + size] for start in range(0, len(distinct), size or 1)]
     while waiting:
         jobs = [job(group) for group in waiting]
-        ends = box.run([each.command for each in jobs])
+        ends = box.run([invocation.command for invocation in jobs])
         further: list[list[str]] = []
-        for group, each, ended in zip(waiting, jobs, ends, strict=True):
+        for group, invocation, ended in zip(waiting, jobs, ends, strict=True):
             if ended.failure:
-                found |= dict.fromkeys(group, Check("error", None, "sandbox", capped(ended.failure)))
+                checks |= dict.fromkeys(group, Check("error", None, "sandbox", capped(ended.failure)))
                 continue
-            known = each.read(ended)
-            found |= {group[place]: check for place, check in known.items()}
-            rest = [program for place, program in enumerate(group) if place not in known]
-            if rest and len(group) == 1:
-                found[group[0]] = broken(tool, ended, each.command.limits)
-            elif rest and known and not in_order:
-                further.append(rest)  # it has named a culprit itself
-            elif rest and in_order:
-                further += [part for part in (rest[:1], rest[1:]) if part]
-            elif rest:
+            named = invocation.read(ended)
+            checks |= {group[place]: check for place, check in named.items()}
+            unnamed = [program for place, program in enumerate(group) if place not in named]
+            if unnamed and len(group) == 1:
+                checks[group[0]] = broken(tool, ended, invocation.command.limits)
+            elif unnamed and named and not in_order:
+                further.append(unnamed)  # it has named a culprit itself
+            elif unnamed and in_order:
+                further += [part for part in (unnamed[:1], unnamed[1:]) if part]
+            elif unnamed:
                 # A tool that hangs takes all of its time in every round: more parts make for fewer rounds.
-                size = -(-len(rest) // (HUNG if ended.limit in ("wall", "cpu") else 2))
-                further += [rest[start : start + size] for start in range(0, len(rest), size)]
+                size = -(-len(unnamed) // (HUNG if ended.limit in ("wall", "cpu") else 2))
+                further += [unnamed[start : start + size] for start in range(0, len(unnamed), size)]
         waiting = further
-    return [found[program] for program in programs]
+    return [checks[program] for program in programs]
 
 
-def broken(tool: str, ended: Exit, allowed: Limits) -> Check:
+def broken(tool: str, ended: CommandExit, allowed: Limits) -> Check:
     """What a tool that broke on a program which it had alone leaves to say of it."""
     if ended.limit in ("wall", "cpu"):
         seconds = allowed.wall if ended.limit == "wall" else allowed.cpu
         return Check("timeout", None, ended.limit, f"{tool} did not end within {seconds:g} s")
     if ended.limit:
-        how = f"was ended for its use of {ended.limit}"
+        ending = f"was ended for its use of {ended.limit}"
     elif ended.status is None:
-        how = f"was ended by signal {ended.signal}"
+        ending = f"was ended by signal {ended.signal}"
     elif ended.truncated:
-        how = f"wrote more than {allowed.output // MIB} MiB"
+        ending = f"wrote more than {allowed.output // MIB} MiB"
     else:
-        how = f"failed with status {ended.status}"
-    last = (ended.stderr.strip() or ended.stdout.strip())[-1000:].decode(errors="replace")
-    return Check("error", None, "tool", f"{tool} {how}\n{last}".strip())
+        ending = f"failed with status {ended.status}"
+    output_end = (ended.stderr.strip() or ended.stdout.strip())[-1000:].decode(errors="replace")
+    return Check("error", None, "tool", f"{tool} {ending}\n{output_end}".strip())
 
 
 def limits(
-    count: int, *, alone: float = ALONE, each: float = EACH, memory: int = 4096, size: int = 0
+    count: int, *, start: float = ALONE, further: float = EACH, memory: int = 4096, size: int = 0
 ) -> Limits:
     """What a tool may use on `count` programs of `size` bytes together; `memory` in MiB."""
-    wall = alone + each * (count - 1)
+    wall = start + further * (count - 1)
     # Tools that work on several processors at once use that much more of their time.
     return Limits(
         wall=wall,
@@ -200,55 +200,56 @@ def not_text(program: str, reason: Reason) -> Check | None:
         program.encode()
     except UnicodeEncodeError as error:
         line = program.count("\n", 0, error.start) + 1
-        said = f"line {line}: it is no text: the surrogate {program[error.start]!r} stands alone"
-        return Check("reject", None, reason, said)
+        message = f"line {line}: it is no text: the surrogate {program[error.start]!r} stands alone"
+        return Check("reject", None, reason, message)
     return None
 
 
-def words(programs: Sequence[str], findings: Sequence[Sequence[Finding]]) -> dict[int, Check]:
+def words(programs: Sequence[str], findings: Sequence[Sequence[Diagnostic]]) -> dict[int, Check]:
     """The check of each program by what a tool found in it: nothing found is a pass."""
     return {
-        place: refused(program, found) if found else Check("pass")
-        for place, (program, found) in enumerate(zip(programs, findings, strict=True))
+        place: refused(program, faults) if faults else Check("pass")
+        for place, (program, faults) in enumerate(zip(programs, findings, strict=True))
     }
 
 
-def refused(program: str, findings: Sequence[Finding]) -> Check:
+def refused(program: str, findings: Sequence[Diagnostic]) -> Check:
     """The refusal of a program for what a tool found in it; "syntax" where one of the findings is that."""
-    first = min(findings, key=lambda finding: (finding.reason != "syntax", finding.line, finding.column))
+    worst = min(findings, key=lambda finding: (finding.reason != "syntax", finding.line, finding.column))
     ordered = sorted(findings, key=lambda finding: (finding.line, finding.column))
-    ordered.remove(first)
-    shown = [
-        at_line(program, each.line, each.column, each.message) for each in (first, *ordered[: SHOWN - 1])
+    ordered.remove(worst)
+    lines = [
+        at_line(program, finding.line, finding.column, finding.message)
+        for finding in (worst, *ordered[: SHOWN - 1])
     ]
     if len(findings) > SHOWN:
-        shown.append(f"… and {len(findings) - SHOWN} more")
-    return Check("reject", None, first.reason, capped("\n".join(shown)))
+        lines.append(f"… and {len(findings) - SHOWN} more")
+    return Check("reject", None, worst.reason, capped("\n".join(lines)))
 
 
 def at_line(program: str, line: int, column: int, message: str) -> str:
     """A message with its line number, the line, and a mark under the column (both from 1; 0 where there is none)."""
     if line < 1:
         return message
-    said = f"line {line}: {message}"
+    message = f"line {line}: {message}"
     lines = re.split("\r\n|\r|\n", program)
     if line > len(lines) or not lines[line - 1].strip():
-        return said
+        return message
     text = lines[line - 1].rstrip()
     if column < 1 or column > len(text) + 1:
-        return f"{said}\n    {text[:WIDTH]}"
+        return f"{message}\n    {text[:WIDTH]}"
     start = max(0, column - WIDTH // 2) if len(text) > WIDTH else 0
     # Tabs stay, so that the mark stands under its place.
-    before = re.sub(r"\S", " ", text[start : column - 1])
-    return f"{said}\n    {text[start : start + WIDTH]}\n    {before}^"
+    padding = re.sub(r"\S", " ", text[start : column - 1])
+    return f"{message}\n    {text[start : start + WIDTH]}\n    {padding}^"
 
 
-def executable(name: str, how: str) -> Path:
+def executable(name: str, remedy: str) -> Path:
     """A tool's program: the one beside this interpreter, else the one on the PATH.
 
     Args:
         name: of the program.
-        how: what to do when there is none.
+        remedy: what to do when there is none.
 
     Raises:
         ResourceError: there is none.
@@ -256,17 +257,17 @@ def executable(name: str, how: str) -> Path:
     for place in (Path(sys.executable).parent, Path(sysconfig.get_path("scripts"))):
         if os.access(place / name, os.X_OK):
             return place / name
-    found = shutil.which(name)
-    if found is None:
-        raise ResourceError(f"the program {name} is not installed; {how}")
-    return Path(found).absolute()
+    path = shutil.which(name)
+    if path is None:
+        raise ResourceError(f"the program {name} is not installed; {remedy}")
+    return Path(path).absolute()
 
 
 def outside(*paths: Path) -> tuple[Path, ...]:
     """Those of some programs that a sandbox would not show by itself, as they are named and as they are found."""
-    known = ("/bin", "/sbin", "/lib", "/usr", os.path.dirname(sys.executable), sys.base_prefix)
-    both = dict.fromkeys(each for path in paths for each in (path, path.resolve()))
-    return tuple(path for path in both if not any(path.is_relative_to(place) for place in known))
+    system_places = ("/bin", "/sbin", "/lib", "/usr", os.path.dirname(sys.executable), sys.base_prefix)
+    both = dict.fromkeys(variant for path in paths for variant in (path, path.resolve()))
+    return tuple(path for path in both if not any(path.is_relative_to(place) for place in system_places))
 
 
 def distributions(names: Iterable[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import msgspec
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
 from draftverify_code.program import Reason
-from draftverify_code.sandbox import Command, Exit, Limits, Sandbox
+from draftverify_code.sandbox import CommandExit, Limits, Sandbox, SandboxCommand
 from draftverify_code.sandbox.jobs import MIB
 from draftverify_code.stages.blocks import broken
 from draftverify_code.stages.compile import broke
@@ -100,80 +100,82 @@ class Cases(Sandboxed):
     def _check(self, box: Sandbox, cases: Sequence[tuple[str, str]], programs: Sequence[str]) -> list[Check]:
         file = f"main{self.suffix}"
         files: list[dict[str, bytes]] = [{file: program.encode(errors="replace")} for program in programs]
-        found: list[Check | None] = [None] * len(programs)
+        checks: list[Check | None] = [None] * len(programs)
         if self.build is not None:
-            self._build(box, file, files, found)
+            self._build(box, file, files, checks)
         done = 0
-        while done < len(cases) and (alive := [index for index, check in enumerate(found) if check is None]):
+        while done < len(cases) and (alive := [index for index, check in enumerate(checks) if check is None]):
             # A few programs do not fill the sandbox's workers: then several cases of each run at once.
             ahead = max(1, box.workers // len(alive)) if box.workers else 1
             piece = [(index, case) for index in alive for case in range(done, min(done + ahead, len(cases)))]
             ends = box.run([self._command(file, files[index], cases[case]) for index, case in piece])
             for (index, case), ended in zip(piece, ends, strict=True):
-                if found[index] is None and (failed := self._compare(cases[case], ended)) is not None:
+                if checks[index] is None and (failed := self._compare(cases[case], ended)) is not None:
                     score = None if failed.verdict == "error" else case / len(cases)
-                    said = f"case {case + 1} of {len(cases)}: {failed.feedback}"
-                    found[index] = msgspec.structs.replace(failed, score=score, feedback=said)
+                    message = f"case {case + 1} of {len(cases)}: {failed.feedback}"
+                    checks[index] = msgspec.structs.replace(failed, score=score, feedback=message)
             done += ahead
-        return [Check("pass", 1.0) if check is None else check for check in found]
+        return [Check("pass", 1.0) if check is None else check for check in checks]
 
     def _build(
-        self, box: Sandbox, file: str, files: list[dict[str, bytes]], found: list[Check | None]
+        self, box: Sandbox, file: str, files: list[dict[str, bytes]], checks: list[Check | None]
     ) -> None:
         argv = _filled(self.build or (), file)
-        commands = [Command(argv, each, collect=tuple(self.built), limits=BUILD) for each in files]
+        commands = [
+            SandboxCommand(argv, content, collect=tuple(self.built), limits=BUILD) for content in files
+        ]
         for index, ended in enumerate(box.run(commands)):
             missing = [name for name in self.built if name not in ended.files]
             if ended.failure:
-                found[index] = abnormal(ended, BUILD)
+                checks[index] = abnormal(ended, BUILD)
             elif ended.limit or ended.status is None or (ended.status and broke(ended.status, _tail(ended))):
-                found[index] = broken("the build", ended, BUILD)
+                checks[index] = broken("the build", ended, BUILD)
             elif ended.status:
-                found[index] = Check("reject", reason="compile", feedback=_tail(ended))
+                checks[index] = Check("reject", reason="compile", feedback=_tail(ended))
             elif missing:
-                said = f"the build ended well and made no file {', '.join(missing)}; see `built`"
-                found[index] = Check("error", reason="tool", feedback=said)
+                message = f"the build ended well and made no file {', '.join(missing)}; see `built`"
+                checks[index] = Check("error", reason="tool", feedback=message)
             else:
                 files[index] |= ended.files
 
-    def _command(self, file: str, files: Mapping[str, bytes], case: tuple[str, str]) -> Command:
+    def _command(self, file: str, files: Mapping[str, bytes], case: tuple[str, str]) -> SandboxCommand:
         argv = _filled(self.command or (sys.executable, "-s", "{file}"), file)
         if self.build is not None and self.built:
-            made = shlex.join(self.built)
-            argv = ("sh", "-c", f'chmod u+x -- {made} && exec "$@"', "sh", *argv)
+            products = shlex.join(self.built)
+            argv = ("sh", "-c", f'chmod u+x -- {products} && exec "$@"', "sh", *argv)
         most = max(MIB, 2 * len(case[1].encode(errors="replace")))
         limits = limits_of(self.timeout, self.memory, most)
-        return Command(argv, files, case[0].encode(errors="replace"), limits=limits)
+        return SandboxCommand(argv, files, case[0].encode(errors="replace"), limits=limits)
 
-    def _compare(self, case: tuple[str, str], ended: Exit) -> Check | None:
+    def _compare(self, case: tuple[str, str], ended: CommandExit) -> Check | None:
         """None when the case holds."""
         strange = abnormal(ended, limits_of(self.timeout, self.memory))
         if strange is not None:
             return strange
-        given, expected = case
+        stdin, expected = case
         if ended.status:
             errors = ended.stderr.decode(errors="replace").strip()
-            said = f"with the input\n{capped(given, SHOWN)}\nit ended with status {ended.status}\n"
-            return Check("reject", reason=_reason(errors), feedback=said + capped(errors, 2 * SHOWN))
+            message = f"with the input\n{capped(stdin, SHOWN)}\nit ended with status {ended.status}\n"
+            return Check("reject", reason=_reason(errors), feedback=message + capped(errors, 2 * SHOWN))
         got = ended.stdout.decode(errors="replace")
         if not ended.truncated and agree(expected, got, self.tolerance):
             return None
         return Check(
             "reject",
             reason="output",
-            feedback=f"with the input\n{capped(given, SHOWN)}\nit is to write\n{capped(expected, SHOWN)}\n"
+            feedback=f"with the input\n{capped(stdin, SHOWN)}\nit is to write\n{capped(expected, SHOWN)}\n"
             f"and wrote\n{capped(got, SHOWN)}",
         )
 
 
 def _reason(errors: str) -> Reason:
     """Why a program ended with a status that is not zero: what Python says last, or the status itself."""
-    last = errors.rsplit("\n", 1)[-1]
-    if re.match(r"(SyntaxError|IndentationError|TabError): ", last):
+    last_line = errors.rsplit("\n", 1)[-1]
+    if re.match(r"(SyntaxError|IndentationError|TabError): ", last_line):
         return "syntax"
     if "Traceback (most recent call last)" not in errors:
         return "status"
-    return "memory" if last.startswith("MemoryError") else "exception"
+    return "memory" if last_line.startswith("MemoryError") else "exception"
 
 
 def agree(expected: str, got: str, tolerance: float | None = None) -> bool:
@@ -185,12 +187,12 @@ def agree(expected: str, got: str, tolerance: float | None = None) -> bool:
         tolerance: where given, lines are compared word by word, and numbers a and b agree when
             |a − b| ≤ tolerance · max(1, |a|) for the expected a.
     """
-    left, right = _lines(expected), _lines(got)
-    if left == right:
+    expected_lines, right = _lines(expected), _lines(got)
+    if expected_lines == right:
         return True
-    if tolerance is None or len(left) != len(right):
+    if tolerance is None or len(expected_lines) != len(right):
         return False
-    return all(_near(a, b, tolerance) for a, b in zip(left, right, strict=True))
+    return all(_near(a, b, tolerance) for a, b in zip(expected_lines, right, strict=True))
 
 
 def _lines(text: str) -> list[str]:
@@ -203,11 +205,11 @@ def _lines(text: str) -> list[str]:
 _NUMBER = re.compile(r"[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,4})?")
 
 
-def _near(left: str, right: str, tolerance: float) -> bool:
-    words, others = left.split(), right.split()
-    if len(words) != len(others):
+def _near(expected: str, right: str, tolerance: float) -> bool:
+    expected_words, got_words = expected.split(), right.split()
+    if len(expected_words) != len(got_words):
         return False
-    for a, b in zip(words, others, strict=True):
+    for a, b in zip(expected_words, got_words, strict=True):
         if a == b:
             continue
         if not (_NUMBER.fullmatch(a) and _NUMBER.fullmatch(b)):
@@ -219,24 +221,24 @@ def _near(left: str, right: str, tolerance: float) -> bool:
 
 
 def _cases(task: Task) -> list[tuple[str, str]]:
-    given: Any = task.input.get("cases")
-    if not given:
+    rows: Any = task.input.get("cases")
+    if not rows:
         raise NoTests(f"task {task.id} has no `cases`: a list of {{input, output}} is needed")
-    if not isinstance(given, Sequence) or isinstance(given, str):
+    if not isinstance(rows, Sequence) or isinstance(rows, str):
         raise ContractError(f"the `cases` of task {task.id} must be a list of {{input, output}}")
-    found = []
-    for number, case in enumerate(given):
+    cases = []
+    for number, case in enumerate(rows):
         case = case if isinstance(case, Mapping) else {}
         fed, expected = case.get("input", ""), case.get("output")
         if not isinstance(fed, str) or not isinstance(expected, str):
             raise ContractError(f"case {number} of task {task.id} must have `input` and `output`, both text")
-        found.append((fed, expected))
-    return found
+        cases.append((fed, expected))
+    return cases
 
 
 def _filled(template: Sequence[str], file: str) -> tuple[str, ...]:
-    return tuple(word.replace("{file}", file) for word in template)
+    return tuple(argument.replace("{file}", file) for argument in template)
 
 
-def _tail(ended: Exit) -> str:
+def _tail(ended: CommandExit) -> str:
     return capped((ended.stderr + ended.stdout).decode(errors="replace").strip())

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Mapping, Sequence
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
-from draftverify_code.sandbox import Command, Exit, Sandbox
+from draftverify_code.sandbox import CommandExit, Sandbox, SandboxCommand
 from draftverify_code.stages.running import Sandboxed, abnormal, capped, limits_of, sandbox_for, verified
 
 __all__ = ["ExitStatus"]
@@ -58,13 +58,13 @@ class ExitStatus(Sandboxed):
         """
         argv = self._argv(context.task)
         file, files = self._place(context.task, argv)
-        argv = tuple(word.replace("{file}", file) for word in argv)
+        argv = tuple(argument.replace("{file}", file) for argument in argv)
         limits = limits_of(self.timeout, self.memory)
         box = sandbox_for(self.sandbox)
 
         def check(programs: Sequence[str]) -> list[Check]:
             written = [{**files, file: program.encode(errors="replace")} for program in programs]
-            ends = box.run([Command(argv, each, limits=limits) for each in written])
+            ends = box.run([SandboxCommand(argv, contents, limits=limits) for contents in written])
             return [abnormal(ended, limits) or _by_status(ended) for ended in ends]
 
         return verified(context, proposal, box, self.name, "shared-process", check)
@@ -79,7 +79,7 @@ class ExitStatus(Sandboxed):
 
     def _place(self, task: Task, argv: Sequence[str]) -> tuple[str, dict[str, bytes]]:
         """Where the program is written, and what stands beside it."""
-        if any("{file}" in word for word in argv):
+        if any("{file}" in argument for argument in argv):
             return f"main{self.suffix}", {}
         target = task.input.get("target")
         if not isinstance(target, str) or not target:
@@ -95,14 +95,14 @@ def files_of(task: Task) -> dict[str, bytes]:
     Raises:
         ContractError: they are no mapping of paths to texts.
     """
-    given = task.input.get("files", {})
-    if not isinstance(given, Mapping) or not all(isinstance(text, str) for text in given.values()):
+    files = task.input.get("files", {})
+    if not isinstance(files, Mapping) or not all(isinstance(text, str) for text in files.values()):
         raise ContractError(f"the `files` of task {task.id} must be a mapping of relative paths to texts")
-    return {posixpath.normpath(path): text.encode(errors="replace") for path, text in given.items()}
+    return {posixpath.normpath(path): text.encode(errors="replace") for path, text in files.items()}
 
 
-def _by_status(ended: Exit) -> Check:
+def _by_status(ended: CommandExit) -> Check:
     if ended.status == 0:
         return Check("pass")
-    said = capped((ended.stdout + ended.stderr).decode(errors="replace").strip())
-    return Check("reject", reason="status", feedback=f"it ended with status {ended.status}\n{said}")
+    output = capped((ended.stdout + ended.stderr).decode(errors="replace").strip())
+    return Check("reject", reason="status", feedback=f"it ended with status {ended.status}\n{output}")

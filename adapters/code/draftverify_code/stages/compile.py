@@ -16,7 +16,7 @@ import msgspec
 
 from draftverify import Check, ConfigError, Context, Proposal, ResourceError, Verification
 from draftverify_code.sandbox.host import Sandbox
-from draftverify_code.sandbox.jobs import Command, Exit, Limits
+from draftverify_code.sandbox.jobs import CommandExit, Limits, SandboxCommand
 from draftverify_code.stages.blocks import (
     Job,
     Static,
@@ -162,14 +162,14 @@ class Compile(Static):
         if self.command:
             empty, faulty = self._compiled(box, argv, suffix, ["", _FAULTY])
             if faulty.verdict == "pass":
-                said = f"{argv[0]} ends with status 0 on a {suffix} file that no compiler accepts"
-                return Check("error", None, "tool", said)
+                message = f"{argv[0]} ends with status 0 on a {suffix} file that no compiler accepts"
+                return Check("error", None, "tool", message)
             if faulty.verdict != "reject":
-                said = f"of a file that no compiler accepts: {faulty.feedback}"
-                return msgspec.structs.replace(faulty, feedback=capped(said))
+                message = f"of a file that no compiler accepts: {faulty.feedback}"
+                return msgspec.structs.replace(faulty, feedback=capped(message))
             if empty.verdict == "reject" and _without_numbers(empty) == _without_numbers(faulty):
-                said = f"{argv[0]} says the same of an empty file and of one that no compiler accepts"
-                return Check("error", None, "tool", capped(f"{said}\n{faulty.feedback}"))
+                message = f"{argv[0]} says the same of an empty file and of one that no compiler accepts"
+                return Check("error", None, "tool", capped(f"{message}\n{faulty.feedback}"))
         else:
             [check] = self._compiled(box, argv, suffix, ["int x;\n"])
             if check.verdict != "pass":
@@ -185,7 +185,7 @@ class Compile(Static):
                 raise ConfigError(
                     "flags are for the system's compiler; write them into the command", path="flags"
                 )
-            if not any("{file}" in word or word == "{files}" for word in argv):
+            if not any("{file}" in argument or argument == "{files}" for argument in argv):
                 raise ConfigError(
                     "the command names no file: write {file}, or {files} as a word of its own", path="command"
                 )
@@ -194,72 +194,74 @@ class Compile(Static):
                     "the files of a command need a suffix, by which it knows its language", path="suffix"
                 )
         elif self.language in DEFAULT:
-            (program, *rest), suffix = DEFAULT[self.language]
-            argv = (program, *self.flags, *rest, "{file}")
+            (program, *arguments), suffix = DEFAULT[self.language]
+            argv = (program, *self.flags, *arguments, "{file}")
         else:
-            known = " and ".join(DEFAULT)
-            raise ConfigError(f"{self.language!r} needs a `command`; {known} have one", path="language")
+            languages = " and ".join(DEFAULT)
+            raise ConfigError(f"{self.language!r} needs a `command`; {languages} have one", path="language")
         return (str(executable(argv[0], HOW)), *argv[1:]), suffix
 
     def _in_turn(self, call: Sequence[str], suffix: str, programs: Sequence[str]) -> Job:
         """A job that compiles one after the other."""
         places = file_names(len(programs), "")
         file = f"program{suffix}"
-        call = [word.replace("{file}", file) for word in call]
+        call = [argument.replace("{file}", file) for argument in call]
         files = {f"{place}/{file}": program.encode() for place, program in zip(places, programs, strict=True)}
         collect = tuple(f"{place}.{name}" for place in places for name in ("status", "said"))
 
-        def read(ended: Exit) -> dict[int, Check]:
-            found = {}
+        def read(ended: CommandExit) -> dict[int, Check]:
+            checks = {}
             for place, name in enumerate(places):
                 status = ended.files.get(f"{name}.status", b"").strip()
                 if not status.isdigit():
                     break  # this is where it broke; what comes after was not looked at
-                said = ended.files.get(f"{name}.said", b"").decode(errors="replace").rstrip(" ")
-                found[place] = self._word(int(status), said)
-            return found
+                output = ended.files.get(f"{name}.said", b"").decode(errors="replace").rstrip(" ")
+                checks[place] = self._word(int(status), output)
+            return checks
 
         # With the soft limit below the hard one a compiler dies of a signal that says why.
         seconds = math.ceil(self.timeout)
         allowed = msgspec.structs.replace(self._limits(files), cpu=seconds + 2)
         argv = ("/bin/sh", "-c", EACH_IN_TURN, "sh", str(seconds), *call)
-        return Job(Command(argv, files, collect=collect, limits=allowed), read)
+        return Job(SandboxCommand(argv, files, collect=collect, limits=allowed), read)
 
     def _at_once(self, argv: Sequence[str], suffix: str, programs: Sequence[str]) -> Job:
         """A job that gives the compiler all files."""
         names = file_names(len(programs), suffix)
         files = {name: program.encode() for name, program in zip(names, programs, strict=True)}
-        call = [word for each in argv for word in (names if each == "{files}" else [each])]
+        call = [
+            expanded for argument in argv for expanded in (names if argument == "{files}" else [argument])
+        ]
 
-        def read(ended: Exit) -> dict[int, Check]:
+        def read(ended: CommandExit) -> dict[int, Check]:
             if ended.status == 0:
                 return dict.fromkeys(range(len(programs)), Check("pass"))
             if ended.status is None or len(programs) > 1:
                 return {}
-            said = (ended.stderr + b"\n" + ended.stdout).decode(errors="replace").strip()
-            return {0: self._word(ended.status, said.replace(names[0], f"program{suffix}"))}
+            output = (ended.stderr + b"\n" + ended.stdout).decode(errors="replace").strip()
+            return {0: self._word(ended.status, output.replace(names[0], f"program{suffix}"))}
 
-        return Job(Command(tuple(call), files, limits=self._limits(files)), read)
+        return Job(SandboxCommand(tuple(call), files, limits=self._limits(files)), read)
 
     def _limits(self, files: Mapping[str, bytes]) -> Limits:
         size = sum(map(len, files.values()))
-        alone = 2 * self.timeout + 5  # of the clock: a busy machine is no fault of the program's
-        return limits(len(files), alone=alone, each=self.timeout, memory=self.memory, size=size)
+        start = 2 * self.timeout + 5  # of the clock: a busy machine is no fault of the program's
+        return limits(len(files), start=start, further=self.timeout, memory=self.memory, size=size)
 
-    def _word(self, status: int, said: str) -> Check:
+    def _word(self, status: int, output: str) -> Check:
         if status == 0:
             return Check("pass")
-        if status == 128 + 24 or "CPU time limit exceeded" in _own(said):
-            said = f"the compiler did not end within {self.timeout:g} s of processor time"
-            return Check("timeout", None, "cpu", said)
-        if broke(status, said):
-            return Check("error", None, "tool", capped(f"the compiler failed with status {status}\n{said}"))
-        return Check("reject", None, "compile", capped(said or f"the compiler ended with status {status}"))
+        if status == 128 + 24 or "CPU time limit exceeded" in _own(output):
+            output = f"the compiler did not end within {self.timeout:g} s of processor time"
+            return Check("timeout", None, "cpu", output)
+        if broke(status, output):
+            return Check("error", None, "tool", capped(f"the compiler failed with status {status}\n{output}"))
+        return Check("reject", None, "compile", capped(output or f"the compiler ended with status {status}"))
 
 
-def broke(status: int, said: str) -> bool:
+def broke(status: int, output: str) -> bool:
     """Whether a compiler that ended with a status other than 0, and such words, failed itself: on a full disk too."""
-    return status >= 126 or _BROKEN.search(_own(said)) is not None
+    return status >= 126 or _BROKEN.search(_own(output)) is not None
 
 
 _FAULTY = "<?php ( [ { these are words and no program $ @ % ? ) }\n"
@@ -270,15 +272,15 @@ def _without_numbers(check: Check) -> str:
     return re.sub(r"0x[0-9a-f]+|\d+", "0", check.feedback)
 
 
-def _own(said: str) -> str:
+def _own(output: str) -> str:
     """The lines of a compiler's output in which it speaks of itself: "" when it names an error in the program.
 
     What quotes the program belongs to such an error, which is told by its place and the word after it; or it is a line
     of source, indented or with its number; or it begins with the place itself.
     """
-    if _FOUND.search(said):
+    if _FOUND.search(output):
         return ""
-    return "\n".join(line for line in said.split("\n") if not _ON_PROGRAM.match(line))
+    return "\n".join(line for line in output.split("\n") if not _ON_PROGRAM.match(line))
 
 
 _FOUND = re.compile(

@@ -21,7 +21,7 @@ import msgspec
 
 from draftverify import Check, Context, Proposal, ResourceError, Verification
 from draftverify_code.sandbox.host import Sandbox
-from draftverify_code.sandbox.jobs import Command, Exit
+from draftverify_code.sandbox.jobs import CommandExit, SandboxCommand
 from draftverify_code.stages.blocks import Job, Static, check_block, limits, programs_of, verification
 from draftverify_code.stages.running import capped
 
@@ -75,22 +75,22 @@ def _job(programs: Sequence[str]) -> Job:
     # To LLVM a text ends at its first zero byte, whatever stands behind it; here it does not.
     requests = [json.dumps({"text": program.replace("\0", "\x01")}) + "\n" for program in programs]
     stdin = "".join(requests).encode()
-    allowed = limits(len(programs), each=0.05)
+    allowed = limits(len(programs), further=0.05)
     allowed = msgspec.structs.replace(allowed, output=allowed.output + len(stdin))
 
-    def read(ended: Exit) -> dict[int, Check]:
+    def read(ended: CommandExit) -> dict[int, Check]:
         lines = ended.stdout.decode(errors="replace").split("\n")[:-1]
         return {place: _word(json.loads(line)["wrong"]) for place, line in enumerate(lines)}
 
     argv = (sys.executable, "-I", "-c", _script())
-    return Job(Command(argv, stdin=stdin, limits=allowed), read)
+    return Job(SandboxCommand(argv, stdin=stdin, limits=allowed), read)
 
 
 def _word(wrong: str) -> Check:
     if not wrong:
         return Check("pass")
-    said = re.sub(r"^<string>:(\d+):\d+: error: ", r"line \1: ", wrong)
-    return Check("reject", None, "missing" if wrong == "it defines no function" else "ir", capped(said))
+    message = re.sub(r"^<string>:(\d+):\d+: error: ", r"line \1: ", wrong)
+    return Check("reject", None, "missing" if wrong == "it defines no function" else "ir", capped(message))
 
 
 @lru_cache(maxsize=1)

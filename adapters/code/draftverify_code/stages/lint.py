@@ -10,9 +10,9 @@ from pathlib import Path
 
 from draftverify import Check, ConfigError, Context, Proposal, Verification
 from draftverify_code.sandbox.host import Sandbox
-from draftverify_code.sandbox.jobs import Command, Exit
+from draftverify_code.sandbox.jobs import CommandExit, SandboxCommand
 from draftverify_code.stages.blocks import (
-    Finding,
+    Diagnostic,
     Job,
     Static,
     check_block,
@@ -81,42 +81,42 @@ class Lint(Static):
         programs = programs_of(proposal)
         box = self.box
         self._try(box)
-        found: dict[str, list[Finding]] = {}
-        checks = check_block(box, programs, lambda group: self._job(group, found), "ruff", "syntax")
-        undefined = [program for program in found if any(map(_is_undefined, found[program]))]
-        job = lambda group: _look_up([(program, found[program]) for program in group])
-        again = check_block(box, undefined, job, "the Python parser", "syntax", in_order=True)
-        heard = dict(zip(undefined, again, strict=True))
+        findings: dict[str, list[Diagnostic]] = {}
+        checks = check_block(box, programs, lambda group: self._job(group, findings), "ruff", "syntax")
+        undefined = [program for program in findings if any(map(_is_undefined, findings[program]))]
+        job = lambda group: _look_up([(program, findings[program]) for program in group])
+        second_checks = check_block(box, undefined, job, "the Python parser", "syntax", in_order=True)
+        heard = dict(zip(undefined, second_checks, strict=True))
         return verification(self.name, map(heard.get, programs, checks), box)
 
-    def _job(self, programs: Sequence[str], found: dict[str, list[Finding]]) -> Job:
-        """An invocation of ruff, which leaves its findings in `found`."""
+    def _job(self, programs: Sequence[str], findings_of: dict[str, list[Diagnostic]]) -> Job:
+        """An invocation of ruff, which leaves its findings in `findings_of`."""
         names = file_names(len(programs) + 1, ".py")
         control = names[-1]
         files = {name: text.encode() for name, text in zip(names, (*programs, _FAULTY), strict=True)}
         flags = f"--isolated --ignore-noqa --no-cache --quiet --output-format json-lines --target-version {PYTHON}"
         select = ("--select", ",".join(self.select))
         argv = (str(executable("ruff", HOW)), "check", *flags.split(), *select, *names)
-        allowed = limits(len(programs), each=0.05, size=sum(map(len, files.values())))
+        allowed = limits(len(programs), further=0.05, size=sum(map(len, files.values())))
 
-        def read(ended: Exit) -> dict[int, Check]:
+        def read(ended: CommandExit) -> dict[int, Check]:
             if ended.status not in (0, 1) or ended.truncated or b"panicked" in ended.stderr:
                 return {}
-            findings: dict[str, list[Finding]] = {name: [] for name in names}
+            findings: dict[str, list[Diagnostic]] = {name: [] for name in names}
             try:
                 for line in ended.stdout.decode(errors="replace").splitlines():
-                    given = json.loads(line)
-                    if given["code"] == "panic":
+                    diagnostic = json.loads(line)
+                    if diagnostic["code"] == "panic":
                         return {}
-                    findings[os.path.basename(given["filename"])].append(_finding(given))
+                    findings[os.path.basename(diagnostic["filename"])].append(_finding(diagnostic))
             except (ValueError, KeyError, TypeError):
                 return {}
             if not findings.pop(control):
                 return {}
-            found.update(zip(programs, findings.values(), strict=True))
+            findings_of.update(zip(programs, findings.values(), strict=True))
             return words(programs, list(findings.values()))
 
-        return Job(Command(argv, files, limits=allowed), read)
+        return Job(SandboxCommand(argv, files, limits=allowed), read)
 
     def open(self) -> None:
         """Open the sandbox.
@@ -135,41 +135,45 @@ class Lint(Static):
         if self._tried:
             return
         [ended] = box.run([self._job((), {}).command])
-        said = ended.stderr.decode(errors="replace").strip()
-        if ended.status == 2 and "select" in said:
-            raise ConfigError(said.rpartition("Cause: ")[2], path="select")
+        message = ended.stderr.decode(errors="replace").strip()
+        if ended.status == 2 and "select" in message:
+            raise ConfigError(message.rpartition("Cause: ")[2], path="select")
         self._tried = ended.status in (0, 1)
 
 
-def _is_undefined(finding: Finding) -> bool:
+def _is_undefined(finding: Diagnostic) -> bool:
     return finding.message.startswith("F821 ")
 
 
-def _look_up(found: Sequence[tuple[str, Sequence[Finding]]]) -> Job:
+def _look_up(programs: Sequence[tuple[str, Sequence[Diagnostic]]]) -> Job:
     """A job that finds out which undefined names Python looks up when the program runs.
 
     Args:
-        found: programs, with ruff's findings.
+        programs: programs, with ruff's findings.
     """
     requests = [
-        json.dumps([text, [[each.line, each.column] for each in findings if _is_undefined(each)]])
-        for text, findings in found
+        json.dumps([text, [[finding.line, finding.column] for finding in findings if _is_undefined(finding)]])
+        for text, findings in programs
     ]
 
-    def read(ended: Exit) -> dict[int, Check]:
-        known = {}
+    def read(ended: CommandExit) -> dict[int, Check]:
+        checks = {}
         # A line without its end is half an answer.
         for place, line in enumerate(ended.stdout.decode().split("\n")[:-1]):
-            text, findings = found[place]
+            text, findings = programs[place]
             used = json.loads(line)
-            left = [each for each in findings if not _is_undefined(each) or [each.line, each.column] in used]
-            known[place] = refused(text, left) if left else Check("pass")
-        return known
+            remaining = [
+                finding
+                for finding in findings
+                if not _is_undefined(finding) or [finding.line, finding.column] in used
+            ]
+            checks[place] = refused(text, remaining) if remaining else Check("pass")
+        return checks
 
     size = sum(map(len, requests))
     argv = (sys.executable, "-I", "-S", "-W", "ignore", "-c", _USED)
     stdin = "".join(f"{request}\n" for request in requests).encode()
-    return Job(Command(argv, stdin=stdin, limits=limits(len(found), size=size)), read)
+    return Job(SandboxCommand(argv, stdin=stdin, limits=limits(len(programs), size=size)), read)
 
 
 _USED = """
@@ -217,11 +221,11 @@ for line in sys.stdin:
 name stands that is looked up, as far as one can tell."""
 
 
-def _finding(given: dict[str, object]) -> Finding:
-    code = given["code"]
-    place = given["location"]
+def _finding(diagnostic: dict[str, object]) -> Diagnostic:
+    code = diagnostic["code"]
+    place = diagnostic["location"]
     assert isinstance(place, dict)
     # A text that does not parse has no rule's code, or one that is not a code.
     parses = isinstance(code, str) and code != "invalid-syntax" and not code.startswith("E999")
-    message = f"{code} {given['message']}" if parses else f"SyntaxError: {given['message']}"
-    return Finding(message, place["row"], place["column"], "lint" if parses else "syntax")
+    message = f"{code} {diagnostic['message']}" if parses else f"SyntaxError: {diagnostic['message']}"
+    return Diagnostic(message, place["row"], place["column"], "lint" if parses else "syntax")

@@ -40,10 +40,10 @@ TEXTS = 100  # results that carry one
 
 def supervise(pid, link):
     """Pass on what the runner tells, until it ends."""
-    given = sys.stdin.buffer.read()
-    nonce, _, job = given.partition(b"\n")
+    stdin = sys.stdin.buffer.read()
+    nonce, _, job = stdin.partition(b"\n")
     _hide()
-    before = _contents(json.loads(job)["target"])
+    contents = _contents(json.loads(job)["target"])
     link.sendall(job + b"\n")
     out = sys.stdout.buffer
 
@@ -62,7 +62,7 @@ def supervise(pid, link):
             say({"tampered": "it wrote where only the tests' results are written"})
             break
         if event == b'"collected"':
-            changed = _changed(before)
+            changed = _changed(contents)
             if changed:
                 say({"tampered": changed})
                 break
@@ -72,7 +72,7 @@ def supervise(pid, link):
     # Whatever the runner is doing now, its time is over.
     os.kill(pid, signal.SIGKILL)  # it is there, if only to be waited for
     _, status, usage = os.wait4(pid, 0)
-    changed = _changed({name: text for name, text in before.items() if name.endswith(".py")})
+    changed = _changed({name: text for name, text in contents.items() if name.endswith(".py")})
     if changed:
         say({"tampered": changed})
     say({"ended": os.waitstatus_to_exitcode(status), "cpu": usage.ru_utime + usage.ru_stime})
@@ -90,19 +90,19 @@ def _hide():
 
 def _contents(target):
     """Every file but the program's own."""
-    found = {}
+    contents = {}
     for directory, _, names in os.walk("."):
         for name in names:
             path = os.path.normpath(os.path.join(directory, name))
             if path != os.path.normpath(target):
                 with open(path, "rb") as file:
-                    found[path] = file.read()
-    return found
+                    contents[path] = file.read()
+    return contents
 
 
-def _changed(before):
+def _changed(contents):
     """What was done to the given files; "" when nothing was."""
-    for path, content in before.items():
+    for path, content in contents.items():
         try:
             number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with open(number, "rb") as file:
@@ -113,7 +113,7 @@ def _changed(before):
         return f"it changed the file {path}"
     for directory, _, names in os.walk("."):
         path = os.path.normpath(os.path.join(directory, "conftest.py"))
-        if "conftest.py" in names and path not in before:
+        if "conftest.py" in names and path not in contents:
             return f"it wrote the file {path}"
     return ""
 
@@ -212,13 +212,13 @@ def _reason_at_import(text):
     """The same for the text of a failed import: the last exception that it names."""
     names = re.findall(r"^(?:E\s+)?(?:[\w.]+\.)?(\w+)(?::|$)", text, re.MULTILINE)
     names = [name for name in names if name.endswith(("Error", "Exception", "Exit", "Interrupt"))]
-    last = names[-1] if names else ""
-    return "missing" if last in ("ImportError", "ModuleNotFoundError") else _reason(last, text)
+    name = names[-1] if names else ""
+    return "missing" if name in ("ImportError", "ModuleNotFoundError") else _reason(name, text)
 
 
 def _shortened(text):
     """A traceback without the frames that are neither the tests' nor the program's, the same in whatever directory."""
-    kept, keep = [], True
+    lines_kept, keep = [], True
     for line in text.replace(HERE + os.sep, "").splitlines():
         frame = re.match(r'(?:  File "([^"]+)", line \d+|(.+?):\d+: in )', line)
         if frame:
@@ -226,20 +226,20 @@ def _shortened(text):
         elif not line.startswith("    "):
             keep = not line.startswith("Hint: ")
         if keep:
-            kept.append(line)
-    return "\n".join(kept)[-TEXT:]
+            lines_kept.append(line)
+    return "\n".join(lines_kept)[-TEXT:]
 
 
 def _said(error):
     """An exception in words, as the last line of a traceback has it."""
     try:
-        said = "".join(traceback.format_exception_only(type(error), error))
-        return said.replace(HERE + os.sep, "").strip()[-TEXT:]
+        text = "".join(traceback.format_exception_only(type(error), error))
+        return text.replace(HERE + os.sep, "").strip()[-TEXT:]
     except BaseException:
         return type(error).__name__
 
 
-class Watch:
+class CodeWatch:
     """The functions of the given modules, as they were when the tests were collected."""
 
     def __init__(self, files):
@@ -260,16 +260,16 @@ class Watch:
         return ""
 
     def _now(self):
-        found = {}
+        codes = {}
         for name, module in self.modules:
             for key, value in list(vars(module).items()):
                 if type(value) is types.FunctionType:
-                    found[name, key] = value.__code__
+                    codes[name, key] = value.__code__
                 elif isinstance(value, type) and value.__module__ == name:
                     for inner, method in list(vars(value).items()):
                         if type(method) is types.FunctionType:
-                            found[name, key, inner] = method.__code__
-        return found
+                            codes[name, key, inner] = method.__code__
+        return codes
 
 
 # --- pytest
@@ -287,7 +287,7 @@ def run_pytest(job, tell, collected):
     sys.path.insert(0, HERE)
     watch = None
 
-    class Plugin:
+    class PytestPlugin:
         result = None
 
         @pytest.hookimpl(trylast=True)
@@ -296,7 +296,7 @@ def run_pytest(job, tell, collected):
             if job["collect"]:
                 tell({"tests": [[item.nodeid, _lenient(item)] for item in session.items]})
                 return
-            watch = Watch(job["files"])
+            watch = CodeWatch(job["files"])
             collected()
 
         def pytest_collectreport(self, report):
@@ -346,7 +346,7 @@ def run_pytest(job, tell, collected):
         options += ["-c", os.devnull]  # else one of a directory above would be found
     if job["collect"]:
         options += ["--collect-only"]
-    pytest.main(options, plugins=[Plugin()])
+    pytest.main(options, plugins=[PytestPlugin()])
     changed = watch.changed() if watch else ""
     if changed:
         tell({"tampered": changed})
@@ -367,10 +367,10 @@ def _lenient(item):
 
 def _lenient_case(method, owner, functions=()):
     marks = ("__unittest_skip__", "__unittest_expecting_failure__")
-    if any(getattr(each, mark, False) for each in (method, owner) for mark in marks):
+    if any(getattr(holder, mark, False) for holder in (method, owner) for mark in marks):
         return True
-    before = ("setUp", "setUpClass", "setup_method", "setup_class")
-    functions = [method, *functions, *(getattr(owner, name, None) for name in before)]
+    set_ups = ("setUp", "setUpClass", "setup_method", "setup_class")
+    functions = [method, *functions, *(getattr(owner, name, None) for name in set_ups)]
     return any(_speaks_of_skipping(function) for function in functions)
 
 
@@ -409,10 +409,10 @@ def run_unittest(job, tell, collected):
     tests = list(_flat(suites))
     if job["collect"]:
         methods = [getattr(test, getattr(test, "_testMethodName", ""), None) for test in tests]
-        found = zip(tests, methods, strict=True)
-        tell({"tests": [[test.id(), _lenient_case(method, type(test))] for test, method in found]})
+        pairs = zip(tests, methods, strict=True)
+        tell({"tests": [[test.id(), _lenient_case(method, type(test))] for test, method in pairs]})
         return
-    watch = Watch(job["files"])
+    watch = CodeWatch(job["files"])
     collected()
     result = _results(tell, watch, job["target"])
     for suite in suites:
@@ -465,10 +465,10 @@ def _results(tell, watch, target):
             if err is not None:
                 self._failed(test, err, f"{subtest.id()}\n")
 
-        def _failed(self, test, err, before=""):
+        def _failed(self, test, err, prefix=""):
             if _lacking(err[1], target):
                 tell({"broken": f"{test.id()}: {_said(err[1])}"})
-            text = before + _shortened(self._exc_info_to_string(err, test))
+            text = prefix + _shortened(self._exc_info_to_string(err, test))
             tell(_result(test.id(), "failed", _reason(err[0].__name__, text), text))
 
     return Results()
@@ -506,13 +506,13 @@ def run_suite(job, tell, collected):
     if missing:
         tell({"stop": "missing", "text": f"it does not define {', '.join(missing)}"})
         return
-    own = {name: space[name] for name in suite["entry_points"]}
+    functions = {name: space[name] for name in suite["entry_points"]}
     try:
         exec(setup, space)
     except BaseException as error:
         tell(_stopped(error, [setup], target))
         return
-    space |= own  # a setup may be the prompt, where the function that is asked for has no body
+    space |= functions  # a setup may be the prompt, where the function that is asked for has no body
     if suite["kind"] == "doctest":
         _examples(suite["source"], space, tell, target)
         return
@@ -521,7 +521,7 @@ def run_suite(job, tell, collected):
         try:
             exec(code, space)
             if suite["kind"] == "check":
-                space["check"](own[suite["entry_points"][0]])
+                space["check"](functions[suite["entry_points"][0]])
             if tests.fooled:
                 raise AssertionError
         except BaseException as error:
@@ -566,8 +566,8 @@ def _stopped(error, codes, target):
 
 def _blameless(error, codes, target):
     """Whether the program is not to blame: the sandbox forbids what it wants, or the tests fail without it too."""
-    last = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)][-1]
-    if isinstance(error, PermissionError) and last in (socket.__file__, SEMAPHORES):
+    file = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)][-1]
+    if isinstance(error, PermissionError) and file in (socket.__file__, SEMAPHORES):
         return True
     if isinstance(error, (AssertionError, NameError)) or _passes(error, target):
         return False
@@ -610,12 +610,12 @@ class Asserts:
         tree = ast.fix_missing_locations(tree)
         return compile(tree, f"<tests {len(self.lines) - 1}>", "exec", dont_inherit=True)
 
-    def holds(self, number, left, right=None, kind=""):
+    def holds(self, number, value, right=None, kind=""):
         """Whether a statement holds."""
-        if not (COMPARISONS[kind](left, right) if kind else left):
-            self.failed = (number, left, right) if kind else (number,)
+        if not (COMPARISONS[kind](value, right) if kind else value):
+            self.failed = (number, value, right) if kind else (number,)
             return False
-        if kind in ("Eq", "In") and (_equals_all(left) or _equals_all(right)):
+        if kind in ("Eq", "In") and (_equals_all(value) or _equals_all(right)):
             self.fooled = f"{self.told[number][2]}: one side equals everything"
         return not self.fooled
 
@@ -623,24 +623,24 @@ class Asserts:
         """The reason why a test failed, and the words."""
         if self.fooled:
             return "value", self.fooled
-        reason, said = _reason(type(error).__name__), _where(error, target)
+        reason, message = _reason(type(error).__name__), _where(error, target)
         frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-        own = [(file, line) for file, line in frames if file.startswith("<tests ")]
-        if not own:
-            return reason, said
-        file, line = own[-1]
+        in_tests = [(file, line) for file, line in frames if file.startswith("<tests ")]
+        if not in_tests:
+            return reason, message
+        file, line = in_tests[-1]
         source = int(file[len("<tests ") : -1])
         text = self.lines[source][line - 1].strip()
-        if own[-1] == frames[-1]:
+        if in_tests[-1] == frames[-1]:
             reason = "missing" if isinstance(error, NameError) else reason
             number, *values = self.failed or (-1,)
             place, lines, statement = self.told[number] if self.failed else (-1, (), "")
             if type(error) is AssertionError and place == source and line in lines:
-                text, said = statement, str(error)
+                text, message = statement, str(error)
                 if values:
-                    left, right = map(_shown, values)
-                    text += f", where the left side is {left} and the right side is {right}"
-        return reason, f"{text}: {said}" if said else text
+                    left_text, right = map(_shown, values)
+                    text += f", where the left side is {left_text} and the right side is {right}"
+        return reason, f"{text}: {message}" if message else text
 
 
 SETUP = "<setup>"
@@ -655,8 +655,8 @@ COMPARISONS = {
 def _equals_all(value, depth=3):
     """Whether a value, or one in it, is of a class of the program's that equals whatever it is compared with."""
     if isinstance(value, (list, tuple, dict)) and depth:
-        within = value.values() if isinstance(value, dict) else value
-        if any(_equals_all(each, depth - 1) for each in itertools.islice(within, 1000)):
+        values = value.values() if isinstance(value, dict) else value
+        if any(_equals_all(item, depth - 1) for item in itertools.islice(values, 1000)):
             return True
     for kind in type(value).__mro__:
         if "__eq__" in vars(kind):
@@ -667,8 +667,8 @@ def _equals_all(value, depth=3):
             if kind.__module__ != "program" and getattr(home, kind.__name__, None) is kind:
                 return False
             try:
-                same = kind.__eq__(value, object())
-                return same is not NotImplemented and bool(same)
+                equal = kind.__eq__(value, object())
+                return equal is not NotImplemented and bool(equal)
             except Exception:
                 return False
     return False

@@ -16,7 +16,7 @@ import msgspec
 from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Verification
 from draftverify_code.program import program_of
 from draftverify_code.sandbox.host import Sandbox, default_sandbox, usable_cores
-from draftverify_code.sandbox.jobs import MIB, Exit, Integrity, Limits
+from draftverify_code.sandbox.jobs import MIB, CommandExit, Integrity, Limits
 from draftverify_code.sandbox.words import kept_waiting, used
 
 __all__ = [
@@ -68,7 +68,7 @@ def sandbox_for(sandbox: Sandbox | None, packages: Iterable[str] = ()) -> Sandbo
     return default_sandbox(tuple(dict.fromkeys(packages))) if sandbox is None else sandbox
 
 
-def limits_of(timeout: float, memory: int, output: int = MIB, each: float | None = None) -> Limits:
+def limits_of(timeout: float, memory: int, output: int = MIB, per_test: float | None = None) -> Limits:
     """Limits of `timeout` seconds (of the clock and of the processor) and `memory` MiB.
 
     Raises:
@@ -79,22 +79,22 @@ def limits_of(timeout: float, memory: int, output: int = MIB, each: float | None
             f"timeout is {timeout!r:.80}; a number of seconds above 0 is needed", path="timeout"
         )
     if isinstance(memory, bool) or not isinstance(memory, int) or memory < LEAST_MEMORY:
-        said = f"memory is {memory!r:.80}; a whole number of MiB is needed, at least {LEAST_MEMORY}"
-        raise ConfigError(said, path="memory")
-    return Limits(wall=timeout, cpu=timeout, memory=memory * MIB, output=output, each=each)
+        message = f"memory is {memory!r:.80}; a whole number of MiB is needed, at least {LEAST_MEMORY}"
+        raise ConfigError(message, path="memory")
+    return Limits(wall=timeout, cpu=timeout, memory=memory * MIB, output=output, each=per_test)
 
 
-def seconds_of(given: Mapping[str, Any], timeout: float) -> float:
+def seconds_of(fields: Mapping[str, Any], timeout: float) -> float:
     """How long a task's tests may take: its own `timeout` where it has one, else the stage's.
 
     Args:
-        given: the task's input.
+        fields: the task's input.
         timeout: the stage's.
 
     Raises:
         ContractError: it is no number of seconds above 0.
     """
-    seconds = given.get("timeout")
+    seconds = fields.get("timeout")
     if seconds is None:
         return timeout
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < inf:
@@ -137,7 +137,7 @@ def once(
     check: Callable[[list[str]], Sequence[Check]],
     enough: int | None,
     width: int,
-    known: Mapping[str, Check] = {},
+    checked: Mapping[str, Check] = {},
 ) -> Iterable[Check]:
     """The check of each program, equal ones checked once.
 
@@ -146,21 +146,21 @@ def once(
         check: one pass over some programs.
         enough: once so many passed the others are left "unchecked"; None for all.
         width: with `enough`, how many programs a pass gets.
-        known: programs that were checked before.
+        checked: programs that were checked before.
     """
-    found = dict(known)
-    waiting = [program for program in dict.fromkeys(programs) if program not in found]
+    checks = dict(checked)
+    waiting = [program for program in dict.fromkeys(programs) if program not in checks]
     passed = 0
     for program in programs:
         if enough is not None and passed >= enough:
             yield UNCHECKED
             continue
-        if program not in found:
+        if program not in checks:
             size = len(waiting) if enough is None else width
             piece, waiting = waiting[:size], waiting[size:]
-            found |= zip(piece, check(piece), strict=True)
-        yield found[program]
-        passed += found[program].verdict == "pass"
+            checks |= zip(piece, check(piece), strict=True)
+        yield checks[program]
+        passed += checks[program].verdict == "pass"
 
 
 def integrity_of(checks: Iterable[Check]) -> Integrity:
@@ -179,18 +179,18 @@ def weakened(check: Check) -> Check:
 
 def reported(checks: Iterable[Check], enough: int | None, stage: str) -> tuple[Check, ...]:
     """The checks with the stage's name, those after the `enough`-th passed one "unchecked"."""
-    found: list[Check] = []
+    marked: list[Check] = []
     passed = 0
     for check in checks:
         if check.verdict == "unchecked" or (enough is not None and passed >= enough):
-            found.append(UNCHECKED)
+            marked.append(UNCHECKED)
         else:
-            found.append(msgspec.structs.replace(check, stage=stage))
+            marked.append(msgspec.structs.replace(check, stage=stage))
             passed += check.verdict == "pass"
-    return tuple(found)
+    return tuple(marked)
 
 
-def abnormal(ended: Exit, limits: Limits) -> Check | None:
+def abnormal(ended: CommandExit, limits: Limits) -> Check | None:
     """The check of a run that did not end by itself; None when it did, with whatever status.
 
     A program that used up what it may use has failed. Where the machine took its time, nothing is known of it: a
@@ -204,17 +204,17 @@ def abnormal(ended: Exit, limits: Limits) -> Check | None:
             seconds = limits.wall if ended.limit == "wall" else limits.cpu
             kind = "" if ended.limit == "wall" else " of processor time"
             machines = ended.limit == "wall" and kept_waiting(*spent)
-            said = f"it ran longer than {seconds:g} s{kind} ({used(*spent)})"
-            return Check("timeout" if machines else "reject", reason=ended.limit, feedback=said)
+            message = f"it ran longer than {seconds:g} s{kind} ({used(*spent)})"
+            return Check("timeout" if machines else "reject", reason=ended.limit, feedback=message)
         case "memory":
-            said = f"it used more than {limits.memory // MIB} MiB of memory"
-            return Check("reject", reason="memory", feedback=said)
+            message = f"it used more than {limits.memory // MIB} MiB of memory"
+            return Check("reject", reason="memory", feedback=message)
         case "disk":
-            said = f"it wrote more than {limits.disk // MIB} MiB, or {limits.files} files"
-            return Check("reject", reason="disk", feedback=said)
+            message = f"it wrote more than {limits.disk // MIB} MiB, or {limits.files} files"
+            return Check("reject", reason="disk", feedback=message)
         case "processes":
-            said = f"it ran more than {limits.processes} processes and threads"
-            return Check("reject", reason="processes", feedback=said)
+            message = f"it ran more than {limits.processes} processes and threads"
+            return Check("reject", reason="processes", feedback=message)
     if ended.status is None:
         return Check("reject", reason="exit", feedback=f"it was ended by signal {ended.signal}")
     return None
@@ -228,14 +228,14 @@ def capped(text: str, most: int = FEEDBACK) -> str:
     return f"{text[:half]}\n…\n{text[len(text) - half :]}"
 
 
-def imported(sources: Iterable[str], own: Iterable[str] = ()) -> tuple[str, ...]:
+def imported(sources: Iterable[str], local_files: Iterable[str] = ()) -> tuple[str, ...]:
     """Installed distributions that Python sources import.
 
     Args:
         sources: Python; what does not parse counts as importing nothing.
-        own: paths of files beside them, which are no installed packages.
+        local_files: paths of files beside them, which are no installed packages.
     """
-    local = {part.removesuffix(".py") for path in own for part in path.split("/")}
+    local = {part.removesuffix(".py") for path in local_files for part in path.split("/")}
     names: set[str] = set()
     for source in sources:
         try:
@@ -250,8 +250,8 @@ def imported(sources: Iterable[str], own: Iterable[str] = ()) -> tuple[str, ...]
     names -= local | sys.stdlib_module_names
     if not names:
         return ()
-    known = _distributions()
-    return tuple(sorted({known[name][0] for name in names if name in known}))
+    distributions = _distributions()
+    return tuple(sorted({distributions[name][0] for name in names if name in distributions}))
 
 
 @lru_cache(maxsize=1)

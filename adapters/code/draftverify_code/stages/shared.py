@@ -21,10 +21,10 @@ import msgspec
 from draftverify import Check
 from draftverify_code.program import REASONS
 from draftverify_code.sandbox import Sandbox
-from draftverify_code.sandbox.jobs import MIB, Command, Exit, Finding, Limits, Suite
+from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxCommand, Suite, SuiteFinding
 from draftverify_code.stages.running import abnormal, capped, lacking, limits_of, weakened
 
-__all__ = ["OUTPUT", "Event", "Expected", "Run", "beside", "judged", "report"]
+__all__ = ["OUTPUT", "Event", "ExpectedTests", "Run", "beside", "judged", "report"]
 
 OUTPUT = 8 * MIB
 """Bytes of report that a run may write."""
@@ -63,7 +63,7 @@ class Event(msgspec.Struct, frozen=True):
     cpu: float = 0.0
 
 
-class Expected(msgspec.Struct, frozen=True):
+class ExpectedTests(msgspec.Struct, frozen=True):
     """What a report must show for a pass.
 
     Args:
@@ -78,18 +78,22 @@ class Expected(msgspec.Struct, frozen=True):
 class Run(msgspec.Struct, frozen=True):
     """A command and the nonce that its report stands behind."""
 
-    command: Command
+    command: SandboxCommand
     nonce: str
 
     @staticmethod
     def of(job: Mapping[str, Any], files: Mapping[str, bytes], limits: Limits) -> Run:
         """A run of `runner.py`."""
         nonce = secrets.token_hex(16)
-        given = nonce.encode() + b"\n" + json.dumps(job).encode()
-        return Run(Command((sys.executable, "-s", "-c", _runner()), files, given, limits=limits), nonce)
+        stdin = nonce.encode() + b"\n" + json.dumps(job).encode()
+        return Run(
+            SandboxCommand((sys.executable, "-s", "-c", _runner()), files, stdin, limits=limits), nonce
+        )
 
 
-def beside(box: Sandbox, suite: Suite, programs: Sequence[str], timeout: float, memory: int) -> list[Finding]:
+def beside(
+    box: Sandbox, suite: Suite, programs: Sequence[str], timeout: float, memory: int
+) -> list[SuiteFinding]:
     """Run a suite on programs, each in one process with its tests.
 
     Args:
@@ -100,24 +104,26 @@ def beside(box: Sandbox, suite: Suite, programs: Sequence[str], timeout: float, 
         memory: MiB of one program.
 
     Returns:
-        A Finding per program, its check with the caveat.
+        A SuiteFinding per program, its check with the caveat.
     """
     job = {"mode": "suite", "target": "program.py", "suite": msgspec.to_builtins(suite)}
     limits = limits_of(timeout, memory, OUTPUT)
-    runs = [Run.of(job, {"program.py": each.encode(errors="surrogatepass")}, limits) for each in programs]
+    runs = [
+        Run.of(job, {"program.py": program.encode(errors="surrogatepass")}, limits) for program in programs
+    ]
     count = 1
     if suite.kind == "asserts":
         count = len(suite.asserts)
     elif suite.kind == "doctest":
-        count = sum(SKIP not in each.options for each in DocTestParser().get_examples(suite.source))
+        count = sum(SKIP not in example.options for example in DocTestParser().get_examples(suite.source))
     names = [str(number) for number in range(count)]
-    expected = Expected(dict.fromkeys(names, False))
-    found = []
+    expected = ExpectedTests(dict.fromkeys(names, False))
+    findings = []
     for run, ended in zip(runs, box.run([run.command for run in runs]), strict=True):
         outcome = {event.id: event.outcome == "passed" for event in report(run, ended) if event.id}
         passed = tuple(map(outcome.get, names)) if suite.kind in ("asserts", "doctest") else ()
-        found.append(Finding(weakened(judged(run, ended, expected)), passed, seconds=ended.seconds))
-    return found
+        findings.append(SuiteFinding(weakened(judged(run, ended, expected)), passed, seconds=ended.seconds))
+    return findings
 
 
 @lru_cache(maxsize=1)
@@ -125,7 +131,7 @@ def _runner() -> str:
     return Path(__file__).with_name("runner.py").read_text(encoding="utf-8")
 
 
-def report(run: Run, ended: Exit) -> list[Event]:
+def report(run: Run, ended: CommandExit) -> list[Event]:
     """The lines that stand behind the nonce; the rest was not written by the supervisor."""
     nonce = run.nonce.encode() + b" "
     lines = [line.removeprefix(nonce) for line in ended.stdout.splitlines() if line.startswith(nonce)]
@@ -136,7 +142,7 @@ def report(run: Run, ended: Exit) -> list[Event]:
         return [Event(tampered="it wrote where only the tests' results are written")]
 
 
-def judged(run: Run, ended: Exit, expected: Expected) -> Check:
+def judged(run: Run, ended: CommandExit, expected: ExpectedTests) -> Check:
     """What a program's run shows.
 
     A test that failed is a rejection, whatever came after it. A score is the share of the expected tests that passed.
@@ -166,10 +172,10 @@ def judged(run: Run, ended: Exit, expected: Expected) -> Check:
         event for event in results.values() if event.outcome == "failed" and event.id not in expected.wrong
     ]
     if failed:
-        first = failed[0]
+        failure = failed[0]
         counted = f"{passed} of {len(expected.tests)} tests passed. " if len(expected.tests) > 1 else ""
-        name = f"{first.id}\n" if first.id and not first.id.isdigit() else ""
-        return reject(_known(first.reason), f"{counted}{name}{first.text}")
+        name = f"{failure.id}\n" if failure.id and not failure.id.isdigit() else ""
+        return reject(_known(failure.reason), f"{counted}{name}{failure.text}")
     for event in events:
         if event.stop:
             return reject(_known(event.stop), event.text)
@@ -187,8 +193,10 @@ def judged(run: Run, ended: Exit, expected: Expected) -> Check:
         return msgspec.structs.replace(strange, score=score, feedback=strange.feedback + during)
     if not any(event.end for event in events):
         status = ended_by.ended
-        how = "" if status is None else f" with status {status}" if status >= 0 else f" by signal {-status}"
-        return reject("exit", f"its process ended{how} before the tests did{during}")
+        ending = (
+            "" if status is None else f" with status {status}" if status >= 0 else f" by signal {-status}"
+        )
+        return reject("exit", f"its process ended{ending} before the tests did{during}")
     for test, lenient in expected.tests.items():
         if test not in results:
             return reject("no tests", f"{test} was not run")

@@ -17,7 +17,7 @@ import msgspec
 from draftverify import Check, ConfigError, Context, Proposal, Verifier
 from draftverify.checks.verifiers import Combined, StagePass, Way, names_of, resting_on, stands_outside
 
-__all__ = ["Stages"]
+__all__ = ["CodeStages"]
 
 TIERS = ("none", "landlock", "namespaces", "bubblewrap")
 """Isolation, from the weakest."""
@@ -26,7 +26,7 @@ INTEGRITIES = ("shared-process", "mixed", "separate-process", "static")
 KNOWN = frozenset({"isolation", "integrity", "order", "skipped"})
 
 
-class Stages(Combined):
+class CodeStages(Combined):
     """Checks a block stage by stage; each stage is one pass over the items that every earlier one let through.
 
     The first word that is neither pass nor abstain is an item's check: a reject, an error and a timeout end its way. A
@@ -52,17 +52,17 @@ class Stages(Combined):
 
     def orders(self) -> Iterator[tuple[int, ...]]:
         """Every order of any of the filters, before the trusted stages: those alone say what passes."""
-        first = len(self.stages) - self.trusted
-        for count in range(first, -1, -1):
-            for filters in permutations(range(first), count):
-                yield (*filters, *range(first, len(self.stages)))
+        filters_count = len(self.stages) - self.trusted
+        for count in range(filters_count, -1, -1):
+            for filters in permutations(range(filters_count), count):
+                yield (*filters, *range(filters_count, len(self.stages)))
 
     @property
     def provides(self) -> frozenset[str]:
         """Verdicts; scores too where every trusted stage gives them; cross evidence where the only trusted one does."""
         declared = [getattr(stage, "provides", ()) for stage in self.stages[-self.trusted :]]
-        words = {"scores"} if self.trusted > 1 else {"scores", "cross"}
-        return frozenset({"verdicts"} | {word for word in words if all(word in one for one in declared)})
+        kinds = {"scores"} if self.trusted > 1 else {"scores", "cross"}
+        return frozenset({"verdicts"} | {kind for kind in kinds if all(kind in one for one in declared)})
 
     @property
     def outside(self) -> bool:
@@ -120,15 +120,15 @@ class StagesWay(Way):
         """The items whose way has not ended."""
         return [index for index, check in enumerate(self._ended) if check is None]
 
-    def take(self, found: StagePass) -> None:
+    def take(self, stage_pass: StagePass) -> None:
         """What the next stage said; of items whose way has ended already nothing is heard."""
-        self.passes.append(found)
-        trusted = found.stage in self.trusted
-        for index, check in zip(found.indices, found.checks, strict=True):
+        self.passes.append(stage_pass)
+        trusted = stage_pass.stage in self.trusted
+        for index, check in zip(stage_pass.indices, stage_pass.checks, strict=True):
             if self._ended[index] is not None:
                 continue
             if check.verdict not in ("pass", "abstain"):
-                self._ended[index] = check if found.verification is not None else _broken(check)
+                self._ended[index] = check if stage_pass.verification is not None else _broken(check)
             elif trusted and check.verdict == "pass":
                 self._vouched[index] = resting_on(check, self._vouched[index])
             elif trusted:
@@ -137,31 +137,33 @@ class StagesWay(Way):
     @property
     def checks(self) -> tuple[Check, ...]:
         """Each item's check, once the trusted stages were heard."""
-        found = zip(self._ended, self._vouched, self._abstained, strict=True)
-        return tuple(ended or vouched or abstained or Check("abstain") for ended, vouched, abstained in found)
+        verdicts = zip(self._ended, self._vouched, self._abstained, strict=True)
+        return tuple(
+            ended or vouched or abstained or Check("abstain") for ended, vouched, abstained in verdicts
+        )
 
     def notes(self) -> dict[str, Any]:
         """The weakest isolation and integrity of the stages that ran, beside what any way has."""
         notes = super().notes()
-        told = notes.pop("stages", {})
+        stage_notes = notes.pop("stages", {})
         weakest = {}
-        for word, weakest_first in (("isolation", TIERS), ("integrity", INTEGRITIES)):
-            values = [own[word] for own in told.values() if word in own]
+        for key, weakest_first in (("isolation", TIERS), ("integrity", INTEGRITIES)):
+            values = [notes_of_stage[key] for notes_of_stage in stage_notes.values() if key in notes_of_stage]
             if values:
-                weakest[word] = min(values, key=lambda value: _rank(value, weakest_first))
-        others = {
-            name: rest
-            for name, own in told.items()
-            if (rest := {key: own[key] for key in own if key not in KNOWN})
+                weakest[key] = min(values, key=lambda value: _rank(value, weakest_first))
+        remarks = {
+            name: remark
+            for name, notes_of_stage in stage_notes.items()
+            if (remark := {key: notes_of_stage[key] for key in notes_of_stage if key not in KNOWN})
         }
-        return {**weakest, **notes, **({"stages": others} if others else {})}
+        return {**weakest, **notes, **({"stages": remarks} if remarks else {})}
 
 
 def _broken(check: Check) -> Check:
     """The check of an item whose stage failed, in the words of code checking."""
     late = check.verdict == "timeout"
-    said = f"{'TimeoutError' if late else check.reason}: {check.feedback}"
-    return msgspec.structs.replace(check, reason="wall" if late else "tool", feedback=said)
+    feedback = f"{'TimeoutError' if late else check.reason}: {check.feedback}"
+    return msgspec.structs.replace(check, reason="wall" if late else "tool", feedback=feedback)
 
 
 def _rank(value: Any, weakest_first: Sequence[str]) -> int:

@@ -24,7 +24,7 @@ from draftverify_code.stages.running import (
     sandbox_for,
     verified,
 )
-from draftverify_code.stages.shared import OUTPUT, Event, Expected, Run, judged, report
+from draftverify_code.stages.shared import OUTPUT, Event, ExpectedTests, Run, judged, report
 
 __all__ = ["Suites"]
 
@@ -101,7 +101,7 @@ class Suites(Sandboxed):
         key = (__name__, self.runner)
         if key not in context.scratch:
             context.scratch[key] = self._plan(box, files, target, tests)
-        plan: Plan = context.scratch[key]
+        plan: SuitePlan = context.scratch[key]
         if plan.trouble is not None:
             if plan.trouble.reason == "sandbox":
                 del context.scratch[key]  # another time it may work
@@ -110,7 +110,7 @@ class Suites(Sandboxed):
             check = lambda programs: self._check(box, plan, programs)
         return verified(context, proposal, box, self.name, "shared-process", check)
 
-    def _check(self, box: Sandbox, plan: Plan, programs: Sequence[str]) -> list[Check]:
+    def _check(self, box: Sandbox, plan: SuitePlan, programs: Sequence[str]) -> list[Check]:
         runs = [self._run(box, plan, program.encode(errors="replace"), collect=False) for program in programs]
         ends = box.run([run.command for run in runs])
         return [judged(run, ended, plan.expected) for run, ended in zip(runs, ends, strict=True)]
@@ -118,9 +118,9 @@ class Suites(Sandboxed):
     def _tests(self, paths: Iterable[str]) -> list[str]:
         """Those of some files in which the framework looks for tests."""
         pattern = ("test*.py", "*_test.py")[: 1 if self.runner == "unittest" else 2]
-        return [path for path in paths if any(fnmatch(posixpath.basename(path), each) for each in pattern)]
+        return [path for path in paths if any(fnmatch(posixpath.basename(path), glob) for glob in pattern)]
 
-    def _plan(self, box: Sandbox, files: dict[str, bytes], target: str, tests: Sequence[str]) -> Plan:
+    def _plan(self, box: Sandbox, files: dict[str, bytes], target: str, tests: Sequence[str]) -> SuitePlan:
         """Learn which tests there are."""
         original = files.get(target)
         files = {path: text for path, text in files.items() if path != target}
@@ -129,7 +129,7 @@ class Suites(Sandboxed):
         folders = sorted(set(map(posixpath.dirname, tests)))
         canaries = [posixpath.join(folder, f"{wrong}_{number}.py") for number, folder in enumerate(folders)]
         files |= dict.fromkeys(canaries, _must_fail(self.runner))
-        plan = Plan(files, target, (*sorted(tests), *canaries), Expected({}))
+        plan = SuitePlan(files, target, (*sorted(tests), *canaries), ExpectedTests({}))
         stands = [_STAND_IN] if target.endswith(".py") else []
         stands[:0] = [original] if original is not None else []
         runs = [self._run(box, plan, text, collect=True) for text in stands]
@@ -138,15 +138,15 @@ class Suites(Sandboxed):
             events = report(run, ended)
             listed = next((event.tests for event in events if event.tests is not None), [])
             failed = next((event for event in events if event.outcome == "failed"), None)
-            found = {test: lenient for test, lenient in listed if wrong not in test}
-            whole = any(event.end for event in events) and not any(event.tampered for event in events)
-            if found and failed is None and whole:
+            found_tests = {test: lenient for test, lenient in listed if wrong not in test}
+            undisturbed = any(event.end for event in events) and not any(event.tampered for event in events)
+            if found_tests and failed is None and undisturbed:
                 must = frozenset(test for test, _ in listed if wrong in test)
-                return msgspec.structs.replace(plan, expected=Expected(found, must))
+                return msgspec.structs.replace(plan, expected=ExpectedTests(found_tests, must))
             trouble = _trouble(events, failed, abnormal(ended, run.command.limits), ended.stderr)
         return msgspec.structs.replace(plan, trouble=trouble)
 
-    def _run(self, box: Sandbox, plan: Plan, program: bytes, *, collect: bool) -> Run:
+    def _run(self, box: Sandbox, plan: SuitePlan, program: bytes, *, collect: bool) -> Run:
         plugins = any(name.startswith(("pytest-", "pytest_")) for name in box.packages)
         job: dict[str, Any] = {
             "mode": self.runner,
@@ -161,7 +161,7 @@ class Suites(Sandboxed):
         return Run.of(job, {**plan.files, plan.target: program}, limits)
 
 
-class Plan(msgspec.Struct, frozen=True):
+class SuitePlan(msgspec.Struct, frozen=True):
     """What stands beside every program of a task.
 
     Args:
@@ -175,24 +175,28 @@ class Plan(msgspec.Struct, frozen=True):
     files: dict[str, bytes]
     target: str
     tests: tuple[str, ...]
-    expected: Expected
+    expected: ExpectedTests
     trouble: Check | None = None
 
 
 def _trouble(events: Iterable[Event], failed: Event | None, strange: Check | None, errors: bytes) -> Check:
     if strange is not None and strange.reason == "sandbox":
         return strange
-    said = next((said for event in events if (said := event.broken or event.internal or event.tampered)), "")
-    if failed is not None:
-        said = f"{failed.id}\n{failed.text}{lacking(failed.text)}"
-    said = (
-        said or (strange.feedback if strange is not None else "") or errors.decode(errors="replace")[-1000:]
+    message = next(
+        (message for event in events if (message := event.broken or event.internal or event.tampered)), ""
     )
-    return _uncollected(said or "there are none")
+    if failed is not None:
+        message = f"{failed.id}\n{failed.text}{lacking(failed.text)}"
+    message = (
+        message
+        or (strange.feedback if strange is not None else "")
+        or errors.decode(errors="replace")[-1000:]
+    )
+    return _uncollected(message or "there are none")
 
 
-def _uncollected(said: str) -> Check:
-    return Check("error", reason="tests", feedback=f"the tests could not be collected: {said}")
+def _uncollected(message: str) -> Check:
+    return Check("error", reason="tests", feedback=f"the tests could not be collected: {message}")
 
 
 _STAND_IN = b"""\
@@ -209,7 +213,7 @@ def __getattr__(name):
 def _must_fail(runner: str) -> bytes:
     """Tests that fail wherever the framework and its assertions are what they were."""
     name = secrets.token_hex(4)
-    alone = ""
+    function_text = ""
     wrong = """\
             lambda: self.assertEqual(1, 2),
             lambda: self.assertNotEqual(1, 1),
@@ -232,7 +236,7 @@ def _must_fail(runner: str) -> bytes:
     head = "import unittest\n"
     if runner == "pytest":
         head += "import pytest\n"
-        alone = f"\n\ndef test_{name}_c():\n    assert [1] == [2]\n"
+        function_text = f"\n\ndef test_{name}_c():\n    assert [1] == [2]\n"
         wrong += """\
             lambda: pytest.raises(ValueError, int),
             lambda: pytest.fail("no"),
@@ -258,4 +262,4 @@ class Test_{name}(unittest.TestCase):
                 continue
             return
         raise AssertionError
-{alone}""".encode()
+{function_text}""".encode()

@@ -20,10 +20,10 @@ import msgspec
 
 from draftverify import Check, Context, Proposal, Verification
 from draftverify_code.sandbox.host import Sandbox
-from draftverify_code.sandbox.jobs import Command, Exit
+from draftverify_code.sandbox.jobs import CommandExit, SandboxCommand
 from draftverify_code.stages import syntax_process
 from draftverify_code.stages.blocks import (
-    Finding,
+    Diagnostic,
     Job,
     Static,
     check_block,
@@ -34,7 +34,7 @@ from draftverify_code.stages.blocks import (
     verification,
 )
 
-__all__ = ["LONG", "Reading", "Syntax", "read_programs"]
+__all__ = ["LONG", "SyntaxReading", "Syntax", "read_programs"]
 
 LONG = 4000
 """Characters; a longer text is read in the sandbox."""
@@ -61,7 +61,7 @@ class Syntax(Static):
         return verification(self.name, (readings[program].check for program in programs), used)
 
 
-class Reading(msgspec.Struct, frozen=True):
+class SyntaxReading(msgspec.Struct, frozen=True):
     """What was read of a text.
 
     Args:
@@ -75,7 +75,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 def read_programs(
     programs: Sequence[str], sandbox: Callable[[], Sandbox], *, bare: bool = False
-) -> dict[str, Reading]:
+) -> dict[str, SyntaxReading]:
     """Read texts as Python, each once.
 
     Args:
@@ -83,56 +83,56 @@ def read_programs(
         sandbox: gives the one in which long texts are read; called only when there are any.
         bare: whether the texts without comments are wanted.
     """
-    found: dict[str, Reading] = {}
+    readings: dict[str, SyntaxReading] = {}
     long: list[str] = []
     for program in dict.fromkeys(programs):
         unfit = not_text(program, "syntax")
         if unfit is not None:
-            found[program] = Reading(unfit)
+            readings[program] = SyntaxReading(unfit)
         elif len(program) > LONG:
             long.append(program)
         else:
-            found[program] = _reading(program, syntax_process.answer(program, bare))
+            readings[program] = _reading(program, syntax_process.answer(program, bare))
     if long:
-        found |= _read_apart(long, sandbox(), bare)
-    return found
+        readings |= _read_apart(long, sandbox(), bare)
+    return readings
 
 
-def _reading(program: str, answer: Mapping[str, Any]) -> Reading:
+def _reading(program: str, answer: Mapping[str, Any]) -> SyntaxReading:
     if answer.get("error"):
-        return Reading(
+        return SyntaxReading(
             Check("error", None, "tool", f"its comments cannot be told from its code: {answer['error']}")
         )
     wrong = answer["wrong"]
     if wrong is None:
-        return Reading(Check("pass"), answer.get("bare") or "")
-    return Reading(refused(program, [Finding(**wrong, reason="syntax")]))
+        return SyntaxReading(Check("pass"), answer.get("bare") or "")
+    return SyntaxReading(refused(program, [Diagnostic(**wrong, reason="syntax")]))
 
 
-def _read_apart(programs: Sequence[str], box: Sandbox, bare: bool) -> dict[str, Reading]:
+def _read_apart(programs: Sequence[str], box: Sandbox, bare: bool) -> dict[str, SyntaxReading]:
     texts: dict[str, str] = {}
 
     def job(group: Sequence[str]) -> Job:
         requests = [json.dumps({"text": program, "bare": bare}) + "\n" for program in group]
         size = sum(map(len, requests))
 
-        def read(ended: Exit) -> dict[int, Check]:
-            known = {}
+        def read(ended: CommandExit) -> dict[int, Check]:
+            readings = {}
             # A line without its end is half an answer.
             for place, line in enumerate(ended.stdout.decode().split("\n")[:-1]):
                 reading = _reading(group[place], json.loads(line))
-                known[place] = reading.check
+                readings[place] = reading.check
                 texts[group[place]] = reading.bare
-            return known
+            return readings
 
         allowed = limits(len(group))
         allowed = msgspec.structs.replace(allowed, output=allowed.output + 2 * size)
         argv = (sys.executable, "-I", "-S", "-c", _script())
-        return Job(Command(argv, stdin="".join(requests).encode(), limits=allowed), read)
+        return Job(SandboxCommand(argv, stdin="".join(requests).encode(), limits=allowed), read)
 
     checks = check_block(box, programs, job, "the Python parser", "syntax", in_order=True)
     return {
-        program: Reading(check, texts.get(program, ""))
+        program: SyntaxReading(check, texts.get(program, ""))
         for program, check in zip(programs, checks, strict=True)
     }
 

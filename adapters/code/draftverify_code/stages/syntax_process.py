@@ -41,9 +41,9 @@ def wrong(text: str) -> dict[str, Any] | None:
 def without_comments(text: str) -> str:
     """A text that compiles, without its comments, and with a decorator that does nothing for `no_type_check`.
 
-    Nor does a line inside a string begin like a comment for mypy, which zuban takes for one.
+    Nor does a line inside a string begin like a setting of mypy, which takes it for one.
 
-    Every comment goes, since what one switches off differs from checker to checker and from year to year. Lines keep
+    Every comment goes, since what one switches off differs from year to year. Lines keep
     their numbers, and code its columns but for lines that had the name.
 
     Raises:
@@ -62,11 +62,9 @@ def without_comments(text: str) -> str:
             raise ValueError(f"{token.string[:20]!r} in line {row} is no token")
         elif token.type == tokenize.NAME and unicodedata.normalize("NFKC", token.string) == "no_type_check":
             edits.append((row - 1, column, token.end[1], "no_type_check_decorator"))
-        elif (
-            token.end[0] > row
-        ):  # a text of several lines: some checkers read a setting at the start of any line
-            told = [place for place in range(row, token.end[0]) if lines[place].startswith("# mypy:")]
-            edits += [(place, 0, 2, "#_") for place in told]
+        elif token.end[0] > row:  # a text of several lines: mypy reads a setting at the start of any line
+            places = [place for place in range(row, token.end[0]) if lines[place].startswith("# mypy:")]
+            edits += [(place, 0, 2, "#_") for place in places]
     for row, start, end, instead in reversed(edits):
         lines[row] = lines[row][:start] + instead + lines[row][end:]
     return "\n".join(lines)

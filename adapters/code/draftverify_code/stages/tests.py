@@ -13,7 +13,7 @@ import msgspec
 from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Task, Verification
 from draftverify_code.names import BUILTINS, bound
 from draftverify_code.program import program_of, texts_of
-from draftverify_code.sandbox import Finding, Sandbox, Suite
+from draftverify_code.sandbox import Sandbox, Suite, SuiteFinding
 from draftverify_code.stages.running import (
     SHARED,
     NoTests,
@@ -79,8 +79,8 @@ class Tests(Sandboxed):
     ) -> None:
         limits_of(timeout, memory)
         if integrity not in _INTEGRITIES:
-            said = f"{integrity!r} is no integrity; one of {', '.join(_INTEGRITIES)} is"
-            raise ConfigError(said, path="integrity")
+            message = f"{integrity!r} is no integrity; one of {', '.join(_INTEGRITIES)} is"
+            raise ConfigError(message, path="integrity")
         self.sandbox = sandbox
         self.timeout = timeout
         self.memory = memory
@@ -107,7 +107,7 @@ class Tests(Sandboxed):
         programs = [program_of(item) for item in proposal.items]
         seconds = seconds_of(context.task.input, self.timeout)
         findings = self.findings(suite, programs, context.enough, seconds=seconds)
-        checks = [each.check for each in findings]
+        checks = [finding.check for finding in findings]
         integrity = integrity_of(checks) if self.integrity == "auto" else self.integrity
         notes = {"isolation": self.box(suite, programs).tier, "integrity": integrity}
         return Verification(checks=reported(checks, context.enough, self.name), notes=notes)
@@ -116,7 +116,7 @@ class Tests(Sandboxed):
         """Where these programs run."""
         if self.sandbox is not None:
             return self.sandbox
-        numpy = {"numpy"}.intersection(imported(each for each in programs if "numpy" in each))
+        numpy = {"numpy"}.intersection(imported(program for program in programs if "numpy" in program))
         return sandbox_for(None, (*numpy, *imported((suite.setup, suite.source, *suite.asserts))))
 
     def findings(
@@ -126,8 +126,8 @@ class Tests(Sandboxed):
         enough: int | None = None,
         *,
         seconds: float | None = None,
-        each: float | None = None,
-    ) -> list[Finding]:
+        per_test: float | None = None,
+    ) -> list[SuiteFinding]:
         """What the tests found of each program; equal ones are run once.
 
         Args:
@@ -135,32 +135,34 @@ class Tests(Sandboxed):
             programs: Python sources.
             enough: once so many passed, lowest index first, the others may be left "unchecked".
             seconds: for all tests of one program, where it is not the stage's `timeout`.
-            each: seconds that any one test may take, where it is judged apart.
+            per_test: seconds that any one test may take, where it is judged apart.
         """
         seconds = self.timeout if seconds is None else seconds
         box = self.box(suite, programs)
-        found: dict[str, Finding] = {}
+        findings: dict[str, SuiteFinding] = {}
         if self.integrity != SHARED:
-            limits = limits_of(seconds, self.memory, each=each)
-            apart = [Finding(_CALLS_NOTHING)] * len(programs)
+            limits = limits_of(seconds, self.memory, per_test=per_test)
+            apart = [SuiteFinding(_CALLS_NOTHING)] * len(programs)
             if suite.entry_points:
                 judged = box.judge(suite, programs, limits, enough=enough)
                 apart = list(map(_advised, judged))
             if self.integrity == "separate-process" or not any(map(_needs_shared, apart)):
                 return apart
-            needing = {each for each, said in zip(programs, apart, strict=True) if _needs_shared(said)}
-            for program, said in zip(programs, apart, strict=True):
+            needing = {
+                program for program, finding in zip(programs, apart, strict=True) if _needs_shared(finding)
+            }
+            for program, finding in zip(programs, apart, strict=True):
                 if program not in needing:
-                    found.setdefault(program, said)
+                    findings.setdefault(program, finding)
 
         def together(piece: list[str]) -> list[Check]:
-            found.update(zip(piece, beside(box, suite, piece, seconds, self.memory), strict=True))
-            return [found[program].check for program in piece]
+            findings.update(zip(piece, beside(box, suite, piece, seconds, self.memory), strict=True))
+            return [findings[program].check for program in piece]
 
-        known = {program: said.check for program, said in found.items()}
-        checks = list(once(programs, together, enough, self.at_once, known))
+        checks_apart = {program: finding.check for program, finding in findings.items()}
+        checks = list(once(programs, together, enough, self.at_once, checks_apart))
         return [
-            found[program] if check is not UNCHECKED else Finding(UNCHECKED)
+            findings[program] if check is not UNCHECKED else SuiteFinding(UNCHECKED)
             for program, check in zip(programs, checks, strict=True)
         ]
 
@@ -173,49 +175,49 @@ _CALLS_NOTHING = Check(
 )
 
 
-def _needs_shared(finding: Finding) -> bool:
+def _needs_shared(finding: SuiteFinding) -> bool:
     return finding.check.reason == "needs shared-process"
 
 
-def suite_of(given: Mapping[str, Any], whose: str, *, doctest: bool = False) -> Suite:
+def suite_of(fields: Mapping[str, Any], owner: str, *, doctest: bool = False) -> Suite:
     """The tests that a task's input holds.
 
     Args:
-        given: the input; see `Tests` for which of its fields are read.
-        whose: for messages ("task 3").
+        fields: the input; see `Tests` for which of its fields are read.
+        owner: for messages ("task 3").
         doctest: take the examples of its prompt, whatever else there is.
 
     Raises:
         NoTests: it has none.
         ContractError: they do not parse, or a check function has no entry point.
     """
-    entry = str(given.get("entry_point") or "")
-    setup = str(given.get("setup") or "")
-    if doctest or (given.get("doctest") and not given.get("test") and not given.get("test_list")):
-        source = examples(str(given.get("prompt") or ""))
+    entry = str(fields.get("entry_point") or "")
+    setup = str(fields.get("setup") or "")
+    if doctest or (fields.get("doctest") and not fields.get("test") and not fields.get("test_list")):
+        source = examples(str(fields.get("prompt") or ""))
         if not source:
-            raise NoTests(f"the prompt of {whose} has no examples (>>>) to test by")
-        found = _entry_points(entry, _examples_in(source), setup, whose)
-        return Suite("doctest", found, source, setup=setup)
-    if given.get("test"):
-        source = str(given["test"])
+            raise NoTests(f"the prompt of {owner} has no examples (>>>) to test by")
+        entry_points = _entry_points(entry, _examples_in(source), setup, owner)
+        return Suite("doctest", entry_points, source, setup=setup)
+    if fields.get("test"):
+        source = str(fields["test"])
         defines = re.search(r"^def check\s*\(", source, re.MULTILINE)
         if defines and entry and not entry.isidentifier():  # `Solution().add`
             source, entry, defines = f"{source}\ncheck({entry})\n", "", None
         if defines and (entry or not re.search(r"^check\s*\(", source, re.MULTILINE)):
             if not entry:
                 raise ContractError(
-                    f"the tests of {whose} define check(candidate), and `entry_point` does not say which function is "
+                    f"the tests of {owner} define check(candidate), and `entry_point` does not say which function is "
                     "the candidate"
                 )
             return Suite("check", (entry,), source, setup=setup)
-        return Suite("script", _entry_points(entry, [source], setup, whose), source, setup=setup)
-    if given.get("test_list"):
-        asserts = texts_of(given["test_list"], f"the `test_list` of {whose}")
-        for each in asserts:
-            _can_fail(each, whose)
-        return Suite("asserts", _entry_points(entry, asserts, setup, whose), asserts=asserts, setup=setup)
-    raise NoTests(f"{whose} has no tests: `test`, `test_list` or `doctest: true` is needed")
+        return Suite("script", _entry_points(entry, [source], setup, owner), source, setup=setup)
+    if fields.get("test_list"):
+        asserts = texts_of(fields["test_list"], f"the `test_list` of {owner}")
+        for statement in asserts:
+            _can_fail(statement, owner)
+        return Suite("asserts", _entry_points(entry, asserts, setup, owner), asserts=asserts, setup=setup)
+    raise NoTests(f"{owner} has no tests: `test`, `test_list` or `doctest: true` is needed")
 
 
 def examples(prompt: str) -> str:
@@ -228,33 +230,33 @@ def examples(prompt: str) -> str:
         # In words, then: a fence that closes a code block is no part of what an example prints.
         return re.sub(r"^\s*(```|\"\"\"|''').*$", "", prompt, flags=re.MULTILINE)
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    found = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, kinds)]
-    return "\n\n".join(text for text in found if ">>>" in text)
+    docstrings = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, kinds)]
+    return "\n\n".join(text for text in docstrings if ">>>" in text)
 
 
 def _examples_in(source: str) -> list[str]:
     try:
-        found = DocTestParser().get_examples(source)
-        return [example.source for example in found if SKIP not in example.options]
+        examples_found = DocTestParser().get_examples(source)
+        return [example.source for example in examples_found if SKIP not in example.options]
     except ValueError as error:
         raise ContractError(f"the prompt's examples cannot be read: {error}") from error
 
 
-def _can_fail(source: str, whose: str) -> None:
+def _can_fail(source: str, owner: str) -> None:
     """Refuse what looks like a test and holds for every program."""
-    for node in _parsed(source, whose).body:
+    for node in _parsed(source, owner).body:
         text = ast.unparse(node)
         if isinstance(node, ast.Expr) and isinstance(node.value, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
             raise ContractError(
-                f"`{text:.80}` of the tests of {whose} tests nothing; write `assert {text:.80}`"
+                f"`{text:.80}` of the tests of {owner} tests nothing; write `assert {text:.80}`"
             )
         if isinstance(node, ast.Assert) and isinstance(node.test, ast.Tuple) and node.test.elts:
             raise ContractError(
-                f"`{text:.80}` of the tests of {whose} always holds: it asserts a tuple; leave out its parentheses"
+                f"`{text:.80}` of the tests of {owner} always holds: it asserts a tuple; leave out its parentheses"
             )
 
 
-def _advised(finding: Finding) -> Finding:
+def _advised(finding: SuiteFinding) -> SuiteFinding:
     check = finding.check
     if (check.verdict, check.reason) not in (("error", "tests"), ("reject", "exception")):
         return finding
@@ -262,27 +264,27 @@ def _advised(finding: Finding) -> Finding:
     return msgspec.structs.replace(finding, check=check)
 
 
-def _parsed(source: str, whose: str) -> ast.Module:
+def _parsed(source: str, owner: str) -> ast.Module:
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = error.text if isinstance(error, SyntaxError) else ""
         place = f"`{line.strip():.80}`: {error.msg}" if line else str(error)
-        raise ContractError(f"the tests of {whose} do not parse: {place}") from error
+        raise ContractError(f"the tests of {owner} do not parse: {place}") from error
 
 
-def _entry_points(entry: str, sources: Iterable[str], setup: str, whose: str) -> tuple[str, ...]:
+def _entry_points(entry: str, sources: Iterable[str], setup: str, owner: str) -> tuple[str, ...]:
     """The named one, or what the tests call that neither they, nor the setup, nor Python defines; () where nothing is,
     but something is read, or where it may come from elsewhere (`from module import *`)."""
     if entry:
         return (entry,)
-    nodes = [node for source in (setup, *sources) for node in ast.walk(_parsed(source, whose))]
+    nodes = [node for source in (setup, *sources) for node in ast.walk(_parsed(source, owner))]
     calls = [node.func for node in nodes if isinstance(node, ast.Call)]
-    called = dict.fromkeys(each.id for each in calls if isinstance(each, ast.Name))
+    called = dict.fromkeys(function.id for function in calls if isinstance(function, ast.Name))
     read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    own = BUILTINS.union(*map(bound, nodes))
-    if not read - own:
+    names_bound = BUILTINS.union(*map(bound, nodes))
+    if not read - names_bound:
         raise ContractError(
-            f"the tests of {whose} use nothing of the program; name its function in `entry_point`"
+            f"the tests of {owner} use nothing of the program; name its function in `entry_point`"
         )
-    return tuple(name for name in called if name not in own) if "*" not in own else ()
+    return tuple(name for name in called if name not in names_bound) if "*" not in names_bound else ()

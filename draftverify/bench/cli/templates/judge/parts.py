@@ -59,7 +59,7 @@ class CalledGood:
     """Whether people called the reply good."""
 
     def __call__(self, task: Task, outcome: Outcome) -> bool | None:
-        """From the task's truth, which no part sees. Of the holding reply nobody was asked: it has no say."""
+        """From what the task expects, which no part sees. Of the holding reply nobody was asked: it has no say."""
         if outcome.value not in task.input["drafts"]:
             return None
-        return outcome.value in task.truth["good"]
+        return outcome.value in task.expected["good"]

@@ -1,4 +1,4 @@
-"""`draftverify conform`: each check told, with the author's own inputs from a file."""
+"""`draftverify audit part`: each check told, with the author's own inputs from a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from tests.broken_plugin_packages import put_on_path
 
@@ -71,7 +71,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_right_part_passes_and_what_was_not_run_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """A part of a domain of its own, with arguments, tasks, blocks and poison from the file."""
-    assert main(["conform", "mine.Divides", "--inputs", "inputs.yaml"]) == Exit.OK
+    assert main(["audit", "part", "mine.Divides", "--inputs", "inputs.yaml"]) == ExitCode.OK
     said = capsys.readouterr().out
     assert "passed    a_crash_is_no_verdict\n" in said
     assert "not run   answers_the_same_without_scratch\n          it kept nothing in context.scratch" in said
@@ -83,7 +83,7 @@ def test_a_finding_is_told_with_the_law_and_ends_with_a_code_of_its_own(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The law, what was seen, what to do."""
-    assert main(["conform", "mine.Swallows", "--inputs", "inputs.yaml"]) == Exit.NOT_CONFORMING
+    assert main(["audit", "part", "mine.Swallows", "--inputs", "inputs.yaml"]) == ExitCode.NOT_CONFORMING
     said = " ".join(capsys.readouterr().out.split())
     assert "FAILED a_crash_is_no_verdict An item whose check crashes is" in said
     assert "was judged 'reject'; catch only what means a refusal" in said
@@ -96,11 +96,11 @@ def test_an_expected_failure_is_told_with_its_reason_and_a_stale_one_fails(
     """The file names checks that are known to fail; one that passes is a failure."""
     known = "expected_failures: {a_crash_is_no_verdict: a zero is refused by whom we ask}\n"
     Path("known.yaml").write_text(INPUTS + known)
-    assert main(["conform", "mine.Swallows", "--inputs", "known.yaml"]) == Exit.OK
+    assert main(["audit", "part", "mine.Swallows", "--inputs", "known.yaml"]) == ExitCode.OK
     said = capsys.readouterr().out
     assert "expected  a_crash_is_no_verdict" in said
     assert "Expected: a zero is refused by whom we ask" in said
-    assert main(["conform", "mine.Divides", "--inputs", "known.yaml"]) == Exit.NOT_CONFORMING
+    assert main(["audit", "part", "mine.Divides", "--inputs", "known.yaml"]) == ExitCode.NOT_CONFORMING
     assert "take it out of expected_failures" in " ".join(capsys.readouterr().out.split())
 
 
@@ -111,9 +111,9 @@ def test_a_rule_is_called_with_the_cases_of_the_file(capsys: pytest.CaptureFixtu
     )
     Path("pass.yaml").write_text(case % "reject")
     Path("error.yaml").write_text(case % "error")
-    assert main(["conform", "mine.py:Never", "--inputs", "pass.yaml"]) == Exit.OK
+    assert main(["audit", "part", "mine.py:Never", "--inputs", "pass.yaml"]) == ExitCode.OK
     assert "not run   a_failed_check_is_not_a_refusal" in capsys.readouterr().out
-    assert main(["conform", "mine.py:Never", "--inputs", "error.yaml"]) == Exit.NOT_CONFORMING
+    assert main(["audit", "part", "mine.py:Never", "--inputs", "error.yaml"]) == ExitCode.NOT_CONFORMING
     assert "FAILED    a_failed_check_is_not_a_refusal" in capsys.readouterr().out
 
 
@@ -122,7 +122,7 @@ def test_a_part_that_cannot_read_the_kits_inputs_is_told_how_to_give_its_own(
 ) -> None:
     """With the keys, and the file of the command."""
     Path("bare.yaml").write_text("arguments: {largest: 50}")
-    assert main(["conform", "mine.py:Divides", "--inputs", "bare.yaml"]) == Exit.NOT_CONFORMING
+    assert main(["audit", "part", "mine.py:Divides", "--inputs", "bare.yaml"]) == ExitCode.NOT_CONFORMING
     said = " ".join(capsys.readouterr().out.split())
     assert "KeyError: 'n'; the kit's own tasks have a prompt, text, question and prompt_ids" in said
     assert "proposals=[Proposal.alternatives([…])]" in said
@@ -132,42 +132,46 @@ def test_a_part_that_cannot_read_the_kits_inputs_is_told_how_to_give_its_own(
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["mine.py:Divides"], Exit.CONFIG, "its arguments stand in the file of --inputs, under arguments:"),
-        (["mine.py:Divide"], Exit.CONFIG, "did you mean mine.Divides?"),
+        (
+            ["mine.py:Divides"],
+            ExitCode.CONFIG,
+            "its arguments stand in the file of --inputs, under arguments:",
+        ),
+        (["mine.py:Divide"], ExitCode.CONFIG, "did you mean mine.Divides?"),
         (
             ["nobody.knows"],
-            Exit.USAGE,
+            ExitCode.USAGE,
             "there is no generator, verifier or rule 'nobody.knows'; `draftverify plugins`",
         ),
         (
             ["adaptive_consistency"],
-            Exit.USAGE,
+            ExitCode.USAGE,
             "'adaptive_consistency' is a stopping rule, not a generator, verifier or rule",
         ),
-        (["mine.Divides"], Exit.USAGE, "for one of mine.py write mine.py:Divides"),
-        (["mine.py"], Exit.USAGE, "a part of a file is written mine.py:Class"),
+        (["mine.Divides"], ExitCode.USAGE, "for one of mine.py write mine.py:Divides"),
+        (["mine.py"], ExitCode.USAGE, "a part of a file is written mine.py:Class"),
         (
             ["mine.py:Counts"],
-            Exit.CONFIG,
+            ExitCode.CONFIG,
             "has none of propose(), verify(), decide(), so it is no generator, verifier or rule; it could be a",
         ),
         (
             ["jsonl", "--inputs", "inputs.yaml"],
-            Exit.CONFIG,
+            ExitCode.CONFIG,
             "'jsonl' is a source of tasks, not a generator, verifier or rule",
         ),
-        (["python"], Exit.USAGE, "python is a generator and a verifier; say which with --role"),
-        (["first", "--inputs", "wrong.yaml"], Exit.CONFIG, "wrong.yaml:2"),
-        (["regex", "--inputs", "shape.yaml"], Exit.CONFIG, "proposals.0"),
+        (["python"], ExitCode.USAGE, "python is a generator and a verifier; say which with --role"),
+        (["first", "--inputs", "wrong.yaml"], ExitCode.CONFIG, "wrong.yaml:2"),
+        (["regex", "--inputs", "shape.yaml"], ExitCode.CONFIG, "proposals.0"),
     ],
 )
 def test_a_mistake_says_where_and_what(
-    arguments: list[str], code: Exit, says: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], code: ExitCode, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On the command line and in the file."""
     Path("wrong.yaml").write_text("block: 3\ntaks: []\n")
     Path("shape.yaml").write_text("arguments: {pattern: a}\nproposals: [{tree: [a, b], parents: [0, -1]}]\n")
-    assert main(["conform", *arguments]) == code
+    assert main(["audit", "part", *arguments]) == code
     assert says in " ".join(capsys.readouterr().err.split())
 
 
@@ -175,14 +179,14 @@ def test_the_file_of_the_command_may_be_among_the_parts_of_the_inputs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """It is one file, and not two of one name."""
-    assert main(["conform", "mine.py:Divides", "--inputs", "inputs.yaml"]) == Exit.OK
+    assert main(["audit", "part", "mine.py:Divides", "--inputs", "inputs.yaml"]) == ExitCode.OK
     assert " passed, " in capsys.readouterr().out.splitlines()[-2]
 
 
 def test_what_was_not_run_names_the_check_that_failed(capsys: pytest.CaptureFixture[str]) -> None:
     """And not another that was not run either; the numbers stand in one order."""
     Path("bare.yaml").write_text("arguments: {largest: 50}")
-    assert main(["conform", "mine.py:Divides", "--inputs", "bare.yaml"]) == Exit.NOT_CONFORMING
+    assert main(["audit", "part", "mine.py:Divides", "--inputs", "bare.yaml"]) == ExitCode.NOT_CONFORMING
     out = capsys.readouterr().out
     assert {line.strip() for line in out.splitlines() if "since" in line} == {"not run, since answers failed"}
     assert out.splitlines()[-1].startswith("3 passed, 1 failed, ")
@@ -193,7 +197,7 @@ def test_a_plugin_that_cannot_be_used_is_told_as_anywhere(
 ) -> None:
     """A name of two packages is no part of two roles; a group that is none is named."""
     put_on_path(monkeypatch, "twin_one", "twin_two", "stray_group")
-    assert main(["conform", "twin"]) == Exit.PLUGIN
-    assert "conform: rule 'twin' is registered twice, by dv-twin-one 1.0" in capsys.readouterr().err
-    assert main(["conform", "stray.dice"]) == Exit.USAGE
+    assert main(["audit", "part", "twin"]) == ExitCode.PLUGIN
+    assert "rule 'twin' is registered twice, by dv-twin-one 1.0" in capsys.readouterr().err
+    assert main(["audit", "part", "stray.dice"]) == ExitCode.USAGE
     assert "did you mean draftverify.generators" in " ".join(capsys.readouterr().err.split())

@@ -1,4 +1,4 @@
-"""`draftverify conform`: the conformance kit on one part, told check by check."""
+"""`draftverify audit part NAME`: the conformance kit on one part, told check by check."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from draftverify.bench.cli.exits import Exit
+from draftverify.bench.cli.exits import ExitCode, exit_with
 
 if TYPE_CHECKING:
     from draftverify.kit.conformance import Report
     from draftverify.kit.subject import Role
 
-__all__ = ["conform"]
+__all__ = ["part"]
 
 CHECKED: tuple[Role, ...] = ("generator", "verifier", "rule")
 INDENT = " " * 10
@@ -27,16 +27,15 @@ WORDS = {
     "unexercised": ("not run", "yellow"),
     "skipped": ("not run", "yellow"),
 }
-COUNTED = ("passed", "failed", "expected", "not run")
 
 
-@click.command()
+@click.command(short_help="Hold a part to the contract that all parts keep.")
 @click.argument("name")
 @click.option(
-    "--inputs", "file", type=click.Path(dir_okay=False), help="A YAML file of arguments, tasks, proposals, …"
+    "--inputs", "file", type=click.Path(dir_okay=False), help="YAML: arguments, tasks, proposals, …"
 )
 @click.option("--role", type=click.Choice(CHECKED), help="In which role, where NAME has several.")
-def conform(name: str, file: str | None, role: Role | None) -> None:
+def part(name: str, file: str | None, role: Role | None) -> None:
     """Hold the part NAME to the contract that all parts keep.
 
     NAME is that of an installed part, as after `use:`, or FILE.py:Class. What its constructor needs, and tasks and
@@ -48,26 +47,26 @@ def conform(name: str, file: str | None, role: Role | None) -> None:
     from draftverify.kit.conformance import ConformanceError, check_component
     from draftverify.kit.inputs import load_inputs
 
-    path, colon, own = name.rpartition(":")
-    use, parts = (f"{Path(path).stem}.{own}", [path]) if colon else (name, [])
+    path, colon, class_name = name.rpartition(":")
+    use, parts = (f"{Path(path).stem}.{class_name}", [path]) if colon else (name, [])
     if role is None and not parts:
         _ensure_one(name, may_be_local=file is not None)
     try:
         inputs = load_inputs(use, file, role=role, parts=parts)
         assert inputs.part is not None
-        part, how = Builder().part(inputs.part), inputs.subject()
+        component, data = Builder().part(inputs.part), inputs.subject()
     except ConfigError as error:
         if file is not None or not error.path.startswith("arguments"):
             raise
         hint = "its arguments stand in the file of --inputs, under arguments:"
         raise ConfigError(f"{error.message.rstrip('.')}; {hint}", where=name, path=error.path) from error
     try:
-        report = check_component(part, role=role, expected_failures=inputs.expected_failures, **how)
+        report = check_component(component, role=role, expected_failures=inputs.expected_failures, **data)
     except ConformanceError as error:
         report = error.report
-    _tell(report)
+    _print_report(report)
     if report.failed:
-        click.get_current_context().exit(Exit.NOT_CONFORMING)
+        exit_with(ExitCode.NOT_CONFORMING)
 
 
 def _ensure_one(name: str, *, may_be_local: bool) -> None:
@@ -78,42 +77,36 @@ def _ensure_one(name: str, *, may_be_local: bool) -> None:
     """
     from draftverify.plugins import installed, unknown
 
-    named = {plugin.role for plugin in installed() if plugin.name == name}
-    roles = [role for role in CHECKED if role in named]
+    roles = [role for role in CHECKED if (role, name) in {(p.role, p.name) for p in installed()}]
     if len(roles) > 1:
         raise click.UsageError(f"{name} is a {' and a '.join(roles)}; say which with --role")
     if roles or may_be_local:
         return
     if name.endswith(".py"):
         raise click.UsageError(f"a part of a file is written {name}:Class, with the name of the class")
-    stem, _, own = name.partition(".")
-    if own and Path(f"{stem}.py").is_file():
-        raise click.UsageError(
-            f"no installed part is named {name!r}; for one of {stem}.py write {stem}.py:{own}"
-        )
+    stem, _, class_name = name.partition(".")
+    if class_name and Path(f"{stem}.py").is_file():
+        form = f"for one of {stem}.py write {stem}.py:{class_name}"
+        raise click.UsageError(f"no installed part is named {name!r}; {form}")
     raise click.UsageError(unknown(CHECKED, name))
 
 
-def _tell(report: Report) -> None:
+def _print_report(report: Report) -> None:
     from draftverify.bench.tables.words import clean
 
     width = min(shutil.get_terminal_size().columns, 110)
-
-    def told(text: str) -> None:
-        lines = textwrap.wrap(clean(text), width, initial_indent=INDENT, subsequent_indent=INDENT)
-        click.echo("\n".join(lines))
-
     click.secho(clean(report.component), bold=True)
     for result in report.results:
-        word, color = WORDS[result.status]
-        click.echo(click.style(f"{word:<10}", color) + result.check)
-        if result.status in ("failed", "expected"):
-            told(result.law)
-        if result.status == "expected":
-            told(f"Expected: {result.reason}")
-        if result.message:
-            told(result.message)
-    found = Counter(WORDS[result.status][0].lower() for result in report.results)
-    click.echo("\n" + ", ".join(f"{found[word]} {word}" for word in COUNTED if found[word]))
+        ending, color = WORDS[result.status]
+        click.echo(click.style(f"{ending:<10}", color) + result.check)
+        remarks = [result.law] if result.status in ("failed", "expected") else []
+        remarks += [f"Expected: {result.reason}"] if result.status == "expected" else []
+        remarks += [result.message] if result.message else []
+        for remark in remarks:
+            lines = textwrap.wrap(clean(remark), width, initial_indent=INDENT, subsequent_indent=INDENT)
+            click.echo("\n".join(lines))
+    counts = Counter(WORDS[result.status][0].lower() for result in report.results)
+    endings = dict.fromkeys(ending.lower() for ending, _ in WORDS.values())
+    click.echo("\n" + ", ".join(f"{counts[ending]} {ending}" for ending in endings if counts[ending]))
     if report.ended("unexercised"):
         click.echo("What was not run has not been tested; `passed` is what had something to look at.")

@@ -1,0 +1,77 @@
+"""`draftverify export RUN`: a run's results as a table for other programs, or as training data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from io import TextIOWrapper
+from typing import Any, get_args
+
+import click
+
+from draftverify.bench.cli import options
+from draftverify.bench.records.directory import RunRecords, load_run
+from draftverify.bench.records.export import FORMATS, Format, write
+from draftverify.bench.records.rows import LEVELS, Level
+from draftverify.bench.records.split import Split
+from draftverify.errors import ConfigError
+from draftverify.lab.training import TRAINING, Training, write_training
+
+__all__ = ["export"]
+
+
+@click.command()
+@options.run
+@click.option("--to", "form", type=click.Choice((*FORMATS, *TRAINING)), default="csv", help="The format.")
+@options.out("FILE", "The file; the standard output when absent.")
+@click.option("--rows", type=click.Choice(LEVELS), help="Of a table: a row for each; tasks when absent.")
+@click.option("--split", type=click.Choice(get_args(Split)), help="Of training data: one side's tasks.")
+@click.option("--chat", is_flag=True, help="Of training data: a prompt that is a text is a user's turn.")
+@options.moved_config
+@options.store
+def export(
+    run: str,
+    form: Format | Training,
+    out: str | None,
+    rows: Level | None,
+    split: Split | None,
+    chat: bool,
+    config: str | None,
+    store: str | None,
+) -> None:
+    """Write what RUN has come to, a row per task of a pipeline, finished or not.
+
+    docs/runs.md says what the columns hold, and how text that a model wrote is kept from being taken for a formula.
+    trl-preference and trl-sft are training data (docs/training.md): lines of JSON, as TRL reads them.
+    """
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", newline="")
+    to: Any = sys.stdout if out is None else out
+    of_training = {"--split": split is not None, "--chat": chat, "--config": config is not None}
+    of_table = {"--rows": rows is not None}
+    for option, is_used in (of_table if form in TRAINING else of_training).items():
+        if is_used:
+            kind = f"tables; {form} has rows of its own" if form in TRAINING else ""
+            kind = kind or f"training data: --to {' or '.join(TRAINING)}"
+            raise ConfigError(f"{option} is of {kind}", path=option)
+    with load_run(run, url=store) as records:
+        if form == "trl-preference" or form == "trl-sft":
+            text_of = partial(_text_of, records, config)
+            written = write_training(records, form, to, text_of=text_of, split=split, chat=chat)
+            count, left_out = written.rows, written.left_out.most_common()
+        else:
+            count, left_out = write(records, form, to, rows or "tasks"), []
+    if out is not None:
+        click.echo(f"wrote {count} rows to {out}", err=True)
+    for reason, lacking in left_out:
+        click.echo(f"no row of {lacking}: {reason}", err=True)
+
+
+def _text_of(run: RunRecords, config: str | None, pipeline: str) -> Callable[[Sequence[Any]], str] | None:
+    """What makes text of a pipeline's values: its verifier, where that knows how (token ids)."""
+    from draftverify.lab.recording import RecordedPipeline
+
+    verifier = RecordedPipeline(run, pipeline, config=config).pipeline.verifier
+    text: Callable[[Sequence[Any]], str] | None = getattr(verifier, "text", None)
+    return text
