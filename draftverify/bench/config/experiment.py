@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -27,6 +27,8 @@ from draftverify.secret import note_urls
 
 __all__ = ["ConfigErrors", "load_experiment", "load_form", "load_recorded", "load_training"]
 __all__ += ["parts_of", "raise_all", "read_config", "read_parts"]
+
+FileName: TypeAlias = "str | os.PathLike[str]"
 
 
 class ConfigErrors(ConfigError):
@@ -45,9 +47,7 @@ class ConfigErrors(ConfigError):
         return "\n".join(str(error) for error in self.errors)
 
 
-def load_experiment(
-    file: str | os.PathLike[str], *, overrides: Iterable[str] = (), limit: int | None = None
-) -> Experiment:
+def load_experiment(file: FileName, *, overrides: Iterable[str] = (), limit: int | None = None) -> Experiment:
     """Read and check a config file.
 
     Args:
@@ -71,11 +71,7 @@ def load_experiment(
 
 
 def load_recorded(
-    file: str | os.PathLike[str],
-    base: str | os.PathLike[str],
-    *,
-    cell: str = "",
-    overrides: Iterable[str] = (),
+    file: FileName, base: FileName, *, cell: str = "", overrides: Iterable[str] = ()
 ) -> Experiment:
     """Read and check the resolved config that a run directory keeps.
 
@@ -117,7 +113,7 @@ _OF_THE_RUN = ("cells", "baselines", "executor", "durable", "store", "tags", "te
 """What a run's config.json has beside the experiment, or what says how it ran."""
 
 
-def load_training(name: str, file: str | os.PathLike[str], *, overrides: Iterable[str] = ()) -> ComponentSpec:
+def load_training(name: str, file: FileName, *, overrides: Iterable[str] = ()) -> ComponentSpec:
     """Read and check the config of a trainer: its arguments, and `models` and `parts` as an experiment has them.
 
     Args:
@@ -131,9 +127,7 @@ def load_training(name: str, file: str | os.PathLike[str], *, overrides: Iterabl
     """
     if Path(file, "run.json").is_file():
         root = Located({"run": Located(os.path.abspath(file), str(file), ("run",))}, str(file))
-        for assignment in overrides:
-            root = override(root, assignment)
-        reading = ConfigReading(root, Path.cwd())
+        reading = ConfigReading(_assigned(root, overrides), Path.cwd())
         read_parts(reading)
     else:
         reading = _reading(file, overrides)
@@ -148,9 +142,7 @@ def load_training(name: str, file: str | os.PathLike[str], *, overrides: Iterabl
     return spec
 
 
-def load_form(
-    form: Form, file: str | os.PathLike[str], *, overrides: Iterable[str] = (), limit: int | None = None
-) -> Any:
+def load_form(form: Form, file: FileName, *, overrides: Iterable[str] = (), limit: int | None = None) -> Any:
     """Read and check a config that is no experiment, by the form that its keys have.
 
     Args:
@@ -165,9 +157,7 @@ def load_form(
     return _checked(form, reading.root, reading)
 
 
-def _reading(
-    file: str | os.PathLike[str], overrides: Iterable[str], limit: int | None = None
-) -> ConfigReading:
+def _reading(file: FileName, overrides: Iterable[str], limit: int | None = None) -> ConfigReading:
     """What stands in a file, overridden, with its parts files read."""
     root, errors = read_config(file, overrides)
     if limit is not None:
@@ -185,7 +175,7 @@ def _checked(form: Form, node: Located, reading: ConfigReading) -> Any:
     return data
 
 
-def parts_of(file: str | os.PathLike[str]) -> dict[str, Any]:
+def parts_of(file: FileName) -> dict[str, Any]:
     """The classes and functions of a config's `parts:` files, by their names in it. The rest of it may be wrong.
 
     Raises:
@@ -197,14 +187,14 @@ def parts_of(file: str | os.PathLike[str]) -> dict[str, Any]:
     return {name: target for name, (_, target) in reading.local.items()}
 
 
-def read_config(file: str | os.PathLike[str], overrides: Iterable[str]) -> tuple[Located, list[ConfigError]]:
+def read_config(file: FileName, overrides: Iterable[str]) -> tuple[Located, list[ConfigError]]:
     """A config file as located values, overridden, and what is wrong with its text."""
-    path, assignments = Path(file), list(overrides)
+    path = Path(file)
     try:
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError(_unreadable(path, error), where=str(file)) from error
-    note_urls("\n".join([data.decode(errors="replace"), *assignments]))
+    note_urls(data.decode(errors="replace"))
     try:
         root, errors = read(data, str(file))
     except ConfigError as error:
@@ -212,9 +202,7 @@ def read_config(file: str | os.PathLike[str], overrides: Iterable[str]) -> tuple
             raise
         message = f"a config is a YAML file, and {path.name} is another; `draftverify init` writes one"
         raise ConfigError(message, where=error.where) from error
-    for assignment in assignments:
-        root = override(root, assignment)
-    return root, errors
+    return _assigned(root, overrides), errors
 
 
 def _unreadable(path: Path, error: OSError) -> str:
@@ -260,7 +248,7 @@ def _experiment(reading: ConfigReading, path: Path, assignments: Sequence[str]) 
 
 
 def _assigned(root: Located, assignments: Iterable[str]) -> Located:
-    """The file with what `--set` says of values within pipelines."""
+    """The file with what `--set` says; within a pipeline also of what stands in `defaults`."""
     for assignment in assignments:
         note_urls(assignment)
         steps = assignment.partition("=")[0].strip().split(".")
@@ -322,12 +310,7 @@ def _sweep(matrix: Located, reading: ConfigReading, assignments: Sequence[str]) 
         reading.errors.append((where, error))
     if reading.errors:
         raise Wrong
-    bare = [
-        (*sweep.cells[0][:k], -1, *sweep.cells[0][k + 1 :])
-        for k, axis in enumerate(sweep.axes)
-        if len(axis) == 1
-    ]
-    return assemble(sweep, {**experiments, **{cell: read(cell)[0] for cell in bare}})
+    return assemble(sweep, experiments | {cell: read(cell)[0] for cell in sweep.bare})
 
 
 def raise_all(reading: ConfigReading) -> None:

@@ -26,18 +26,8 @@ from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.plugins import PartsFile
 from draftverify.secret import Secret
 
-__all__ = [
-    "FilePath",
-    "Form",
-    "Keyed",
-    "ListForm",
-    "Plain",
-    "ConfigReading",
-    "Schema",
-    "Secreted",
-    "StoreUrl",
-]
-__all__ += ["AnyValue", "Wrong", "check_each", "shown"]
+__all__ = ["AnyValue", "ConfigReading", "FilePath", "Form", "Keyed", "ListForm", "Plain", "Schema"]
+__all__ += ["Secreted", "StoreUrl", "Wrong", "check_each", "shown"]
 
 SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SECRET_IN_JSON = re.compile(rf'(?<!\\)"({SECRET.pattern})"(?!:)')

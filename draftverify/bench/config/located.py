@@ -138,13 +138,14 @@ class _YamlReader:
             raise self.wrong("the file is empty; `draftverify init` writes an example")
         return self.value(node, self.where(node), ())
 
-    def wrong(self, message: str, place: Node | int = 1) -> ConfigError:
-        return ConfigError(
-            message, where=f"{self.name}:{place}" if isinstance(place, int) else self.where(place)
-        )
+    def wrong(self, message: str, line: int = 1) -> ConfigError:
+        return ConfigError(message, where=f"{self.name}:{line}")
+
+    def line(self, node: Node) -> int:
+        return node.start_mark.line + 1 if node.start_mark else 1
 
     def where(self, node: Node) -> str:
-        return f"{self.name}:{node.start_mark.line + 1 if node.start_mark else 1}"
+        return f"{self.name}:{self.line(node)}"
 
     def value(self, node: Node, where: str, path: tuple[str | int, ...]) -> Located:
         self.values += 1
@@ -170,7 +171,7 @@ class _YamlReader:
         for key, inner in node.value:
             where = self.where(key)
             if not isinstance(key, ScalarNode):
-                raise self.wrong("a key must be text", key)
+                raise self.wrong("a key must be text", self.line(key))
             name = self.text(key)  # as it is written: `on` is a word here, whatever YAML 1.1 thought
             value = self.value(inner, where, (*path, name))
             if name in values:
@@ -181,23 +182,25 @@ class _YamlReader:
 
     def scalar(self, node: Node) -> Any:
         if not isinstance(node, ScalarNode) or node.tag not in _TEXT | _SCALARS:
-            raise self.wrong(f"the tag {node.tag} is not allowed: a config holds data only", node)
+            raise self.wrong(f"the tag {node.tag} is not allowed: a config holds data only", self.line(node))
         if node.tag in _TEXT:
             return self.text(node)
         try:
             value = self.yaml.constructor.construct_object(node)
         except (YAMLError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-            raise self.wrong(f"{node.value[:40]!r} is no {node.tag.rpartition(':')[2]}", node) from error
+            raise self.wrong(
+                f"{node.value[:40]!r} is no {node.tag.rpartition(':')[2]}", self.line(node)
+            ) from error
         if isinstance(value, float) and not math.isfinite(value):
-            raise self.wrong(f"{node.value} is not a finite number", node)
+            raise self.wrong(f"{node.value} is not a finite number", self.line(node))
         return value
 
     def text(self, node: Node) -> str:
         text: str = node.value
         if "\0" in text:
-            raise self.wrong("a text with the character #x0000 is not allowed", node)
+            raise self.wrong("a text with the character #x0000 is not allowed", self.line(node))
         if any("\ud800" <= character <= "\udfff" for character in text):
-            raise self.wrong("half of a surrogate pair is no text", node)
+            raise self.wrong("half of a surrogate pair is no text", self.line(node))
         return text
 
 

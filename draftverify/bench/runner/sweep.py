@@ -70,6 +70,12 @@ class Sweep(NamedTuple):
         """The same without places."""
         return {path: value.plain() for path, value in self.changes(cell, axes).items()}
 
+    @property
+    def bare(self) -> list[Cell]:
+        """The first cell, with none of an axis's choices for each axis that has only one."""
+        start = self.cells[0]
+        return [(*start[:k], -1, *start[k + 1 :]) for k, axis in enumerate(self.axes) if len(axis) == 1]
+
     def label(self, cell: Cell, axes: Iterable[int] | None = None) -> str:
         """A cell's name, or what some axes add to it."""
         return ",".join(choice.label for choice in self.choices(cell, axes))
@@ -285,12 +291,10 @@ def assemble(sweep: Sweep, experiments: Mapping[Cell, Experiment | None]) -> Exp
 
 def _signatures(experiment: Experiment) -> dict[str, bytes]:
     """What tells each pipeline, tasks included, from the same one in another cell."""
-    return {
-        spec.name: msgspec.json.encode(
-            [replace(spec, where="", path=""), experiment.tasks], order="deterministic"
-        )
-        for spec in experiment.pipelines
+    values = {
+        spec.name: (replace(spec, where="", path=""), experiment.tasks) for spec in experiment.pipelines
     }
+    return {name: msgspec.json.encode(value, order="deterministic") for name, value in values.items()}
 
 
 def _touching(count: int, signed: Mapping[Cell, bytes | None]) -> Cell:
