@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import jsonschema
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +21,8 @@ from draftverify import Generator, PluginError, Verifier
 from draftverify.bench.config.forms import FilePath, Keyed, ListForm, Plain, Secreted
 from draftverify.bench.config.parameters import Either, PartForm, form_of, parameters
 from draftverify.bench.config.schema import schema
+from draftverify.bench.config.specs import ComponentSpec
+from draftverify.rules import Threshold
 from draftverify.secret import Secret
 from tests.broken_plugin_packages import put_on_path
 
@@ -84,6 +88,19 @@ def test_what_is_no_plain_data() -> None:
     assert form_of(Engine | None) == Either((PartForm(Engine), Plain(type(None))))
     assert form_of(str | Path) == Either((FilePath(), Plain(str)))
     assert isinstance(form_of(Callable[[int], int]), PartForm)
+
+
+def test_a_union_is_built_as_what_its_data_is() -> None:
+    """Checked data says which form it is of, a part's also after it has travelled as JSON."""
+    part = ComponentSpec("model", "small")
+    mapping = json.loads(msgspec.json.encode(part))
+    for data in (part, mapping):
+        assert form_of(Engine | None).build(data, lambda spec: ("made", spec)) == ("made", data)
+    assert form_of(Engine | None).build(None, repr) is None
+    assert form_of(str | Path).build("/a/b", repr) == Path("/a/b")
+    assert form_of(str | Path).build("tiny", repr) == "tiny"
+    assert form_of(Threshold | None).build(0.5, repr) == 0.5
+    assert form_of(Threshold | None).build(mapping, lambda spec: "made") == "made"
 
 
 def test_roles_of_a_part() -> None:

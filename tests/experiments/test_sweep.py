@@ -360,6 +360,15 @@ def test_mistakes_are_told_with_their_place(tmp_path: Path, matrix: Any, path: s
     assert int(line) > next(number for number, text in enumerate(lines) if '"matrix"' in text)
 
 
+def test_all_mistakes_of_a_matrix_at_once(tmp_path: Path) -> None:
+    """A value that is no list does not hide a path that leads nowhere."""
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, {"grid": {"limit": [1], "seed": 3}, "cells": {"a b": {}}})
+    told = {each.path: each.message for each in caught.value.errors}  # type: ignore[attr-defined]
+    assert [*told] == ["matrix.grid.limit", "matrix.grid.seed", "matrix.cells.a b"]
+    assert told["matrix.grid.seed"] == "should be a list, not 3"
+
+
 def test_a_mistake_that_a_cell_brings_out_elsewhere_names_the_cell(tmp_path: Path) -> None:
     """The place is what is wrong in the file, and the cell is in the words; parts that do not fit name it too."""
     shared = {**BASE["defaults"], "verifier": {"use": "run_parts.Check1", "splice": False}}
