@@ -287,7 +287,7 @@ def _sweep(matrix: Located, reading: ConfigReading, assignments: Sequence[str]) 
                     raise Wrong
     single = reading.root.without("matrix")
 
-    def read(cell: Cell) -> tuple[Experiment | None, list[tuple[str, DraftVerifyError]]]:
+    def in_cell(cell: Cell) -> tuple[Experiment | None, list[tuple[str, DraftVerifyError]]]:
         changing, changes = reading.of(single), sweep.changes(cell)
         with suppress(Wrong):
             root = _assigned(changed(single, changes, changing, pipelines=False), assignments)
@@ -298,7 +298,7 @@ def _sweep(matrix: Located, reading: ConfigReading, assignments: Sequence[str]) 
     experiments: dict[Cell, Experiment | None] = {}
     noted: dict[tuple[str, str], dict[Cell, DraftVerifyError]] = {}
     for cell in sweep.cells:
-        experiments[cell], errors = read(cell)
+        experiments[cell], errors = in_cell(cell)
         for where, error in errors:
             noted.setdefault((where, str(error)), {})[cell] = error
     for (where, _), cells in noted.items():
@@ -310,7 +310,7 @@ def _sweep(matrix: Located, reading: ConfigReading, assignments: Sequence[str]) 
         reading.errors.append((where, error))
     if reading.errors:
         raise Wrong
-    return assemble(sweep, experiments | {cell: read(cell)[0] for cell in sweep.bare})
+    return assemble(sweep, experiments | {cell: in_cell(cell)[0] for cell in sweep.bare})
 
 
 def raise_all(reading: ConfigReading) -> None:
@@ -338,9 +338,9 @@ def read_parts(reading: ConfigReading) -> None:
             reading.wrong(node, error.message)
             reading.unread.add(Path(node.value).stem)
             continue
-        if file.path in [read.path for read in reading.files]:
+        if file.path in [part.path for part in reading.files]:
             continue  # named twice, as on the command line and in the file of inputs
-        if file.stem in [read.stem for read in reading.files]:
+        if file.stem in [part.stem for part in reading.files]:
             reading.wrong(node, f"two parts files are named {file.stem}; rename one")
         reading.files.append(file)
         reading.local.update({name: (file, target) for name, target in targets.items()})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -199,7 +200,7 @@ class _YamlReader:
         text: str = node.value
         if "\0" in text:
             raise self.wrong("a text with the character #x0000 is not allowed", self.line(node))
-        if any("\ud800" <= character <= "\udfff" for character in text):
+        if re.search("[\ud800-\udfff]", text):
             raise self.wrong("half of a surrogate pair is no text", self.line(node))
         return text
 

@@ -240,14 +240,14 @@ class Either(Form):
     """One of several forms, at least one of which is not plain.
 
     Args:
-        forms: in the order in which they are tried; what is meant as none of them is told what the first expects.
+        choices: in the order in which they are tried; what is meant as none of them is told what the first expects.
     """
 
-    forms: tuple[Form, ...]
+    choices: tuple[Form, ...]
 
     def meant(self, value: Any, models: Container[str] = ()) -> Form:
         """Which of them a value without places, or checked data, is meant as."""
-        return next((form for form in self.forms if form.means(value, models)), self.forms[0])
+        return next((form for form in self.choices if form.means(value, models)), self.choices[0])
 
     def check(self, node: Located, reading: ConfigReading) -> Any:
         return self.meant(node.plain(), reading.models).check(node, reading)
@@ -256,7 +256,7 @@ class Either(Form):
         return self.meant(value).build(value, make)
 
     def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
-        return {"anyOf": [form.schema(definitions, name) for form in self.forms]}
+        return {"anyOf": [form.schema(definitions, name) for form in self.choices]}
 
 
 @dataclass(frozen=True)
@@ -285,9 +285,9 @@ class Record(Form):
     def check(self, node: Located, reading: ConfigReading) -> Any:
         if not isinstance(node.value, dict):
             raise reading.wrong(node, f"should be a mapping, not {shown(node)}")
-        values = _check_keys(node, self.takes, reading)
+        arguments = _check_keys(node, self.takes, reading)
         try:
-            return self.make(**values)
+            return self.make(**arguments)
         except DraftVerifyError as error:
             if isinstance(error, ConfigError) and error.path:
                 raise reading.wrong(node, error.message, error.path) from error
@@ -407,7 +407,7 @@ def form_of(annotation: Any) -> Form:
     if all(isinstance(form, Plain) for form in inner):
         return Plain(annotation)
     if origin in (Union, types.UnionType):
-        choices = [c for form in inner for c in (form.forms if isinstance(form, Either) else (form,))]
+        choices = [c for form in inner for c in (form.choices if isinstance(form, Either) else (form,))]
         special = [form for form in choices if not isinstance(form, Plain)]
         # Plain alternatives are checked together, so that pydantic says once what all of them expect.
         plain = tuple(form.annotation for form in choices if isinstance(form, Plain))
