@@ -332,8 +332,8 @@ class Keyed(Form):
         _check_size(node, reading, self.mapping, dict, self.least)
         for key in node.value if self.names else ():
             if not re.search(NAME, key):
-                word = "a word of at most 100 letters, digits, _ and -"
-                reading.wrong(node, f"the name {key!r} should be {word}", key)
+                pattern = "a word of at most 100 letters, digits, _ and -"
+                reading.wrong(node, f"the name {key!r} should be {pattern}", key)
         return check_each(((key, self.element, inner) for key, inner in node.value.items()), reading)
 
     def build(self, value: Any, make: Make) -> dict[str, Any]:
