@@ -13,7 +13,7 @@ import msgspec
 from pydantic import Field
 
 from draftverify.bench.config.experiment import raise_all, read_config, read_parts
-from draftverify.bench.config.forms import Keyed, Reading, Wrong, shown
+from draftverify.bench.config.forms import ConfigReading, Keyed, Wrong, shown
 from draftverify.bench.config.located import Located
 from draftverify.bench.config.parameters import Component, Model, Record
 from draftverify.bench.config.specs import ComponentSpec
@@ -150,7 +150,7 @@ def load_inputs(
     """
     root, errors = (Located({}, "conform"), []) if file is None else read_config(file, ())
     base = Path.cwd() if file is None else Path(os.path.abspath(file)).parent
-    reading = Reading(root, base, errors)
+    reading = ConfigReading(root, base, errors)
     spec: ComponentSpec | None = None
     inputs = Inputs()
     if isinstance(root.value, dict):

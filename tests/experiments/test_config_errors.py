@@ -323,6 +323,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
         ("pipelines.plain.block.at_most=8", "pipelines.plain.block", "a part is written {use: NAME"),
         ("pipelines.blocks.on_rejection.7.times=8", "", "is no place in a list of 4"),
         ("seed.a=8", "", "cannot be set inside 7"),
+        ("pipelines.blocks.generator.model.weights=a", "", "a name from models; write models.large.weights"),
         ("seed=[", "", "not YAML"),
         ("seed", "", "write --set a.b=value"),
     ],

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import jsonschema
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,9 +18,11 @@ from pydantic import Field, ValidationError
 from ruamel.yaml import YAML
 
 from draftverify import Generator, PluginError, Verifier
-from draftverify.bench.config.forms import Either, FilePath, Keyed, Listed, Plain, Secreted
-from draftverify.bench.config.parameters import Part, form_of, parameters
+from draftverify.bench.config.forms import FilePath, Keyed, ListForm, Plain, Secreted
+from draftverify.bench.config.parameters import Either, PartForm, form_of, parameters
 from draftverify.bench.config.schema import schema
+from draftverify.bench.config.specs import ComponentSpec
+from draftverify.rules import Threshold
 from draftverify.secret import Secret
 from tests.broken_plugin_packages import put_on_path
 
@@ -76,21 +80,34 @@ def test_what_is_no_plain_data() -> None:
     """Protocols, classes with methods and callables are parts; paths and secrets are their own."""
     assert form_of(Path) == FilePath()
     assert form_of(Secret) == Secreted()
-    assert form_of(Generator) == Part(Generator)
-    assert form_of(Engine) == Part(Engine)
-    assert form_of(Sequence[Verifier]) == Listed(Part(Verifier), list)
-    assert form_of(tuple[Path, ...]) == Listed(FilePath(), tuple)
+    assert form_of(Generator) == PartForm(Generator)
+    assert form_of(Engine) == PartForm(Engine)
+    assert form_of(Sequence[Verifier]) == ListForm(PartForm(Verifier), list)
+    assert form_of(tuple[Path, ...]) == ListForm(FilePath(), tuple)
     assert form_of(dict[str, Secret]) == Keyed(Secreted())
-    assert form_of(Engine | None) == Either((Part(Engine), Plain(type(None))))
+    assert form_of(Engine | None) == Either((PartForm(Engine), Plain(type(None))))
     assert form_of(str | Path) == Either((FilePath(), Plain(str)))
-    assert isinstance(form_of(Callable[[int], int]), Part)
+    assert isinstance(form_of(Callable[[int], int]), PartForm)
+
+
+def test_a_union_is_built_as_what_its_data_is() -> None:
+    """Checked data says which form it is of, a part's also after it has travelled as JSON."""
+    part = ComponentSpec("model", "small")
+    mapping = json.loads(msgspec.json.encode(part))
+    for data in (part, mapping):
+        assert form_of(Engine | None).build(data, lambda spec: ("made", spec)) == ("made", data)
+    assert form_of(Engine | None).build(None, repr) is None
+    assert form_of(str | Path).build("/a/b", repr) == Path("/a/b")
+    assert form_of(str | Path).build("tiny", repr) == "tiny"
+    assert form_of(Threshold | None).build(0.5, repr) == 0.5
+    assert form_of(Threshold | None).build(mapping, lambda spec: "made") == "made"
 
 
 def test_roles_of_a_part() -> None:
     """A parameter's class tells which roles may stand there."""
-    assert Part(Generator).roles == ("generator", "model")
-    assert Part(Engine).roles == ("model",)
-    assert Part(Callable[[int], int]).roles == ("stopping",)
+    assert PartForm(Generator).roles == ("generator", "model")
+    assert PartForm(Engine).roles == ("model",)
+    assert PartForm(Callable[[int], int]).roles == ("stopping",)
 
 
 def test_parameters_carry_the_docstring() -> None:
@@ -153,7 +170,7 @@ def test_annotations_of_the_type_checkers_alone_resolve_when_they_are_ours() -> 
     space: dict[str, Any] = {}
     exec("def f(a: 'Sequence[Generator]', b: 'Verifier | None' = None): ...", space)
     found = parameters(space["f"])
-    assert found["a"].form == Listed(Part(Generator), list)
+    assert found["a"].form == ListForm(PartForm(Generator), list)
 
 
 WHOLE = YAML(typ="safe", pure=True)

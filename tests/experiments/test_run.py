@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -422,11 +421,11 @@ def test_a_report_that_cannot_be_made_is_a_warning(
     def broken(*_: object, **__: object) -> str:
         raise KeyError("a defect of the page")
 
-    monkeypatch.setattr(sys.modules["draftverify.bench.runner.figures"], "page_html", broken)
+    monkeypatch.setattr("draftverify.view.page.page_html", broken)
     result = run(load(tmp_path, count=2), out=tmp_path / "run")
     assert (result.failed, result.ran) == (0, 4)
     assert "a defect of the page" in caplog.text
-    assert "draftverify --traceback report" in caplog.text
+    assert "draftverify --traceback view" in caplog.text
     assert (tmp_path / "run" / "summary.json").exists()
     assert not (tmp_path / "run" / "report.html").exists()
 

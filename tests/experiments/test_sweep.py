@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 
 from draftverify.bench.config.experiment import load_experiment
 from draftverify.bench.config.format import FILE, INNER
-from draftverify.bench.config.forms import Reading
+from draftverify.bench.config.forms import ConfigReading
 from draftverify.bench.config.located import read
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.runner.build import Builder
@@ -161,7 +161,7 @@ def test_excluded_cells_are_gone_and_no_others(folder: Path, drawn: Any, data: s
     some = data.draw(st.lists(st.sampled_from(sorted(out)), min_size=1, unique=True))
     wanted = {path: out[path] for path in some}
     root, _ = read(json.dumps({**BASE, "matrix": {**matrix, "exclude": [wanted]}}), "file")
-    reading = Reading(root, folder)
+    reading = ConfigReading(root, folder)
     every = [dict(zip(range(len(axes)), cell, strict=True)) for cell in _product(axes)]
     left = [
         cell
@@ -360,6 +360,15 @@ def test_mistakes_are_told_with_their_place(tmp_path: Path, matrix: Any, path: s
     assert int(line) > next(number for number, text in enumerate(lines) if '"matrix"' in text)
 
 
+def test_all_mistakes_of_a_matrix_at_once(tmp_path: Path) -> None:
+    """A value that is no list does not hide a path that leads nowhere."""
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, {"grid": {"limit": [1], "seed": 3}, "cells": {"a b": {}}})
+    told = {each.path: each.message for each in caught.value.errors}  # type: ignore[attr-defined]
+    assert [*told] == ["matrix.grid.limit", "matrix.grid.seed", "matrix.cells.a b"]
+    assert told["matrix.grid.seed"] == "should be a list, not 3"
+
+
 def test_a_mistake_that_a_cell_brings_out_elsewhere_names_the_cell(tmp_path: Path) -> None:
     """The place is what is wrong in the file, and the cell is in the words; parts that do not fit name it too."""
     shared = {**BASE["defaults"], "verifier": {"use": "run_parts.Check1", "splice": False}}
@@ -417,5 +426,5 @@ def test_the_pages_matrix_has_six_cells() -> None:
     block = next(each for each in re.findall(r"```yaml\n(.*?)```", page, re.S) if each.startswith("matrix:"))
     file = {**YAML(typ="safe", pure=True).load(block), "pipelines": {"drafted": {}}, "models": {"draft": {}}}
     root, _ = read(json.dumps(file), "file")
-    reading = Reading(root, Path())
+    reading = ConfigReading(root, Path())
     assert len(Matrix().check(root.value["matrix"], reading).cells) == 6

@@ -346,7 +346,7 @@ def test_what_was_refused_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "mended").touch()
     assert run(found, out=tmp_path / "run", retry_errors=True).ran == 1
     refused = [ended for ended in attempts(tmp_path / "run").values() if ended == ["refused"]]
-    assert exhausted
+    assert refused
 
 
 def test_a_retried_task_can_wait_for_a_person(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from draftverify import ConfigError, Fixed, Pipeline, PipelineError, Proposal, iid
-from draftverify.bench.config.forms import Listed
+from draftverify.bench.config.forms import ListForm
 from draftverify.bench.config.parameters import parameters
 from draftverify.kit import (
     DraftFrom,
@@ -166,7 +166,7 @@ def test_opening_closing_and_settings_reach_every_drafter():
 def test_a_config_can_list_its_drafters():
     """The constructor's annotation is a list of generators."""
     form = parameters(FirstOf)["drafters"].form
-    assert isinstance(form, Listed)
+    assert isinstance(form, ListForm)
     assert "generator" in form.element.roles
 
 

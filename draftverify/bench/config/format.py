@@ -6,18 +6,17 @@ A `Record` says what is made of the keys that are given.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Annotated, Any, Literal
 
-import msgspec
-from pydantic import AfterValidator, Field, WithJsonSchema
+from msgspec.structs import replace
+from pydantic import Field
 
 from draftverify import rejection
-from draftverify.bench.config.forms import Keyed, Listed, Reading, Schema, StoreUrl, shown
+from draftverify.bench.config.forms import ConfigReading, Keyed, ListForm, Plain, Schema, StoreUrl
 from draftverify.bench.config.located import Located
 from draftverify.bench.config.monitor_format import MONITOR, asking, compared
-from draftverify.bench.config.parameters import Component, Model, Record, parameters
+from draftverify.bench.config.parameters import Component, Either, Model, Record, parameters
 from draftverify.bench.config.specs import ClauseSpec, ComponentSpec, Experiment, PipelineSpec
 from draftverify.bench.records.directory import TAG
 from draftverify.bench.runner.sweep import Matrix
@@ -27,17 +26,7 @@ from draftverify.plugins import did_you_mean
 from draftverify.rejection import Policy
 from draftverify.values import Trouble
 
-__all__ = [
-    "FILE",
-    "INNER",
-    "STEPS",
-    "budget",
-    "calibrate",
-    "clause",
-    "experiment",
-    "pipeline",
-    "records",
-]
+__all__ = ["FILE", "INNER", "STEPS", "budget", "calibrate", "clause", "experiment", "pipeline", "records"]
 
 STEPS: Mapping[str, Callable[..., Policy]] = {
     "regenerate": rejection.retry,
@@ -49,33 +38,25 @@ STEPS: Mapping[str, Callable[..., Policy]] = {
 }
 
 Count = Annotated[int, Field(ge=1)]
-NAME = r"^\w[\w.-]*$"
+NAME = Plain(Annotated[str, Field(pattern=r"^\w[\w.-]*$")], "a word of letters, digits, _, . and -")
+TAGGED = Plain(
+    Annotated[str, Field(pattern=f"^{TAG.pattern}$")],
+    "at most 100 letters, digits and _ . : = / + -, with a letter or digit first",
+)
+SIZE = Plain(Annotated[int, Field(ge=0)], "a number of items, 0 or more, or {use: …}")
 
 
-def _word(name: str) -> str:
-    if not re.search(NAME, name):
-        raise ValueError("should be a word of letters, digits, _, . and -")
-    return name
+class Controller(Component):
+    """What chooses the block size: any mapping is meant as one."""
+
+    def means(self, value: Any, models: Container[str] = ()) -> bool:
+        return isinstance(value, dict)
 
 
-Name = Annotated[str, AfterValidator(_word), WithJsonSchema({"type": "string", "pattern": NAME})]
-
-
-def _tag(text: str) -> str:
-    if not TAG.fullmatch(text):
-        raise ValueError(
-            "should be at most 100 letters, digits and _ . : = / + -, with a letter or digit first"
-        )
-    return text
-
-
-Tag = Annotated[str, AfterValidator(_tag), WithJsonSchema({"type": "string", "pattern": f"^{TAG.pattern}$"})]
-
-
-class Drafting(Component):
+class DrafterForm(Component):
     """What drafts: a generator, or a pipeline in its place whose accepted values are the items."""
 
-    def check(self, node: Located, reading: Reading) -> Any:
+    def check(self, node: Located, reading: ConfigReading) -> Any:
         keys = node.value if isinstance(node.value, dict) else ()
         inner = "use" not in keys and any(key in keys for key in ("generator", "verifier", "rule"))
         return INNER.check(node, reading) if inner else super().check(node, reading)
@@ -85,29 +66,14 @@ class Drafting(Component):
         return {"if": {"required": ["use"]}, "then": part, "else": {"$ref": "#/$defs/pipeline"}}
 
 
-class Block(Component):
-    """A block size: a number of items, or a controller that chooses."""
-
-    def check(self, node: Located, reading: Reading) -> Any:
-        if isinstance(node.value, dict):
-            return super().check(node, reading)
-        if isinstance(node.value, bool) or not isinstance(node.value, int) or node.value < 0:
-            needed = "a number of items, 0 or more, or {use: …}"
-            raise reading.wrong(node, f"should be {needed}, not {shown(node)}")
-        return node.value
-
-    def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
-        return {"anyOf": [super().schema(definitions, name), {"type": "integer", "minimum": 0}]}
-
-
 class Piped(Record):
     """A pipeline, which knows where it stands."""
 
-    def check(self, node: Located, reading: Reading) -> PipelineSpec:
+    def check(self, node: Located, reading: ConfigReading) -> PipelineSpec:
         spec: PipelineSpec = super().check(node, reading)
         if spec.monitor is not None:
-            spec = msgspec.structs.replace(spec, monitor=compared(spec.monitor, node, reading))
-        return msgspec.structs.replace(
+            spec = replace(spec, monitor=compared(spec.monitor, node, reading))
+        return replace(
             spec,
             on_rejection=tuple(spec.on_rejection),
             name=spec.name or node.dotted.partition(".")[2],
@@ -121,7 +87,7 @@ def clause(
     do: Literal["regenerate", "feedback", "reverify", "fallback", "escalate", "give_up"],
     on: list[Trouble] | Trouble | None = None,
     times: Count | Literal["forever"] = 1,
-    generator: Annotated[Any, Drafting("generator")] = None,
+    generator: Annotated[Any, DrafterForm("generator")] = None,
     rounds: Count | Literal["forever"] = 1,
     verified: bool = True,
     partial: bool = False,
@@ -141,8 +107,8 @@ def clause(
     """
 
 
-def _clause(do: str, **given: Any) -> ClauseSpec:
-    options = {key: None if value == "forever" else value for key, value in given.items()}
+def _clause(do: str, **written: Any) -> ClauseSpec:
+    options = {key: None if value == "forever" else value for key, value in written.items()}
     if isinstance(options.get("on"), str):
         options["on"] = [options["on"]]
     takes = parameters(STEPS[do])
@@ -175,16 +141,16 @@ def budget(
 
 
 def pipeline(
-    generator: Annotated[Any, Drafting("generator")],
+    generator: Annotated[Any, DrafterForm("generator")],
     verifier: Annotated[Any, Component("verifier")],
     rule: Annotated[Any, Component("rule")],
-    block: Annotated[Any, Block("block")] = None,
+    block: Annotated[Any, Either((SIZE, Controller("block")))] = None,
     done: Annotated[Any, Component("stopping")] = None,
     settings: Mapping[str, Any] = {},
-    on_rejection: Annotated[Any, Listed(Record(clause, _clause))] = (),
+    on_rejection: Annotated[Any, ListForm(Record(clause, _clause))] = (),
     budget: Annotated[Any, Record(budget, Budget)] = None,
     monitor: Annotated[Any, MONITOR] = None,
-    name: Name = "",
+    name: Annotated[str, NAME] = "",
 ) -> None:
     """One way to do the tasks.
 
@@ -228,7 +194,7 @@ DEFAULTS = Record(pipeline, dict, without=frozenset({"name"}), partial=True)
 def experiment(
     tasks: Annotated[Any, Component("tasks")],
     pipelines: Annotated[Any, Keyed(OUTER, names=True, least=1)],
-    name: Name = "",
+    name: Annotated[str, NAME] = "",
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0,
     parts: tuple[str, ...] = (),
     models: Annotated[Any, Keyed(Model("model"), names=True)] = None,
@@ -241,7 +207,7 @@ def experiment(
     epoch: Count | None = None,
     calibrate: Annotated[Any, Record(calibrate, lambda limit: limit)] = None,
     records: Annotated[Any, Record(records, lambda tokens=None: tokens)] = None,
-    tags: tuple[Tag, ...] = (),
+    tags: Annotated[Any, ListForm(TAGGED)] = (),
     telemetry: bool = False,
     limit: Annotated[int, Field(ge=0)] | None = None,
     defaults: Annotated[Any, DEFAULTS] = None,
@@ -283,26 +249,24 @@ def _experiment(
     models: object = None,
     parts: object = None,
     defaults: object = None,
-    **given: Any,
+    **keys: Any,
 ) -> Experiment:
-    merged = [
-        msgspec.structs.replace(
-            each, settings={**settings, **each.settings}, monitor=asking(each.monitor, metrics)
-        )
-        for each in pipelines.values()
+    specs = [
+        replace(spec, settings={**settings, **spec.settings}, monitor=asking(spec.monitor, metrics))
+        for spec in pipelines.values()
     ]
-    return Experiment(pipelines=tuple(merged), metrics=metrics, **given)
+    return Experiment(pipelines=tuple(specs), metrics=metrics, **keys)
 
 
 class File(Record):
     """The whole file. What a pipeline needs may stand in `defaults`, and anything in a matrix."""
 
     def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
-        whole = super().schema(definitions, name)
-        each = whole["properties"]["pipelines"]["additionalProperties"]
-        needed = {"additionalProperties": {"required": each.pop("required")}}
+        schema = super().schema(definitions, name)
+        keys = schema["properties"]["pipelines"]["additionalProperties"]
+        required = {"additionalProperties": {"required": keys.pop("required")}}
         shared: list[Schema] = [{"required": [key]} for key in ("defaults", "matrix")]
-        return {**whole, "if": {"not": {"anyOf": shared}}, "then": {"properties": {"pipelines": needed}}}
+        return {**schema, "if": {"not": {"anyOf": shared}}, "then": {"properties": {"pipelines": required}}}
 
 
 FILE = File(experiment, _experiment)

@@ -6,10 +6,12 @@ themselves, and numbers that JSON cannot say are refused.
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -18,8 +20,9 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from draftverify.errors import ConfigError
+from draftverify.plugins import did_you_mean
 
-__all__ = ["Located", "moved", "override", "read"]
+__all__ = ["Located", "moved", "override", "put", "read", "shown"]
 
 # A config is written by hand. Both bounds stop a file that unfolds its aliases into more than memory holds.
 MOST_BYTES = 1_000_000
@@ -28,8 +31,8 @@ DEEPEST = 60
 
 _PLAIN = "tag:yaml.org,2002:"
 # YAML 1.2 has no dates, merge keys or default values: what looks like one is text.
-_TEXT = frozenset(_PLAIN + word for word in ("str", "timestamp", "merge", "value"))
-_SCALARS = frozenset(_PLAIN + word for word in ("null", "bool", "int", "float"))
+_TEXT = frozenset(_PLAIN + kind for kind in ("str", "timestamp", "merge", "value"))
+_SCALARS = frozenset(_PLAIN + kind for kind in ("null", "bool", "int", "float"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +62,23 @@ class Located:
             return [inner.plain() for inner in self.value]
         return self.value
 
+    def having(self, key: str, value: Located) -> Located:
+        """This mapping with one more value, or another one."""
+        return replace(self, value={**(self.value or {}), key: value})
+
+    def without(self, *keys: str) -> Located:
+        """This mapping without some keys."""
+        return replace(self, value={key: inner for key, inner in self.value.items() if key not in keys})
+
     def follow(self, steps: Iterable[str | int]) -> Located:
         """Go down as far as the steps lead; those that lead nowhere are left out."""
-        here = self
+        node = self
         for step in steps:
-            if isinstance(here.value, dict):
-                here = here.value.get(step, here)
-            elif isinstance(here.value, list) and isinstance(step, int) and 0 <= step < len(here.value):
-                here = here.value[step]
-        return here
+            if isinstance(node.value, dict):
+                node = node.value.get(step, node)
+            elif isinstance(node.value, list) and isinstance(step, int) and 0 <= step < len(node.value):
+                node = node.value[step]
+        return node
 
 
 def read(text: str | bytes, name: str) -> tuple[Located, list[ConfigError]]:
@@ -91,11 +102,13 @@ def read(text: str | bytes, name: str) -> tuple[Located, list[ConfigError]]:
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
             raise ConfigError("the file is not UTF-8 text", where=f"{name}:{line}") from error
-    reader = _Reader(name)
+    reader = _YamlReader(name)
     return reader.document(text), reader.errors
 
 
-class _Reader:
+class _YamlReader:
+    """Turns the nodes of one document into located values."""
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.errors: list[ConfigError] = []
@@ -129,11 +142,11 @@ class _Reader:
     def wrong(self, message: str, line: int = 1) -> ConfigError:
         return ConfigError(message, where=f"{self.name}:{line}")
 
-    def refused(self, node: Node, message: str) -> ConfigError:
-        return ConfigError(message, where=self.where(node))
+    def line(self, node: Node) -> int:
+        return node.start_mark.line + 1 if node.start_mark else 1
 
     def where(self, node: Node) -> str:
-        return f"{self.name}:{node.start_mark.line + 1}" if node.start_mark else f"{self.name}:1"
+        return f"{self.name}:{self.line(node)}"
 
     def value(self, node: Node, where: str, path: tuple[str | int, ...]) -> Located:
         self.values += 1
@@ -143,55 +156,52 @@ class _Reader:
             raise ConfigError(f"more than {DEEPEST} levels", where=where)
         if id(node) in self.open:
             raise ConfigError("the alias refers to what it stands in", where=where)
-        if isinstance(node, ScalarNode):
-            return Located(self.scalar(node), where, path)
         self.open.add(id(node))
         try:
             if isinstance(node, SequenceNode) and node.tag == _PLAIN + "seq":
-                items = [self.value(each, self.where(each), (*path, i)) for i, each in enumerate(node.value)]
+                items = [self.value(item, self.where(item), (*path, i)) for i, item in enumerate(node.value)]
                 return Located(items, where, path)
             if isinstance(node, MappingNode) and node.tag == _PLAIN + "map":
                 return Located(self.mapping(node, path), where, path)
+            return Located(self.scalar(node), where, path)
         finally:
             self.open.discard(id(node))
-        raise self.refused(node, f"the tag {node.tag} is not allowed: a config holds data only")
 
     def mapping(self, node: MappingNode, path: tuple[str | int, ...]) -> dict[str, Located]:
-        found: dict[str, Located] = {}
+        values: dict[str, Located] = {}
         for key, inner in node.value:
             where = self.where(key)
             if not isinstance(key, ScalarNode):
-                raise self.refused(key, "a key must be text")
+                raise self.wrong("a key must be text", self.line(key))
             name = self.text(key)  # as it is written: `on` is a word here, whatever YAML 1.1 thought
             value = self.value(inner, where, (*path, name))
-            if name in found:
-                message = f"the key {name!r} stands twice, first at {found[name].where}"
+            if name in values:
+                message = f"the key {name!r} stands twice, first at {values[name].where}"
                 self.errors.append(ConfigError(message, where=where, path=value.dotted))
-            found.setdefault(name, value)
-        return found
+            values.setdefault(name, value)
+        return values
 
-    def scalar(self, node: ScalarNode) -> Any:
+    def scalar(self, node: Node) -> Any:
+        if not isinstance(node, ScalarNode) or node.tag not in _TEXT | _SCALARS:
+            raise self.wrong(f"the tag {node.tag} is not allowed: a config holds data only", self.line(node))
         if node.tag in _TEXT:
             return self.text(node)
-        if node.tag not in _SCALARS:
-            raise self.refused(node, f"the tag {node.tag} is not allowed: a config holds data only")
         try:
             value = self.yaml.constructor.construct_object(node)
         except (YAMLError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-            kind = node.tag.rpartition(":")[2]
-            raise self.refused(node, f"{node.value[:40]!r} is no {kind}") from error
+            raise self.wrong(
+                f"{node.value[:40]!r} is no {node.tag.rpartition(':')[2]}", self.line(node)
+            ) from error
         if isinstance(value, float) and not math.isfinite(value):
-            raise self.refused(node, f"{node.value} is not a finite number")
+            raise self.wrong(f"{node.value} is not a finite number", self.line(node))
         return value
 
-    def text(self, node: ScalarNode) -> str:
+    def text(self, node: Node) -> str:
         text: str = node.value
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise self.refused(node, "half of a surrogate pair is no text") from error
         if "\0" in text:
-            raise self.refused(node, "a text with the character #x0000 is not allowed")
+            raise self.wrong("a text with the character #x0000 is not allowed", self.line(node))
+        if re.search("[\ud800-\udfff]", text):
+            raise self.wrong("half of a surrogate pair is no text", self.line(node))
         return text
 
 
@@ -208,43 +218,68 @@ def override(root: Located, assignment: str, *, option: str = "") -> Located:
     """
     where = option or f"--set {assignment}"
     path, equals, text = assignment.partition("=")
-    steps = _steps(path.strip())
+    steps = path.strip().split(".")
+    if steps[0] == "matrix" and len(steps) > 2:
+        depth = 3 if steps[1] in ("cells", "exclude") else 2
+        steps[depth:] = [".".join(steps[depth:])] * (len(steps) > depth)
     if not equals or not all(steps):
         raise ConfigError("write --set a.b=value, with the dotted path of a value", where=where)
     try:
         value = read(text, where)[0].value if text.strip() else None
     except ConfigError as error:
         raise ConfigError(error.message, where=where, path=path) from error
-    return _put(root, steps, value, where)
+    return put(root, steps, moved(Located(value, where), (), where))
 
 
-def _steps(path: str) -> list[str]:
-    """The keys on a path; those of a matrix are paths themselves."""
-    steps = path.split(".")
-    if steps[0] == "matrix" and len(steps) > 2:
-        own = 3 if steps[1] in ("cells", "exclude") else 2
-        return steps[:own] + [".".join(steps[own:])] * (len(steps) > own)
-    return steps
+def put(
+    root: Located, steps: Sequence[str], value: Located, *, makes: Container[str] | None = None
+) -> Located:
+    """The document with a value at the end of a path.
+
+    Args:
+        root: the document.
+        steps: the path.
+        value: what is put there; its place in the file stays its own.
+        makes: the keys on the way that are made where they are missing; all when None.
+
+    Raises:
+        ConfigError: the path leads through something that has no such key.
+    """
+    models = root.follow(["models"]).value
+
+    def below(node: Located, steps: Sequence[str]) -> Located:
+        if not steps:
+            return moved(value, node.path)
+        step, deeper = steps[0], steps[1:]
+        if isinstance(node.value, list) and step.isdecimal() and int(step) < len(node.value):
+            items = list(node.value)
+            items[int(step)] = below(items[int(step)], deeper)
+            return replace(node, value=items)
+        if isinstance(node.value, list):
+            problem = f"{step!r} is no place in a list of {len(node.value)}, counted from 0"
+        elif isinstance(node.value, dict) or node.value is None:
+            keys = node.value or {}
+            if step in keys or not deeper or makes is None or step in makes:
+                inner = keys.get(step, Located(None, value.where, (*node.path, step)))
+                return node.having(step, below(inner, deeper))
+            problem = f"there is no {step!r} in {node.dotted or 'the file'}{did_you_mean(step, keys)}"
+        elif isinstance(models, dict) and node.value in models:
+            problem = f"{node.dotted} is a name from models; write models.{node.value}.{'.'.join(steps)}"
+        else:
+            problem = f"{step!r} cannot be set inside {shown(node)}, which has no keys"
+        raise ConfigError(problem, where=value.where, path=".".join((*map(str, node.path), *steps)))
+
+    return below(root, steps)
 
 
-def _put(here: Located, steps: Sequence[str], value: Any, where: str) -> Located:
-    if not steps:
-        return moved(Located(value, where), here.path, where)
-    step, rest = steps[0], steps[1:]
-    if isinstance(here.value, dict) or here.value is None:
-        inner = dict(here.value or {})
-        there = inner.get(step, Located(None, where, (*here.path, step)))
-        inner[step] = _put(there, rest, value, where)
-        return Located(inner, here.where, here.path)
-    if isinstance(here.value, list) and step.isdecimal() and int(step) < len(here.value):
-        items = list(here.value)
-        items[int(step)] = _put(items[int(step)], rest, value, where)
-        return Located(items, here.where, here.path)
-    if isinstance(here.value, list):
-        problem = f"{step!r} is no place in a list of {len(here.value)}, counted from 0"
-    else:
-        problem = f"{step!r} cannot be set inside {here.value!r}, which has no keys"
-    raise ConfigError(problem, where=where, path=".".join((*map(str, here.path), *steps)))
+def shown(node: Located) -> str:
+    """A value as a message names it."""
+    value = node.value
+    if isinstance(value, (dict, list)):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    if isinstance(value, str):
+        return f"the text {value[:40]!r}" + ("…" if len(value) > 40 else "")
+    return json.dumps(value)[:40]
 
 
 def moved(node: Located, path: tuple[str | int, ...], where: str = "") -> Located:

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
+from msgspec.structs import replace
 from pydantic import Field
 
-from draftverify.bench.config.forms import FilePath, Plain, Reading, Schema
+from draftverify.bench.config.forms import ConfigReading, FilePath, Plain, Schema
 from draftverify.bench.config.located import Located
 from draftverify.bench.config.parameters import Record
 from draftverify.bench.config.specs import ComponentSpec, MonitorSpec
@@ -44,20 +44,20 @@ RATES = Record(rates, dict)
 class Reference(FilePath):
     """What a monitor compares with: a known acceptance, known rates by name, or the path of an earlier measurement."""
 
-    def check(self, node: Located, reading: Reading) -> Any:
+    def check(self, node: Located, reading: ConfigReading) -> Any:
         if isinstance(node.value, dict):
             return RATES.check(node, reading)
         if not isinstance(node.value, str):
             return {"acceptance": Plain(Rate).check(node, reading)}
         path = super().check(node, reading)
         if not (Path(path) / "run.json" if Path(path).is_dir() else Path(path)).is_file():
-            needed = "the directory of a run, or a file that `draftverify fit block` wrote"
-            raise reading.wrong(node, f"there is no run and no file at {path}; a reference is {needed}")
+            kinds = "the directory of a run, or a file that `draftverify fit block` wrote"
+            raise reading.wrong(node, f"there is no run and no file at {path}; a reference is {kinds}")
         return path
 
     def schema(self, definitions: dict[str, Schema], name: str) -> Schema:
-        known = [each.schema(definitions, name) for each in (RATES, Plain(Rate))]
-        return {"anyOf": [super().schema(definitions, name), *known]}
+        rates = [form.schema(definitions, name) for form in (RATES, Plain(Rate))]
+        return {"anyOf": [super().schema(definitions, name), *rates]}
 
 
 def labels(metric: str, every: Annotated[int, Field(ge=1)] = 1) -> None:
@@ -91,14 +91,14 @@ def monitor(
     """
 
 
-def _monitor(labels: Mapping[str, Any] = {}, **given: Any) -> MonitorSpec:
-    return MonitorSpec(**given, **labels)
+def _monitor(labels: Mapping[str, Any] = {}, **keys: Any) -> MonitorSpec:
+    return MonitorSpec(**keys, **labels)
 
 
 MONITOR = Record(monitor, _monitor)
 
 
-def compared(monitor: MonitorSpec, node: Located, reading: Reading) -> MonitorSpec:
+def compared(monitor: MonitorSpec, node: Located, reading: ConfigReading) -> MonitorSpec:
     """A monitor whose reference and metric are there.
 
     Args:
@@ -111,35 +111,33 @@ def compared(monitor: MonitorSpec, node: Located, reading: Reading) -> MonitorSp
     """
     metrics = reading.top("metrics", dict)
     if monitor.metric and monitor.metric not in metrics:
-        said = f"there is no metric {monitor.metric!r}{did_you_mean(monitor.metric, metrics)}"
-        raise reading.wrong(node, said, "monitor", "labels", "metric")
+        message = f"there is no metric {monitor.metric!r}{did_you_mean(monitor.metric, metrics)}"
+        raise reading.wrong(node, message, "monitor", "labels", "metric")
     reference = monitor.reference
+    if reference is None and reading.top("calibrate", dict):
+        return monitor
+    rates: Collection[str] = reference if isinstance(reference, Mapping) else ("acceptance",)
+    if isinstance(reference, str) and Path(reference).is_dir():
+        rates = RATES.takes
     if reference is None:
-        if reading.top("calibrate", dict):
-            return monitor
-        said = (
+        message = (
             "is missing, and there is nothing to compare with: give a rate, an earlier run's directory or an operating "
             "point, or let the run's first tasks calibrate (calibrate: {limit: 50})"
         )
-        raise reading.wrong(node, said, "monitor", "reference")
-    if isinstance(reference, str):
-        rates: Collection[str] = RATES.takes if Path(reference).is_dir() else ("acceptance",)
-    else:
-        rates = reference
-    if monitor.metric and not {"right", "true_pass", "false_pass"} & set(rates):
-        said = (
+    elif monitor.metric and not {"right", "true_pass", "false_pass"} & set(rates):
+        message = (
             "says nothing of right, true_pass and false_pass, to which labels belong: give their rates too, or an "
             "earlier run with labels, or leave labels out"
         )
-        raise reading.wrong(node, said, "monitor", "reference")
-    if not monitor.metric and "acceptance" not in rates:
-        said = "has no acceptance, and without labels nothing else is watched"
-        raise reading.wrong(node, said, "monitor", "reference")
-    return monitor
+    elif not monitor.metric and "acceptance" not in rates:
+        message = "has no acceptance, and without labels nothing else is watched"
+    else:
+        return monitor
+    raise reading.wrong(node, message, "monitor", "reference")
 
 
 def asking(monitor: MonitorSpec | None, metrics: Mapping[str, ComponentSpec]) -> MonitorSpec | None:
     """The monitor with the metric that it names."""
     if monitor is None or not monitor.metric:
         return monitor
-    return msgspec.structs.replace(monitor, asks=metrics[monitor.metric])
+    return replace(monitor, asks=metrics[monitor.metric])

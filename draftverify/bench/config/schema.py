@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -26,65 +27,44 @@ def schema(local: Mapping[str, Any] = EMPTY) -> dict[str, Any]:
         local: classes of a config's own parts files, by their names in it (`bench.config.experiment.parts_of`).
     """
     definitions: dict[str, Schema] = {}
-    whole = FILE.schema(definitions, "")
+    file = FILE.schema(definitions, "")
     definitions["pipeline"] = INNER.schema(definitions, "")
-    names: dict[str, list[tuple[str, str]]] = {
-        role: [] for role in ROLES if role not in ("function", "trainer")
-    }
-    for role, use, load in (*_installed(), *_own(local)):
-        if role not in names:
-            continue
-        name = f"{role}.{use}"
-        try:
-            target = load()
-            keys = keys_schema(parameters(target), definitions, name, use={"const": use})
-        except DraftVerifyError:
-            continue  # `draftverify plugins NAME` tells; a schema of the rest is of more use than none
-        definitions[name] = {"description": summary(target), **keys}
-        names[role].append((use, summary(target)))
-    for role, known in names.items():
-        definitions[role] = {
-            "type": "object",
-            "required": ["use"],
-            "properties": {
-                "use": {
-                    "anyOf": [
-                        *({"const": name, "description": text} for name, text in known),
-                        {"type": "string", "pattern": LOCAL, "description": "a class of a parts file"},
-                    ]
-                }
-            },
-            # if/then rather than anyOf, so that an editor names the wrong argument and not every part.
-            "allOf": [
-                {
-                    "if": {"properties": {"use": {"const": name}}, "required": ["use"]},
-                    "then": {"$ref": f"#/$defs/{role}.{name}"},
-                }
-                for name, _ in known
-            ]
-            or [True],  # none of this role can be imported here
-        }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **whole,
-        "$defs": definitions,
-    }
+    names: dict[str, dict[str, str]] = {role: {} for role in ROLES if role not in ("function", "trainer")}
+    for role, use, load in (*_installed(), *_local(local)):
+        if role in names:
+            with suppress(
+                DraftVerifyError
+            ):  # `draftverify plugins NAME` tells; the rest is of more use than none
+                target = load()
+                keys = keys_schema(parameters(target), definitions, f"{role}.{use}", use={"const": use})
+                definitions[f"{role}.{use}"] = {"description": summary(target), **keys}
+                names[role][use] = summary(target)
+    for role, summaries in names.items():
+        uses: list[Schema] = [{"const": use, "description": text} for use, text in summaries.items()]
+        uses.append({"type": "string", "pattern": LOCAL, "description": "a class of a parts file"})
+        # if/then rather than anyOf, so that an editor names the wrong argument and not every part.
+        cases = [
+            {
+                "if": {"properties": {"use": {"const": use}}, "required": ["use"]},
+                "then": {"$ref": f"#/$defs/{role}.{use}"},
+            }
+            for use in summaries
+        ]
+        keys = {"type": "object", "required": ["use"], "properties": {"use": {"anyOf": uses}}}
+        definitions[role] = {**keys, "allOf": cases or [True]}  # none of this role can be imported here
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **file, "$defs": definitions}
 
 
 def _installed() -> Iterator[tuple[str, str, Callable[[], Any]]]:
     """Role, name and what loads it."""
-    for each in examine():
-        if each.status == "ok":
-            yield each.plugin.role, each.plugin.name, each.plugin.load
+    for examined in examine():
+        if examined.status == "ok":
+            yield examined.plugin.role, examined.plugin.name, examined.plugin.load
 
 
-def _own(local: Mapping[str, Any]) -> Iterator[tuple[str, str, Callable[[], Any]]]:
+def _local(local: Mapping[str, Any]) -> Iterator[tuple[str, str, Callable[[], Any]]]:
     """The same of classes of parts files, in each role that they are fit for; a class of none may be a model."""
     for name, target in local.items():
         if isinstance(target, type):
             for role in roles_of(target) or ("model",):
-                yield role, name, partial(_same, target)
-
-
-def _same(target: type) -> type:
-    return target
+                yield role, name, partial(lambda target: target, target)

@@ -20,14 +20,7 @@ from draftverify.errors import ConfigError
 from draftverify.plugins import PartsFile, Role, did_you_mean
 from draftverify.secret import note_urls
 
-__all__ = [
-    "ClauseSpec",
-    "ComponentSpec",
-    "Experiment",
-    "MonitorSpec",
-    "PipelineSpec",
-    "rests_on",
-]
+__all__ = ["ClauseSpec", "ComponentSpec", "Experiment", "MonitorSpec", "PipelineSpec", "rests_on"]
 
 LARGEST = 8 << 20
 """Bytes; a larger file of an argument is a model's weights or the like, and is not read for its SHA-256."""
@@ -188,15 +181,14 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         """
         for name in names:
             if name not in self.names:
-                raise ConfigError(
-                    f"there is no pipeline {name!r}{did_you_mean(name, self.names)}", path="pipelines"
-                )
+                near = did_you_mean(name, self.names)
+                raise ConfigError(f"there is no pipeline {name!r}{near}", path="pipelines")
         return [spec for spec in self.pipelines if not names or spec.name in names]
 
     def compared_with(self, name: str) -> str | None:
         """The pipeline that another one is compared with; None for a baseline, and where there is none."""
-        other = self.baselines.get(name, self.baseline)
-        return None if other == name else other
+        baseline = self.baselines.get(name, self.baseline)
+        return None if baseline == name else baseline
 
     def to_json(self) -> bytes:
         """The whole experiment as text, for workers elsewhere."""
@@ -212,16 +204,14 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         """What its records rest on beside the config: each plugin that it uses, with its package, version and SHA-256,
         and each parts file and each file that a shipped part of a pipeline is given, with its own. The executor
         changes no record, and the tasks are compared themselves."""
-        monitors = [each.monitor for each in self.pipelines if each.monitor is not None]
-        references = {each.reference for each in monitors if isinstance(each.reference, str)}
-        return {
-            **_code((self.tasks, self.sources, self.pipelines)),
-            **_files(self.pipelines),
-            **{
-                f"reference {Path(each).name}": {"sha256": _sha256(_told_by(each))}
-                for each in sorted(references)
-            },
-        }
+        monitors = [spec.monitor for spec in self.pipelines if spec.monitor is not None]
+        parts = rests_on((self.tasks, self.sources), files=False) | rests_on(self.pipelines)
+        for path in sorted({m.reference for m in monitors if isinstance(m.reference, str)}):
+            # Of a run's directory its summary says what it is, as reading may change a database.
+            file = Path(path, "summary.json") if os.path.isdir(path) else Path(path)
+            sha256 = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+            parts[f"reference {Path(path).name}"] = {"sha256": sha256}
+        return parts
 
     def metric_parts(self) -> dict[str, dict[str, str]]:
         """What its metrics rest on, in the same form. Their scores are no part of a record."""
@@ -230,84 +220,49 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all that can change a record: the resolved config without the keys that cannot."""
-        kept = {key: value for key, value in self.config.items() if key not in FREE}
-        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+        config = {key: value for key, value in self.config.items() if key not in FREE}
+        return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
-def _told_by(reference: str) -> str:
-    """The file that says what a reference is: of a run's directory its summary, as reading may change a database."""
-    return os.path.join(reference, "summary.json") if os.path.isdir(reference) else reference
+def rests_on(value: Any, *, files: bool = True) -> dict[str, dict[str, str]]:
+    """The plugins, parts files and files of the parts within a spec, or within several.
 
-
-def _sha256(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if os.path.isfile(path) else ""
-
-
-def rests_on(value: Any) -> dict[str, dict[str, str]]:
-    """The plugins, parts files and files of the parts within a spec, or within several."""
-    return {**_code(value), **_files(value)}
-
-
-def _code(value: Any) -> dict[str, dict[str, str]]:
-    """The plugins and parts files of the parts within a spec."""
-    found: dict[str, dict[str, str]] = {}
+    Files are those that arguments of the shipped parts name, as they are now: a schema, a folder of texts. Large ones
+    (weights) are left out, and so are those of others' parts, which may write into what they are given.
+    """
+    parts: dict[str, dict[str, str]] = {}
     hashes: dict[tuple[str, str], str] = {}
     for spec in _components(value):
         if spec.file is not None:
-            found[Path(spec.file.path).name] = {"sha256": spec.file.sha256}
+            parts[Path(spec.file.path).name] = {"sha256": spec.file.sha256}
             continue
         plugin = plugins.find(spec.role, spec.use)
         # Not the top name of the module: packages of several distributions may share a namespace.
         module = plugin.distribution, plugin.target.partition(":")[0]
         if module not in hashes:
             hashes[module] = plugin.sha256()
-        found[f"{spec.role} {spec.use}"] = {
-            "package": plugin.distribution,
-            "version": plugin.version,
-            "sha256": hashes[module],
-        }
-    return found
-
-
-def _files(value: Any) -> dict[str, dict[str, str]]:
-    """The files that arguments of the shipped parts within a spec name, as they are now: a schema, a folder of texts.
-
-    Large files (weights) are left out, and so are those of others' parts, which may write into what they are given.
-    """
-    found: dict[str, dict[str, str]] = {}
-    for spec in _components(value):
-        if spec.file is not None or plugins.find(spec.role, spec.use).distribution != "draftverify":
-            continue
-        for name, path in spec.files.items():
+        package = {"package": plugin.distribution, "version": plugin.version}
+        parts[f"{spec.role} {spec.use}"] = {**package, "sha256": hashes[module]}
+        for name, path in spec.files.items() if files and plugin.distribution == "draftverify" else ():
             with suppress(OSError):  # what cannot be read is for the part to refuse
                 if os.path.isdir(path):
-                    found[f"folder {name}"] = {"sha256": _folder(Path(path))}
+                    parts[f"folder {name}"] = {"sha256": _folder(Path(path))}
                 elif os.path.isfile(path) and os.path.getsize(path) <= LARGEST:
                     sha256 = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-                    found[f"file {name}"] = {"sha256": sha256}
-    return found
+                    parts[f"file {name}"] = {"sha256": sha256}
+    return parts
 
 
 def _folder(path: Path) -> str:
     """Of the files in a folder, hidden ones left out: their names and what stands in them; of large ones their size."""
     digest = hashlib.sha256()
-    for each in sorted(path.rglob("*")):
-        name = each.relative_to(path)
-        if each.is_file() and not any(part.startswith(".") for part in name.parts):
-            size = each.stat().st_size
-            said = each.read_bytes() if size <= LARGEST else str(size).encode()
-            digest.update(f"{name}\0".encode("utf-8", "surrogateescape") + hashlib.sha256(said).digest())
+    for file in sorted(path.rglob("*")):
+        name = file.relative_to(path)
+        if file.is_file() and not any(part.startswith(".") for part in name.parts):
+            size = file.stat().st_size
+            content = file.read_bytes() if size <= LARGEST else str(size).encode()
+            digest.update(f"{name}\0".encode("utf-8", "surrogateescape") + hashlib.sha256(content).digest())
     return digest.hexdigest()
-
-
-def _pipelines(value: Any) -> Iterator[PipelineSpec]:
-    """The pipelines within a spec, those that draft for others too."""
-    if isinstance(value, PipelineSpec):
-        yield value
-        value = (value.generator, *(clause.generator for clause in value.on_rejection))
-    if isinstance(value, tuple):
-        for each in value:
-            yield from _pipelines(each)
 
 
 def _components(value: Any) -> Iterator[ComponentSpec]:
@@ -319,5 +274,5 @@ def _components(value: Any) -> Iterator[ComponentSpec]:
     if isinstance(value, Mapping):
         value = tuple(value.values())
     if isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _components(each)
+        for inner in value:
+            yield from _components(inner)

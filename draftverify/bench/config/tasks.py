@@ -94,8 +94,8 @@ class Jsonl:
         if self.fields:
             input = {name: self._field(entry, field, number) for name, field in self.fields.items()}
         else:
-            known = {self.id, self.group, *self.expected.values()}
-            input = {name: value for name, value in entry.items() if name not in known}
+            named = {self.id, self.group, *self.expected.values()}
+            input = {name: value for name, value in entry.items() if name not in named}
         return Task(
             id=str(number) if self.id is None else self._word(entry, self.id, number),
             input=input,

@@ -48,7 +48,7 @@ def write_report(directory: RunDirectory, entries: Sequence[Entry]) -> None:
     except Exception as error:
         _log.warning(
             "report.html was not written (%s); the records and summary.json are whole. What is wrong is shown by: "
-            "draftverify --traceback report %s",
+            "draftverify --traceback view %s -o report.html",
             raised(error),
             directory.path,
         )
