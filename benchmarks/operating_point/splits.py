@@ -52,7 +52,7 @@ class Measured:
         watcher: Watcher | None = None,
     ) -> None:
         self.experiment = experiment
-        tasks: Sequence[Task] = workload(replace(experiment, calibrate=None), Builder()).measured
+        tasks: Sequence[Task] = workload(replace(experiment, predict=None), Builder()).measured
         (self.family,) = families(experiment, (), at_most, Builder())
         self.identities = identities_of(self.family.candidates, experiment.executor)
         whole = experiment_of(experiment, self.family.candidates, tasks)

@@ -77,7 +77,7 @@ def calibrate(
     unwatched = tuple([replace(each, monitor=None) for each in experiment.pipelines])
     experiment = replace(experiment, pipelines=unwatched)
     tried = list(families(experiment, pipelines, at_most, Builder()))
-    load_all = workload(replace(experiment, calibrate=None), Builder())
+    load_all = workload(replace(experiment, predict=None), Builder())
     first, rest = split(load_all.measured, unseen, seed)
     refuse_other_tasks(experiment, tried, load_all)
     metric = solved_by(experiment)

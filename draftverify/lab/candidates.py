@@ -189,7 +189,7 @@ def experiment_of(experiment: Experiment, trying: Sequence[Candidate], tasks: Se
         cells=cells,
         baseline=baseline,
         baselines=baselines,
-        calibrate=None,
+        predict=None,
         limit=None,
         chosen=tuple(task.id for task in tasks),
         sources={},

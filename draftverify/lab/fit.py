@@ -107,7 +107,7 @@ def fit(
                 )
     builder = Builder()
     wanted, judging = judging_metric(experiment, builder, metric)
-    whole = workload(replace(experiment, calibrate=None), builder)
+    whole = workload(replace(experiment, predict=None), builder)
     check_metrics({wanted: judging}, whole.measured)
     found = []
     for path, uses in asked.items():

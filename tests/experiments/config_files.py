@@ -140,8 +140,8 @@ pipelines:
 baseline: plain
 executor: {use: thread, workers: 2}
 durable: round
-epoch: 10
-calibrate: {limit: 1}
+memory: {every: 10}
+predict: {limit: 1}
 """
 
 TASKS = """\

@@ -34,7 +34,7 @@ def test_the_whole_format(tmp_path: Path) -> None:
     """Every key of the format arrives where it belongs."""
     experiment = load_experiment(write_experiment(tmp_path))
     assert (experiment.name, experiment.seed, experiment.baseline) == ("whole", 7, "plain")
-    assert (experiment.durable, experiment.epoch, experiment.calibrate) == ("round", 10, 1)
+    assert (experiment.durable, experiment.memory, experiment.predict) == ("round", 10, 1)
     assert [spec.name for spec in experiment.pipelines] == ["plain", "blocks"]
     assert experiment.executor.arguments == {"workers": 2}
     blocks = pipeline(experiment, "blocks")

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from draftverify.bench.cli.init import FOLDER
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.experiment import load_experiment
-from draftverify.bench.config.format import budget, calibrate, clause, experiment, pipeline
+from draftverify.bench.config.format import budget, clause, experiment, memory, pipeline, predict
 from draftverify.bench.config.parameters import parameters
 from draftverify.bench.config.tasks import Jsonl
 from draftverify.bench.records import load_run
@@ -108,7 +108,7 @@ def test_the_mistakes_are_told_as_shown(
     assert capsys.readouterr().err == shown
 
 
-@pytest.mark.parametrize("keys", [experiment, pipeline, clause, budget, calibrate])
+@pytest.mark.parametrize("keys", [experiment, pipeline, clause, budget, memory, predict])
 def test_every_key_is_documented(keys: Callable[..., Any]) -> None:
     """No key of the format is left out of the page."""
     missing = [key for key in parameters(keys) if f"`{key}`" not in CONFIGURATION]

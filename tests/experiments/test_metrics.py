@@ -177,12 +177,12 @@ def test_a_function_of_a_parts_file_is_a_metric(tmp_path: Path) -> None:
 
 def test_the_speed_up_is_predicted_as_it_is_measured(tmp_path: Path) -> None:
     """With a metric both are of seconds per solved task; one that was added later was not predicted."""
-    result = ran(write(tmp_path, "++-+++-+++-+++-+", more="calibrate: {limit: 8}"))
+    result = ran(write(tmp_path, "++-+++-+++-+++-+", more="predict: {limit: 8}"))
     row = quick_row(result)
     assert row.predicted is not None
     assert row.predicted.value == pytest.approx(10 * 6 / 8)
     late = f"metrics: {{late: {{use: metric_parts.Counted, log: {tmp_path / 'log'}}}, exact: {{use: exact}}}}"
-    row = quick_row(ran(write(tmp_path, "++-+++-+++-+++-+", more="calibrate: {limit: 8}", metrics=late)))
+    row = quick_row(ran(write(tmp_path, "++-+++-+++-+++-+", more="predict: {limit: 8}", metrics=late)))
     assert row.predicted is None
     assert set(row.solved) == {"late", "exact"}
 
@@ -209,7 +209,7 @@ def test_a_metric_may_share_a_model_with_the_pipelines(tmp_path: Path) -> None:
         tmp_path,
         "+++-++++",
         metrics="models: {m: {use: metric_parts.Shared}}\nmetrics: {asks: {use: metric_parts.Asks, model: m}}",
-        more="calibrate: {limit: 3}",
+        more="predict: {limit: 3}",
     )
     file.write_text(file.read_text().replace("metric_parts.Believes", "metric_parts.Uses, model: m"))
     row = quick_row(ran(file))

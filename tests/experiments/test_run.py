@@ -203,7 +203,7 @@ def test_predictions_are_written_before_the_measuring_run(tmp_path: Path) -> Non
             if phase == "measure":
                 raise KeyboardInterrupt
 
-    config = {"count": 12, "more": "calibrate: {limit: 2}"}
+    config = {"count": 12, "more": "predict: {limit: 2}"}
     with pytest.raises(KeyboardInterrupt):
         run(load(tmp_path, **config), out=tmp_path / "run", watcher=Stop())
     with load_run(tmp_path / "run") as halfway:
@@ -233,7 +233,7 @@ def test_predictions_are_written_before_the_measuring_run(tmp_path: Path) -> Non
 def test_calibration_must_leave_something_to_measure(tmp_path: Path) -> None:
     """Calibrating on every task is a mistake of the config, and leaves no directory behind that is in the way later."""
     with pytest.raises(ConfigError, match="leaves none to measure"):
-        run(load(tmp_path, count=4, more="calibrate: {limit: 2}"), out=tmp_path / "run")
+        run(load(tmp_path, count=4, more="predict: {limit: 2}"), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -342,10 +342,10 @@ def test_answering_until_nothing_waits_gives_right_values(tmp_path: Path) -> Non
     ("executor", "epoch", "seen"),
     [
         ("{use: serial}", "", [0, 0, 0, 0, 0]),
-        ("{use: serial}", "epoch: 2", [0, 0, 2, 2, 4]),
-        ("{use: batch, size: 3}", "epoch: 2", [0, 0, 2, 2, 4]),
-        ("{use: thread, workers: 4}", "epoch: 2", [0, 0, 2, 2, 4]),
-        ("{use: process, workers: 2}", "epoch: 2", [0, 0, 2, 2, 4]),
+        ("{use: serial}", "memory: {every: 2}", [0, 0, 2, 2, 4]),
+        ("{use: batch, size: 3}", "memory: {every: 2}", [0, 0, 2, 2, 4]),
+        ("{use: thread, workers: 4}", "memory: {every: 2}", [0, 0, 2, 2, 4]),
+        ("{use: process, workers: 2}", "memory: {every: 2}", [0, 0, 2, 2, 4]),
         pytest.param("{use: process, workers: 2}", "", [0, 0, 0, 0, 0], marks=pytest.mark.exhaustive),
     ],
 )
@@ -374,7 +374,7 @@ def test_a_resumed_run_remembers_the_same(tmp_path: Path) -> None:
                 raise KeyboardInterrupt
 
     log = tmp_path / "log"
-    config = load(tmp_path, count=5, guess=f", log: {log}", more="epoch: 2")
+    config = load(tmp_path, count=5, guess=f", log: {log}", more="memory: {every: 2}")
     with pytest.raises(KeyboardInterrupt):
         run(config, out=tmp_path / "run", watcher=Stop())
     run(config, out=tmp_path / "run")

@@ -54,7 +54,7 @@ def attempts(out: Path) -> dict[tuple[str, str], list[str]]:
 
 def test_each_cell_has_its_own_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In summary, tables, predictions and what `show` says of an unfinished run; the baselines are marked as such."""
-    file = write(tmp_path, SEEDS, calibrate={"limit": 1})
+    file = write(tmp_path, SEEDS, predict={"limit": 1})
     out = tmp_path / "run"
     estimate(load_experiment(file), out=out)
     assert main(["show", str(out)]) == 0
@@ -103,7 +103,7 @@ def test_cells_have_tasks_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("calibrate", [None, 1, 2, 3])
 def test_a_limit_counts_in_each_group(tmp_path: Path, limit: int, calibrate: int | None) -> None:
     """At most so many are measured, and as many calibrate beside them; whatever the source's own limit let through."""
-    more = {} if calibrate is None else {"calibrate": {"limit": calibrate}}
+    more = {} if calibrate is None else {"predict": {"limit": calibrate}}
     tasks = {"use": "run_parts.Numbered", "count": 40, "groups": 3, "limit": 36}
     file = write(tmp_path, tasks=tasks, **more)
     load = workload(load_experiment(file, limit=limit), Builder())
@@ -118,7 +118,7 @@ def test_a_limit_counts_in_each_group(tmp_path: Path, limit: int, calibrate: int
 
 def test_a_dry_run_says_what_a_run_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Cells and their changes, tasks of each group, what is done; nothing is opened, run or written."""
-    file = write(tmp_path, SEEDS, limit=2, calibrate={"limit": 1})
+    file = write(tmp_path, SEEDS, limit=2, predict={"limit": 1})
     out = tmp_path / "run"
     assert main(["run", str(file), "--out", str(out), "--dry-run"]) == 0
     said = capsys.readouterr().out
@@ -149,7 +149,7 @@ def test_a_dry_run_has_the_errors_of_a_run(tmp_path: Path, capsys: pytest.Captur
         ["--out", str(tmp_path)],
         ["--set", "pipelines.one.rule.use=speculative"],
         ["--set", "tasks={use: jsonl, path: none.jsonl}"],
-        ["--set", "calibrate.limit=3"],
+        ["--set", "predict.limit=3"],
     )
     for arguments in wrong:
         told = []
@@ -209,9 +209,9 @@ def test_estimates_change_no_result(tmp_path: Path, epoch: int | None) -> None:
     (tmp_path / "tasks.jsonl").write_text("\n".join(lines))
     log = tmp_path / "log"
     more: dict[str, Any] = {
-        "calibrate": {"limit": 2},
+        "predict": {"limit": 2},
         "tasks": {"use": "jsonl", "path": "tasks.jsonl", "id": "id", "group": "kind"},
-        "epoch": epoch,
+        "memory": {"every": epoch} if epoch else None,
     }
     cells = {f"c{seed}": {"pipelines.one.generator.log": "./log", "seed": seed} for seed in (1, 2)}
     found = load(tmp_path, {"cells": cells}, **more)
@@ -234,7 +234,7 @@ def test_an_estimate_rests_on_all_that_it_did(tmp_path: Path, capsys: pytest.Cap
     lines = [json.dumps({"id": f"{kind}{i}", "kind": kind}) for i in range(3) for kind in "uvwxyz"]
     (tmp_path / "tasks.jsonl").write_text("\n".join(lines))
     tasks = {"use": "jsonl", "path": "tasks.jsonl", "id": "id", "group": "kind"}
-    file = write(tmp_path, tasks=tasks, calibrate=None)
+    file = write(tmp_path, tasks=tasks, predict=None)
     assert main(["run", str(file), "--out", str(tmp_path / "run"), "--estimate"]) == 0
     assert "from the first 12 tasks" in capsys.readouterr().out
 
@@ -245,7 +245,7 @@ def test_no_prediction_is_made_before_all_that_calibrates_is_done(tmp_path: Path
     (tmp_path / "tasks.jsonl").write_text("\n".join(lines))
     tasks = {"use": "jsonl", "path": "tasks.jsonl", "id": "id", "group": "kind"}
     for epoch, done in ((None, 6), (2, 2)):
-        found = load(tmp_path, calibrate={"limit": 8}, tasks=tasks, epoch=epoch)
+        found = load(tmp_path, predict={"limit": 8}, tasks=tasks, memory={"every": epoch} if epoch else None)
         out = tmp_path / f"run{epoch}"
         estimate(found, out=out)
         with load_run(out) as records:

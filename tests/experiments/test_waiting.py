@@ -45,7 +45,7 @@ pipelines:
     on_rejection: [{{do: regenerate, times: 1}}, {{do: {policy}}}]
     monitor: {{reference: {{acceptance: 0.6}}}}
 baseline: slow
-calibrate: {{limit: 2}}
+predict: {{limit: 2}}
 durable: {durable}
 executor: {executor}
 """

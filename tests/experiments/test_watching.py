@@ -357,7 +357,7 @@ def test_the_first_tasks_may_be_what_it_compares_with(tmp_path: Path) -> None:
     """Those that calibrate: nothing alarms among them, and the reference is their mean."""
     changes = {
         "a": "      reference: {acceptance: 0.695, right: 0.7, true_pass: 0.95, false_pass: 0.1}\n → ",
-        "b": "pipelines: → calibrate: {limit: 40}\npipelines:",
+        "b": "pipelines: → predict: {limit: 40}\npipelines:",
     }
     result = run(load_experiment(written(tmp_path, **changes)), out=tmp_path / "run")
     rows = told(tmp_path / "run")

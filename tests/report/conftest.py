@@ -25,7 +25,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder,
         count=12,
         check=", broken: [t7]",
-        more="calibrate: {limit: 2}",
+        more="predict: {limit: 2}",
         policy="[{do: regenerate, times: 3}]",
     )
     return run(experiment, out=folder / "run").path

@@ -231,7 +231,7 @@ def test_a_run_with_epochs_teaches_its_later_tasks(tmp_path):
     lines = [json.dumps({"id": str(i), "prompt_ids": prompt}) for i, prompt in enumerate(prompts)]
     (tmp_path / "tasks.jsonl").write_text("\n".join(lines))
     rounds = {}
-    for name, more in (("with", "epoch: 1\n"), ("without", "")):
+    for name, more in (("with", "memory: {every: 1}\n"), ("without", "")):
         (tmp_path / "run.yaml").write_text(CONFIG + more)
         run(load_experiment(tmp_path / "run.yaml"), out=tmp_path / name)
         with load_run(tmp_path / name) as records:

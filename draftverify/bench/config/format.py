@@ -26,7 +26,18 @@ from draftverify.plugins import did_you_mean
 from draftverify.rejection import Policy
 from draftverify.values import Trouble
 
-__all__ = ["FILE", "INNER", "STEPS", "budget", "calibrate", "clause", "experiment", "pipeline", "records"]
+__all__ = [
+    "FILE",
+    "INNER",
+    "STEPS",
+    "budget",
+    "clause",
+    "experiment",
+    "memory",
+    "pipeline",
+    "predict",
+    "records",
+]
 
 STEPS: Mapping[str, Callable[..., Policy]] = {
     "regenerate": rejection.retry,
@@ -169,7 +180,15 @@ def pipeline(
     """
 
 
-def calibrate(limit: Count) -> None:
+def memory(every: Count) -> None:
+    """What parts that read `context.memory` see of the run's earlier tasks.
+
+    Args:
+        every: after so many tasks they see what those taught; equal under every executor.
+    """
+
+
+def predict(limit: Count) -> None:
     """Measure on some tasks first, and predict from them before the run.
 
     Args:
@@ -204,8 +223,8 @@ def experiment(
     executor: Annotated[Any, Component("executor")] = None,
     durable: Literal["task", "round"] = "task",
     store: Annotated[Any, StoreUrl()] = None,
-    epoch: Count | None = None,
-    calibrate: Annotated[Any, Record(calibrate, lambda limit: limit)] = None,
+    memory: Annotated[Any, Record(memory, lambda every: every)] = None,
+    predict: Annotated[Any, Record(predict, lambda limit: limit)] = None,
     records: Annotated[Any, Record(records, lambda tokens=None: tokens)] = None,
     tags: Annotated[Any, ListForm(TAGGED)] = (),
     telemetry: bool = False,
@@ -229,13 +248,12 @@ def experiment(
         durable: what a crash can cost: the unfinished tasks, or the unfinished rounds.
         store: the URL of a PostgreSQL database for the records, where ${NAME} stands for what the environment holds; a
             file of the run directory when absent.
-        epoch: after how many tasks the parts that read `context.memory` see what those tasks taught; never when
-            absent.
-        calibrate: measure on some tasks first, and predict from them before the run.
+        memory: what parts see of earlier tasks; nothing when absent.
+        predict: measure on some tasks first, and predict from them before the run.
         records: what the records keep besides what was drafted, said and decided.
         tags: words to find the run by; changing them does not make it another run.
         telemetry: whether tasks, rounds and parts become OpenTelemetry's spans (extra otel).
-        limit: at most so many tasks of each group, of those that the source gives; to calibrate with, as many again.
+        limit: at most so many tasks of each group, of those that the source gives; to predict from, as many again.
         defaults: what pipelines share: any key of a pipeline. A pipeline's own key wins; of settings and budget each
             key by itself.
         matrix: values of the file that vary; each combination is a cell, and the run has all of them.

@@ -81,7 +81,7 @@ def monitor(
     Args:
         reference: what it was before: a number (the mean of the tasks' acceptance), numbers by rate, an earlier run's
             directory, or a file that `draftverify fit block` wrote; when absent the run's own
-            tasks that `calibrate` names.
+            tasks that `predict` names.
         level: the probability of ever alarming when nothing has changed, at most.
         labels: of which tasks a metric says whether the drafts are right; acceptance alone is watched when absent.
         on_alarm: record: write it down and warn. stop: do later tasks without drafts, by the verifier's plain steps.
@@ -114,7 +114,7 @@ def compared(monitor: MonitorSpec, node: Located, reading: ConfigReading) -> Mon
         message = f"there is no metric {monitor.metric!r}{did_you_mean(monitor.metric, metrics)}"
         raise reading.wrong(node, message, "monitor", "labels", "metric")
     reference = monitor.reference
-    if reference is None and reading.top("calibrate", dict):
+    if reference is None and reading.top("predict", dict):
         return monitor
     rates: Collection[str] = reference if isinstance(reference, Mapping) else ("acceptance",)
     if isinstance(reference, str) and Path(reference).is_dir():
@@ -122,7 +122,7 @@ def compared(monitor: MonitorSpec, node: Located, reading: ConfigReading) -> Mon
     if reference is None:
         message = (
             "is missing, and there is nothing to compare with: give a rate, an earlier run's directory or an operating "
-            "point, or let the run's first tasks calibrate (calibrate: {limit: 50})"
+            "point, or predict from the run's first tasks (predict: {limit: 50})"
         )
     elif monitor.metric and not {"right", "true_pass", "false_pass"} & set(rates):
         message = (

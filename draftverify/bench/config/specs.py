@@ -131,8 +131,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         executor: what runs the tasks.
         durable: "task" or "round".
         store: the URL of a PostgreSQL database for the records, with secrets as `${NAME}`; or None.
-        epoch: how many tasks between two snapshots of `context.memory`, or None.
-        calibrate: how many tasks of each group are measured before the run, or None.
+        memory: how many tasks between two snapshots of `context.memory`, or None.
+        predict: how many tasks of each group are measured before the run, or None.
         records: what is kept of each drafted token's distributions: "summary", or None for nothing.
         tags: words to find its runs by.
         telemetry: whether tasks, rounds and parts become OpenTelemetry's spans.
@@ -155,8 +155,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     executor: ComponentSpec = ComponentSpec("executor", "serial")
     durable: Literal["task", "round"] = "task"
     store: str | None = None
-    epoch: int | None = None
-    calibrate: int | None = None
+    memory: int | None = None
+    predict: int | None = None
     records: Literal["summary"] | None = None
     tags: tuple[str, ...] = ()
     telemetry: bool = False

@@ -108,7 +108,7 @@ class Work:
         They are of one epoch: what the next one sees has to be complete. Where it has fewer, all of them.
         """
         before = self._before()
-        length = self.experiment.epoch or max(len(tasks), 1)
+        length = self.experiment.memory or max(len(tasks), 1)
         for start in range(0, len(tasks), length):
             groups: dict[str, list[str]] = {}
             for task in tasks[start : start + length]:
@@ -136,7 +136,7 @@ class Work:
                 self.crew.bench.open(name)
         if self.watcher is not None:
             self.watcher.started(phase, totals)
-        length = self.experiment.epoch
+        length = self.experiment.memory
         if length is None:
             self.crew.perform(self._units(tasks, places, before, 0), partial(self._take, 0, None))
             return

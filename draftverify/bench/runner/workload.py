@@ -76,16 +76,16 @@ def workload(experiment: Experiment, builder: Builder) -> Workload:
                     "an id; give each source ids of its own",
                     path="tasks",
                 )
-        own_first, own_rest = _split(loaded, experiment.calibrate or 0, experiment.limit)
+        own_first, own_rest = _split(loaded, experiment.predict or 0, experiment.limit)
         first.update(own_first)
         of_source.append((names, {*own_first, *own_rest}))
     kept = {task for _, ids in of_source for task in ids}
     measured = tuple(task for task in tasks.values() if task.id in kept and task.id not in first)
     if first and not measured:
         raise ConfigError(
-            f"calibrating on the first {experiment.calibrate} of each group leaves none to measure; "
+            f"predicting from the first {experiment.predict} of each group leaves none to measure; "
             "give more tasks, or a lower limit",
-            path="calibrate.limit",
+            path="predict.limit",
         )
     own = {name: frozenset(ids) for names, ids in of_source if ids != kept for name in names}
     return Workload(tuple(task for task in tasks.values() if task.id in first), measured, own)

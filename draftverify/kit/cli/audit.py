@@ -77,7 +77,7 @@ def lossless(
     builder = Builder()
     specs = [spec for spec in experiment.pipelines if not names or spec.name in names]
     pipelines = [builder.pipeline(spec) for spec in specs]
-    load = workload(msgspec.structs.replace(experiment, calibrate=None), builder)
+    load = workload(msgspec.structs.replace(experiment, predict=None), builder)
     reports: list[PipelineReport] = []
     try:
         for pipeline in pipelines:
