@@ -109,15 +109,15 @@ class ScriptedVerifier:
 
     def _check(self, context: Context, index: int, item: Any) -> Check:
         if callable(self.verdicts):
-            said = self.verdicts(context, item)
+            verdict = self.verdicts(context, item)
         elif isinstance(self.verdicts, Mapping):
-            said = self.verdicts.get(item, self.otherwise)
+            verdict = self.verdicts.get(item, self.otherwise)
         else:
-            said = [*(self.verdicts or ()), *[self.otherwise] * (index + 1)][index]
-        _raise(said)
-        if isinstance(said, Check):
-            return said
-        return Check(said if isinstance(said, str) else "pass" if said else "reject")  # type: ignore[arg-type]
+            verdict = [*(self.verdicts or ()), *[self.otherwise] * (index + 1)][index]
+        _raise(verdict)
+        if isinstance(verdict, Check):
+            return verdict
+        return Check(verdict if isinstance(verdict, str) else "pass" if verdict else "reject")  # type: ignore[arg-type]
 
 
 def _raise(entry: Any) -> None:

@@ -74,19 +74,19 @@ class Unknown:
     def __truediv__(self, by: Any) -> Unknown:
         return self * (1.0 / float(by))
 
-    def __add__(self, other: Any) -> Unknown:
-        return Unknown(self.path, self.key, self.factor, self.shift + float(other))
+    def __add__(self, term: Any) -> Unknown:
+        return Unknown(self.path, self.key, self.factor, self.shift + float(term))
 
     __radd__ = __add__
 
     def __neg__(self) -> Unknown:
         return Unknown(self.path, self.key, -self.factor, -self.shift)
 
-    def __sub__(self, other: Any) -> Unknown:
-        return self + -float(other)
+    def __sub__(self, term: Any) -> Unknown:
+        return self + -float(term)
 
-    def __rsub__(self, other: Any) -> Unknown:
-        return (-self).__add__(other)
+    def __rsub__(self, term: Any) -> Unknown:
+        return (-self).__add__(term)
 
     def __lt__(self, threshold: Any) -> bool:
         room = float(threshold) - self.shift

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from draftverify.kit.audit.judge_audit import JudgeAudit
-    from draftverify.kit.audit.judge_probes import Figure, Probe
+    from draftverify.kit.audit.judge_probes import Probe, ProbeFigure
 
 __all__ = ["judge", "probes_table"]
 
@@ -43,8 +43,8 @@ def judge(
     """Ask the judge of CONFIG about labelled pairs of answers, and say what its word is worth.
 
     CONFIG has a `judge` ({use: llm.pairwise_judge, …}, recorded verdicts, or any verifier that gives scores) and
-    `comparisons`: tasks with question, first and second, whose truth are labels. The audit is kept under the judge's
-    identity; runs whose config lies beside the directory `audits` find it there.
+    `comparisons`: tasks with question, first and second, whose `expected` are labels. The audit is kept under the
+    judge's identity; runs whose config lies beside the directory `audits` find it there.
     """
 
     from draftverify.bench.artifact import write_artifact
@@ -117,7 +117,7 @@ def probes_table(of: str, probes: Sequence[Probe]) -> Table:
     return table
 
 
-def _cells(figure: Figure) -> tuple[str, str]:
+def _cells(figure: ProbeFigure) -> tuple[str, str]:
     if figure.value is None or figure.low is None:
         return "–", ""
     value, low, high = (
