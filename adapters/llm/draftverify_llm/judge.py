@@ -110,7 +110,7 @@ class Judge(ModelJudge):
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
         """The blocks of many tasks, asked together."""
         requests = [
-            PresentedAnswer(question_text(context), answer_text(item))
+            PresentedAnswer(question_text(context.task), answer_text(item))
             for context, proposal in zip(contexts, proposals, strict=True)
             for item in proposal.items
         ]

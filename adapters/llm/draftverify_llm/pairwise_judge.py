@@ -230,7 +230,7 @@ def compared(
         ContractError: a task has no question, or an item is no text.
     """
     blocks = [BlockComparison(len(proposal.items), against) for proposal in proposals]
-    questions = [question_text(context) for context in contexts]
+    questions = [question_text(context.task) for context in contexts]
     texts = [[answer_text(item) for item in proposal.items] for proposal in proposals]
     going = [(place, block.rounds()) for place, block in enumerate(blocks)]
     while going:
