@@ -65,11 +65,11 @@ class Runs:
         if self.single:
             self._found = {self.root.resolve().name: self.root}
         else:
-            found = [
+            stamped = [
                 (_stamps(path).get("run.json", (0, 0))[1], path.relative_to(self.root).as_posix(), path)
                 for path in directories(self.root)
             ]
-            self._found = {name: path for _, name, path in sorted(found, reverse=True)[:LISTED]}
+            self._found = {name: path for _, name, path in sorted(stamped, reverse=True)[:LISTED]}
         return list(self._found)
 
     def open(self, name: str) -> RunRecords:
@@ -87,8 +87,8 @@ class Runs:
             raise UnknownRun(f"there is no run {name!r} here (any more?)")
         now = _inodes(path)
         with self._lock:
-            before, records = self._open.get(name, (None, None))
-            if records is not None and before == now:
+            earlier, records = self._open.get(name, (None, None))
+            if records is not None and earlier == now:
                 self._open.move_to_end(name)
                 return records
             if records is not None:
@@ -109,8 +109,8 @@ class Runs:
     def _row(self, name: str, lost: list[str]) -> dict[str, Any]:
         path = self._found[name]
         now = _stamps(path)
-        before, row = self._rows.get(name, (None, None))
-        if row is not None and before == now and "records.db" in now:
+        earlier, row = self._rows.get(name, (None, None))
+        if row is not None and earlier == now and "records.db" in now:
             return row
         questions: dict[str, int] = {}
 
@@ -120,8 +120,8 @@ class Runs:
             questions.update(records.store.question_counts())
             yield records
 
-        found = look(path, lost, opened)
-        row = {"run": name, **msgspec.to_builtins(found, enc_hook=str), "done": found.done}
+        listing = look(path, lost, opened)
+        row = {"run": name, **msgspec.to_builtins(listing, enc_hook=str), "done": listing.done}
         self._rows[name] = now, {**row, "questions": questions}
         return self._rows[name][1]
 
@@ -142,11 +142,11 @@ def _inodes(path: Path) -> object:
 
 
 def _stamps(path: Path) -> dict[str, tuple[int, int, int]]:
-    found = {}
+    stamps = {}
     for name in ("run.json", "records.db", "records.db-wal", "summary.json"):
         try:
             stat = os.stat(path / name)
         except OSError:
             continue
-        found[name] = stat.st_ino, stat.st_mtime_ns, stat.st_size
-    return found
+        stamps[name] = stat.st_ino, stat.st_mtime_ns, stat.st_size
+    return stamps
