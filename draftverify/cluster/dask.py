@@ -72,7 +72,7 @@ class Dask:
         check_deadline(deadline)
 
     def pool(self) -> Workers:
-        """A fresh client."""
+        """A fresh client of the cluster."""
         return _Client(self)
 
 
@@ -107,7 +107,7 @@ class _Client(Workers):
 
     @property
     def _size(self) -> int:
-        """Of a bundle."""
+        """The number of units in a bundle."""
         return max(1, self._pace.ahead // SENT)
 
     def begin(self, spec: bytes, on_sent: OnSent | None) -> None:

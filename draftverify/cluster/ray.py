@@ -130,7 +130,7 @@ class Ray:
 
 
 class _Performer:
-    """What an actor is: it hands units to its process, and gives back what that says, in bundles of frames."""
+    """The class of the actors: it hands units to its process, and gives back its replies in bundles of frames."""
 
     def __init__(self, begin: bytes, deadline: float | None) -> None:
         self._outgoing: queue.SimpleQueue[Frame] = queue.SimpleQueue()
@@ -152,7 +152,7 @@ class _Performer:
             future.add_done_callback(partial(self._ended, frame.number))
 
     def take(self) -> bytes:
-        """Wait for something, and give what there is then: replies ("r") and the rounds before them ("d")."""
+        """Wait for a frame, and give all that there are then: replies ("r") and the rounds before them ("d")."""
         frames = [self._outgoing.get()]
         ended = int(frames[0].kind == b"r")
         # A call costs the driver more than what it carries, and with units ahead nobody waits for this one.
@@ -186,11 +186,11 @@ class _Actor:
 
     @property
     def room(self) -> int:
-        """As of its group."""
+        """The number of units that the actor takes."""
         return self.group.units_per_actor
 
     def perform(self, unit: bytes, *, alone: bool) -> Future[bytes]:
-        """As of `Workers`."""
+        """Have the actor perform a unit, as `Workers` says."""
         future: Future[bytes] = Future()
         number = next(self._numbers)
         if not self._units:
@@ -201,12 +201,12 @@ class _Actor:
         return future
 
     def listen(self) -> None:
-        """Ask for what it has to say, once."""
+        """Ask the actor for what it has to say, once."""
         call = self.handle.take.remote().future()
         call.add_done_callback(lambda call: self.group.actors.post(partial(self._took, call)))
 
     def lose(self, error: BaseException) -> None:
-        """It is gone, and its units with it."""
+        """Answer the units of an actor that is gone with its loss."""
         self._outbox.clear()
         units, self._units = self._units, {}
         for future in units.values():
@@ -476,7 +476,7 @@ class _Actors(Workers):
 
 
 def _ray() -> Any:
-    """The package, which is imported when it is needed."""
+    """The ray package, which is imported when it is needed."""
     return importlib.import_module("ray")
 
 
@@ -488,7 +488,7 @@ def _needs(placement: Placement) -> str:
 
 
 def _loss(error: BaseException) -> bytes:
-    """What is said of a unit whose call failed: its actor is lost, or the call itself cannot be made."""
+    """The reply for a unit whose call failed: its actor is lost, or the call itself cannot be made."""
     ray = _ray()
     if isinstance(error, ray.exceptions.RayTaskError) or not isinstance(error, ray.exceptions.RayError):
         return failing(DraftVerifyError(f"a Ray actor failed: {error}"))

@@ -63,7 +63,7 @@ def annotations_resolve(subject: Subject) -> None:
 
 @check()
 def declares_known_words(subject: Subject) -> None:
-    """What stands in laws, shape, shapes, provides and needs are the framework's words."""
+    """Every entry of laws, shape, shapes, provides and needs is one of the framework's words."""
     for name, vocabulary in _WORDS.items():
         value = getattr(subject.given, name, None)
         for entry in () if value is None else [value] if name == "shape" else value:
@@ -126,7 +126,7 @@ def _takes(subject: Subject) -> bool:
 
 
 def _domain(subject: Subject) -> str:
-    """How to give a part what it can read, where what it was given it could not."""
+    """The hint for a part that could not read its inputs: how to give it those of its domain."""
     inputs = {
         "generator": "tasks=[{…}] (the tasks' input) or contexts=[make_context({…}, accepted=[…])]",
         "verifier": "tasks=[{…}] (the tasks' input) and proposals=[Proposal.alternatives([…])] (or .chain)",
@@ -256,7 +256,7 @@ def draws_anew_each_round(subject: Subject) -> None:
 
 
 def _drawn_parts(answer: Any) -> str:
-    """What of an answer draws decide; not its arrays and not what it cost."""
+    """The parts of an answer that draws decide, as text; not its arrays and not its cost."""
     names = ("items", "parents", "kept", "held", "corrected", "spliced", "checks")
     return repr([list(values) for name in names if (values := getattr(answer, name, None)) is not None])
 
@@ -368,7 +368,7 @@ def answers_from_the_memory_given(subject: Subject) -> None:
 
 
 class _WatchedRecords(Sequence[TaskRecord]):
-    """Records that know whether anybody looked."""
+    """A sequence of records that notes whether it was read."""
 
     def __init__(self, records: Sequence[TaskRecord]) -> None:
         self.records = records

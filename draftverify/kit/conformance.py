@@ -53,7 +53,7 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def law(self) -> str:
-        """What the check holds a component to."""
+        """The law that the check holds a component to."""
         return CHECKS[self.check].doc
 
 
@@ -199,7 +199,7 @@ class _Run:
             return CHECKS[name].role in (None, self.subject.role)
 
     def result(self, name: str) -> Result:
-        """What came of a check."""
+        """The result of a check, which is run once."""
         if name not in self.done:
             self.done[name] = self._result(name)
         return self.done[name]

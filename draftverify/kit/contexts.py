@@ -100,7 +100,7 @@ def advanced(context: Context, *values: Any) -> Context:
 
 
 def values_of(proposal: Proposal, decision: Decision) -> tuple[Any, ...]:
-    """What a decision adds to the accepted values: kept and corrected items in their order, then the splice."""
+    """The values that a decision adds to the accepted ones: kept and corrected items in order, then the splice."""
     values = {index: proposal.items[index] for index in decision.kept}
     values |= {correction.index: correction.value for correction in decision.corrected}
     joined = sorted(values) if decision.corrected else values

@@ -44,7 +44,7 @@ _REQUESTS: dict[Role, type[Request]] = {"generator": Draft, "verifier": Verify, 
 
 
 class _SinglePart(NamedTuple):
-    """What the boundary asks of a pipeline's parts, for one part by itself."""
+    """A stand-in for a pipeline of one part: what the boundary asks a pipeline about its parts."""
 
     declared: dict[int, tuple[str | None, frozenset[str]]]
     shapes: frozenset[str] | None = None

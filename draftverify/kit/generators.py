@@ -167,7 +167,7 @@ class _Sums:
             self.variance[number] += weight**2 * max(row @ np.square(function) - mean**2, 0.0)
 
     def worst(self, tests: int) -> str:
-        """What is too far from its expectation, in words; empty when nothing is."""
+        """The sums that are too far from their expectation, in words; empty when none is."""
         far, V = np.flatnonzero(deviates(self.total, self.variance, tests)), len(self.total) - 3
         if not len(far):
             return ""
@@ -205,7 +205,7 @@ def _quantile(row: Any, item: int) -> float:
 
 
 class _Sample:
-    """What many re-runs of one task proposed: they differ in their draws and in nothing else.
+    """The proposals of many re-runs of one task, which differ in their draws and in nothing else.
 
     Args:
         subject: the generator.

@@ -48,7 +48,7 @@ class ProposalInput:
 
 @dataclass(frozen=True)
 class RuleCase:
-    """What a rule is called with."""
+    """The input of one call of a rule."""
 
     proposal: ProposalInput
     checks: list[Any]
@@ -57,7 +57,7 @@ class RuleCase:
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """A checked file of inputs; what is None the kit has its own of.
+    """The contents of a checked file of inputs; for what is None the kit has its own.
 
     Args:
         part: the part, with its arguments.

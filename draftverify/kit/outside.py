@@ -22,7 +22,7 @@ Remembered: TypeAlias = "tuple[Any, Any]"
 
 
 class Outside:
-    """What stood outside a component's instances when this was made.
+    """The values outside a component's instances, as they were when this was made.
 
     Args:
         component: an instance, which no check has called yet.
@@ -33,7 +33,7 @@ class Outside:
         self._first = self._now()
 
     def changed(self) -> tuple[str, ...]:
-        """The names of what is no longer as it was."""
+        """The names whose values are no longer as they were."""
         now = self._now()
         return tuple(
             f"{space}.{name}"
@@ -44,7 +44,7 @@ class Outside:
 
     @contextmanager
     def as_at_first(self) -> Iterator[None]:
-        """Everything as it was at first; after it everything as it is now."""
+        """Put everything back as it was at first, and after it as it is now."""
         now = self._now()
         self._put(self._first)
         try:
@@ -78,7 +78,7 @@ class Outside:
 
 
 def _spaces(component: Any) -> Iterator[tuple[str, tuple[Any, Mapping[str, Any]]]]:
-    """The names in reach of a component's code: of each what can be assigned to, if anything, and its names."""
+    """The namespaces in reach of a component's code: each with its owner, if it can be assigned to, and its names."""
     functions = [value for value in getattr(component, "__dict__", {}).values() if isfunction(value)]
     for kind in type(component).__mro__[:-1]:
         yield kind.__qualname__, (kind, vars(kind))

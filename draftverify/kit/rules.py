@@ -294,13 +294,13 @@ class _Game(NamedTuple):
 
     @property
     def words(self) -> str:
-        """For messages."""
+        """The game in words, for messages."""
         where = "" if self.mostly == "doubtful" else f" ({_SHOWN[self.mostly]})"
         return f"of a {self.draft.shape} of law {self.draft.law}{where}"
 
     @property
     def hint(self) -> str:
-        """What to look at."""
+        """Where to look for the mistake."""
         return "mend residual, bonus, tail or stream, declare fewer `laws` or `shapes`, or do not declare `exact`"
 
 
@@ -318,7 +318,7 @@ _LAYOUTS: dict[str, dict[Shape, tuple[int, int]]] = {
 
 
 def _games(subject: Subject) -> list[_Game]:
-    """One of each kind for every shape and law that the rule declares."""
+    """The games for every shape and law that the rule declares, one of each kind."""
     settings = subject.contexts[0].settings
     temperature = settings.get("temperature", 1.0)
     late = TablePair(_V, 5, free=frozenset({2, 3}))

@@ -51,7 +51,7 @@ class ScriptedGenerator:
     calls: MutableSequence[tuple[str, int, int]] | None = None
 
     def propose(self, context: Context, n: int) -> Proposal:
-        """This round's entry."""
+        """The script's entry for this round."""
         if self.calls is not None:
             self.calls.append((context.task.id, context.round, n))
         if callable(self.script):
@@ -95,7 +95,7 @@ class ScriptedVerifier:
         return frozenset(name for name, script in scripted.items() if script is not None)
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
-        """The scripted word on each item; the rest is unchecked once `context.enough` passed."""
+        """The scripted verdict on each item; the rest is unchecked once `context.enough` passed."""
         evidence = None
         if self.target is not None:
             target = self.target.__getitem__ if isinstance(self.target, Mapping) else self.target

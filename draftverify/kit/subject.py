@@ -84,7 +84,7 @@ class Subject:
 
     @cached_property
     def outside(self) -> Outside:
-        """What the component keeps outside its instances, as it was before the kit's first call."""
+        """The values that the component keeps outside its instances, as it was before the kit's first call."""
         return Outside(self.given)
 
     @cached_property
@@ -122,7 +122,7 @@ class Subject:
         return places, names
 
     def declared(self, name: str, default: Any) -> Any:
-        """What the component declares beside its method."""
+        """A declaration of the component, or the default where it makes none."""
         value = getattr(self.component, name, None)
         return default if value is None else value
 
@@ -138,7 +138,7 @@ class Subject:
         return " and ".join(f"{name}=" for name, value in inputs.items() if value is not None)
 
     def repeats(self) -> bool:
-        """Whether it says that the same call gets the same answer."""
+        """Whether the component says that the same call gets the same answer."""
         return bool(self.declared("deterministic", True))
 
     def close(self) -> None:
@@ -172,7 +172,7 @@ class Subject:
 
     @cached_property
     def histories(self) -> list[list[tuple[Any, ...]]]:
-        """For each task the arguments of the calls of successive rounds."""
+        """The arguments of the calls of successive rounds, task by task."""
 
         def answer(call: tuple[Any, ...]) -> Any:
             response = self.answer(call)
@@ -200,7 +200,7 @@ class Subject:
 
     @cached_property
     def answers(self) -> list[Any]:
-        """What an instance that was asked nothing before answers to `calls`."""
+        """The answers to `calls` of an instance that was called for nothing before."""
         calls = self.calls
         with self.outside.as_at_first():
             instance = self.fresh()
@@ -234,14 +234,14 @@ class Subject:
         return [*steps, mixed_batch] if mixed_batch else steps
 
     def drawing_calls(self) -> list[tuple[Any, ...]]:
-        """A few calls in which a component that draws would: of a rule, blocks of several items."""
+        """A few calls in which a component that draws would draw: of a rule, blocks of several items."""
         if self.role != "rule":
             return [history[0] for history in self.histories[: 1 if self.role == "verifier" else 2]]
         calls = [call for call in self.calls if len(call[1]) > 1]
         return calls[:: -(-len(calls) // 6)] if calls else []
 
     def drawn(self, call: tuple[Any, ...], stream: int, later: int) -> tuple[Any, ...]:
-        """A call with the draws of another stream, so many rounds later; nothing else about it is another.
+        """The same call with the draws of another stream, so many rounds later.
 
         Args:
             call: the arguments.

@@ -159,7 +159,7 @@ def target_rows_are_distributions(subject: Subject) -> None:
 
 @check("verifier", after=["provides_what_it_says"], when=lambda s: s.declared("plain_steps", False))
 def an_empty_block_is_a_plain_step(subject: Subject) -> None:
-    """What says `plain_steps` goes on from somewhere by itself, asked about no items."""
+    """A verifier that says `plain_steps` corrects an empty block in at least one context."""
     steps = [subject.answer((context, Proposal.chain(()))) for context, _ in subject.calls]
     ensure(
         any(len(step.correction) for step in steps),

@@ -75,7 +75,7 @@ def application(runs: Runs) -> Starlette:
 
 
 class _Snapshot(NamedTuple):
-    """What was made of a run's records: which version of them, and how long it stands though there is a newer one."""
+    """A value made of a run's records: of which version, and how long it stands though there is a newer one."""
 
     version: str
     value: Any
@@ -83,7 +83,7 @@ class _Snapshot(NamedTuple):
 
 
 class _Snapshots:
-    """What was made of runs' records, made anew when there are newer ones.
+    """The snapshots of runs, made anew when there are newer records.
 
     Args:
         make: of a run and its version.
@@ -95,7 +95,7 @@ class _Snapshots:
         self._snapshots: dict[str, _Snapshot] = {}
 
     def of(self, name: str, run: RunRecords, version: str) -> _Snapshot:
-        """Made once for all who ask, and not again and again while the run goes on."""
+        """The snapshot of a run, made once for all who ask, and not again and again while the run goes on."""
         with self._lock:
             snapshot = self._snapshots.get(name)
             if snapshot is None or (snapshot.version != version and time.monotonic() > snapshot.stands):
@@ -108,7 +108,7 @@ class _Snapshots:
 
 
 def _overview(run: RunRecords, version: str) -> bytes:
-    """As JSON; a run that came to its end has it in its report, and all records need not be read."""
+    """The overview as JSON; that of a run that came to its end stands in its report, and no record is read."""
     return kept_overview(run, version) or msgspec.json.encode(overview(run))
 
 
@@ -236,7 +236,7 @@ def _json(value: Any, status: int = 200) -> Response:
 
 
 def _failed(request: Request, error: Exception) -> Response:
-    """An error on the page, and not the end of the server."""
+    """The answer to a request that raised: an error on the page, and not the end of the server."""
     if isinstance(error, DraftVerifyError):
         status = 409
         if isinstance(error, UnknownRun):

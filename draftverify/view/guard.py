@@ -42,7 +42,7 @@ body {{ max-width: 36rem; margin: 4rem auto; padding: 0 1rem }}</style><h1>Not l
 
 
 class Guard:
-    """Around an ASGI app.
+    """An ASGI app around another one, which answers only browsers that were let in.
 
     Args:
         app: what is guarded. It finds a nonce for inline scripts and styles in `scope["state"]["nonce"]`.
@@ -147,7 +147,7 @@ def _refusal(scope: Scope, status: int, reason: str) -> Response:
 
 
 async def _body(headers: Headers, receive: Receive) -> bytes | Response:
-    """The whole body, or why it is not read."""
+    """The whole body of a request, or the answer that says why it is not read."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         return JSONResponse({"error": "a POST here has the content type application/json"}, 415)

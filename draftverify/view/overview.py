@@ -28,8 +28,6 @@ from draftverify.values import TaskRecord
 
 __all__ = ["Gathering", "changes", "overview", "summary_of"]
 
-"""Of a run directory: what its verifiers' word is worth by labels, once `draftverify audit verifier` has said so."""
-
 DIVERGENCES = 50
 """Of a pipeline, in the overview; the list of tasks has all."""
 
@@ -89,7 +87,7 @@ def overview(run: RunRecords) -> Plain:
 
 
 class Gathering:
-    """What one pass over a run's records collects for the overview.
+    """A collector of what the overview shows, in one pass over a run's records.
 
     Args:
         run: whose.
@@ -121,7 +119,7 @@ class Gathering:
             self._kept[name].append(record)
 
     def overview(self) -> Plain:
-        """What was collected."""
+        """The collected figures, as plain data."""
         run, about = self.run, self.run.about
         summary = self.recorded or so_far(run, self._kept)
         starts = list(about.get("starts") or [{}])
@@ -223,7 +221,7 @@ class _Costs:
 
 
 class _VerdictTally:
-    """Whose words the answers of a pipeline rest on, and what they were."""
+    """A tally of the verdicts that a pipeline's answers rest on, and of who gave them."""
 
     def __init__(self) -> None:
         self.verdicts: dict[str, int] = {}
@@ -257,7 +255,7 @@ class _VerdictTally:
 
 
 def summary_of(run: RunRecords) -> Summary | None:
-    """summary.json; None where there is none that can be read."""
+    """The run's summary.json; None where there is none that can be read."""
     try:
         return msgspec.convert(run.summary, Summary) if run.summary else None
     except msgspec.ValidationError:
@@ -265,7 +263,7 @@ def summary_of(run: RunRecords) -> Summary | None:
 
 
 def _verifiers(run: RunRecords) -> Plain | None:
-    """What `draftverify audit verifier` found; None where nobody asked, or records have been written since."""
+    """The audit that `draftverify audit verifier` wrote; None where there is none, or one of fewer records."""
     try:
         audit: Plain = msgspec.json.decode((run.path / VERIFIER_AUDIT).read_bytes(), type=dict[str, Any])
     except (OSError, msgspec.MsgspecError):
@@ -292,7 +290,7 @@ def _picture(pipelines: Sequence[Plain], summary: Summary) -> Plain:
 
 
 def _verdict(speedup: Mapping[str, Any] | None) -> str | None:
-    """What a speed-up says in a word: its interval is above 1, below it, or holds it."""
+    """A speed-up in a word, gain, loss or unclear: its interval is above 1, below it, or holds it."""
     if speedup is None or speedup["value"] is None:
         return None
     low, high = speedup["low"], speedup["high"]

@@ -285,7 +285,7 @@ def _libraries() -> str:
 
 
 def _file_policy(script: str) -> str:
-    """Only the page's script and its libraries run, and nothing is loaded."""
+    """The Content-Security-Policy of a file: only the page's script and its libraries run, and nothing is loaded."""
     scripts = (script, *map(_static, LIBRARIES.values()))
     hashes = " ".join(
         f"'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'" for text in scripts

@@ -39,7 +39,7 @@ class Reviewing:
         self._given: dict[tuple[str, str], Question] = {}
 
     def questions(self, request: Any) -> Any:
-        """How many there are of each kind."""
+        """The number of questions of each kind."""
         return {"progress": _progress(self._runs.open(str(request.query_params.get("run", ""))))}
 
     def claim(self, sent: dict[str, Any]) -> Any:

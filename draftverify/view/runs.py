@@ -102,7 +102,7 @@ class Runs:
         return records
 
     def rows(self) -> list[dict[str, Any]]:
-        """What the list says of each run: how far it came, and how many questions there are; or the problem."""
+        """The list's row for each run: how far it came, and how many questions there are; or the problem."""
         lost: list[str] = []
         return [self._row(name, lost) for name in self.names()]
 
@@ -136,7 +136,7 @@ class Runs:
 
 
 def _inodes(path: Path) -> object:
-    """What tells a directory from another one in its place; run.json is a new file after each start, too."""
+    """A key that tells a directory from another one in its place; run.json is a new file after each start, too."""
     stamps = _stamps(path)
     return tuple(stamps[name][0] if name in stamps else None for name in ("run.json", "records.db"))
 

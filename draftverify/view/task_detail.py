@@ -44,7 +44,7 @@ def task_detail(run: RunRecords, task: str) -> Plain:
 
 
 def detail_of_open(run: RunRecords, frame: Frame, task: Task, ended: Iterable[str]) -> dict[str, Entry]:
-    """What there is of a task in the pipelines in which it is under way."""
+    """The entries of a task in the pipelines in which it is under way, by pipeline."""
     entries = {}
     for name in frame.names:
         if name not in ended and (rounds := run.store.rounds(name, task.id, 0)):
@@ -127,7 +127,7 @@ class _Show:
         return text if excess <= 0 else f"{text[: self._clipped]}… ({excess} more characters)"
 
     def difference(self, base: Outcome, outcome: Outcome) -> Plain:
-        """Where two outcomes part; of one that failed or waits its reason, since it has no value to compare."""
+        """The place where two outcomes part; of one that failed or waits its reason, since it has no value."""
         if is_unanswered(base) or is_unanswered(outcome):
             sides = [
                 f"{side.status}: {side.reason}" if is_unanswered(side) else side.value
@@ -139,7 +139,7 @@ class _Show:
         return {"position": position, "expected": self.text(expected), "got": self.text(got)}
 
     def record(self, record: TaskRecord, texts: Sequence[Texts | None]) -> Plain:
-        """How it ended, and its rounds."""
+        """A task's record as plain data: how it ended, and its rounds."""
         outcome = record.outcome
         detail: Plain = {"status": outcome.status, "attempt": record.attempt, **self._outcome(outcome)}
         in_words = _value_in_words(record, texts)

@@ -120,7 +120,7 @@ def _rule(rule: Any, cut: Sequence[tuple[Context, Proposal, Evidence]]) -> list[
 
 
 def _effect(decision: Decision) -> Any:
-    """What of a decision changes the answer."""
+    """The parts of a decision that change the answer."""
     spliced = tuple(int(value) for value in decision.spliced)
     return tuple(decision.kept), spliced, tuple(decision.held), decision.done
 

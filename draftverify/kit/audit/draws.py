@@ -47,7 +47,7 @@ def draw_tests(
     error: float,
     judge_rule: bool = True,
 ) -> DrawsReport:
-    """Play and count.
+    """Play recorded rounds with fresh draws, and count what comes against p and q.
 
     Args:
         rule: the pipeline's.
@@ -263,7 +263,7 @@ def _ranks(values: Any, p: Any, order: Any, w: Any) -> Any:
 
 
 def _even(name: str, ranks: Any, bins: int = BINS) -> CellCounts:
-    """Ranks [n], uniform on [0, 1); or several in each row [n, d], which are so and independent."""
+    """The counts of ranks [n], uniform on [0, 1); or of several in each row [n, d], which are so and independent."""
     places = np.clip((np.asarray(ranks).reshape(len(ranks), -1) * bins).astype(np.int64), 0, bins - 1)
     cells = bins ** places.shape[1]
     values = places @ bins ** np.arange(places.shape[1])[::-1]
@@ -282,7 +282,7 @@ def _pair(
 
 
 def _sequences(rule: Any, process: _Process, copies: range, n: int, depths: int, at: int) -> Any:
-    """[copies, depths] values: emitted by one round each, and filled up from p."""
+    """The values [copies, depths] that one round each emits, filled up from p."""
     keys = [[stream_key(copy, f"prefix {at}", 0, role) for copy in copies] for role in ("draft", "rest")]
     round_numbers = np.zeros(len(copies), dtype=np.int64)
     u = uniforms(np.asarray(keys[0]), round_numbers, np.arange(max(n, 1)))
@@ -365,7 +365,7 @@ def _draft_counts(recorded: Sequence[RecordedRound]) -> tuple[list[CellCounts], 
 
 
 def _twins(recorded: RecordedRound, row: Any) -> list[CellCounts]:
-    """Of independent siblings the first two are equal as often as Σ q² says."""
+    """How often the first two siblings are equal, against Σ q², as often as independent ones are."""
     pairs = []
     for redraft in recorded.redrafts:
         roots = [item for item, parent in zip(redraft.items, redraft.parents, strict=True) if parent == -1]

@@ -65,7 +65,7 @@ class TinyCase(NamedTuple):
 
     @property
     def task(self) -> Task:
-        """Of the tiny pipeline."""
+        """The one task of the tiny pipeline."""
         tables = self.tables
         return Task(
             id="audit", input={"prompt_ids": [], "eos_ids": [tables.end], "vocabulary": tables.vocabulary}
@@ -251,7 +251,7 @@ def _whole_sessions(pipeline: Pipeline, case: TinyCase) -> tuple[Answers, int]:
 
 
 def _round_by_round(pipeline: Pipeline, case: TinyCase) -> tuple[Answers, int]:
-    """Prefix by prefix, shortest first: a round's emissions times the probability of coming to its prefix."""
+    """The answers, prefix by prefix, shortest first: a round's emissions times the probability of its prefix."""
     answers: Answers = {}
     states: dict[tuple[int, ...], float] = {(): 1.0}
     paths = 0

@@ -36,7 +36,7 @@ __all__ = ["JudgeAudit", "LabelPlan", "audit_judge", "find_audit", "load_audit",
 
 
 class JudgeAudit(Kept, frozen=True, kw_only=True, tag="draftverify.judge_audit"):
-    """What an audit found.
+    """The results of the audit of one judge.
 
     Args:
         judge: the identity of the judge.

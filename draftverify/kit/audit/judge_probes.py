@@ -52,7 +52,7 @@ WIN: dict[Choice | None, float] = {"first": 1.0, "tie": 0.5, "second": 0.0, None
 
 
 class ProbeFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure.
+    """One figure of a probe, with its interval.
 
     Args:
         name: what it is.
@@ -72,7 +72,7 @@ class ProbeFigure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """What one probe found.
+    """The figures of one probe.
 
     Args:
         name: of the probe.

@@ -29,7 +29,7 @@ def judge_marks(pipeline: Pipeline, audits: str | Path) -> list[str]:
 
 
 def _judges(verifier: Any) -> Iterator[Any]:
-    """The verifiers in a verifier whose own word is a model's; one that gives distributions says no word."""
+    """The verifiers in a verifier whose own word is a model's; one that gives distributions has none."""
     if "target" in getattr(verifier, "provides", ()):
         return
     stages = getattr(verifier, "stages", None)

@@ -36,7 +36,7 @@ LOOKED_AT = 20
 
 
 class Redraft(msgspec.Struct, frozen=True, eq=False):
-    """What the generator proposed with other draws, without its q, of which hundreds would not fit into memory.
+    """A proposal that the generator made with other draws, without its q, of which hundreds would not fit into memory.
 
     Args:
         number: which it is: of an even number and the next one the draws are those of two rounds under one key.
@@ -218,7 +218,7 @@ _RAREST = 1e-4
 
 
 def _declared(proposal: Proposal, node: int) -> Any:
-    """What the law says that the item was drawn from [V]."""
+    """The row [V] that the law says the item was drawn from."""
     q: Any = proposal.law.q
     parent = proposal.parents[node]
     row = np.array(q[parent + 1], dtype=np.float64)
@@ -251,7 +251,10 @@ def _recorded(pipeline: Pipeline, request: Decide, drafted: Drafted, rows: bool,
 
 
 def _no_rounding(verification: Verification) -> float:
-    """The TV that is no rounding. Half precision may give rows of 32 bits too, but says it is not deterministic."""
+    """The least TV of two rows that rounding does not explain.
+
+    Half precision may give rows of 32 bits too, but says it is not deterministic.
+    """
     evidence: Any = verification.evidence
     full_precision = verification.deterministic and not str(evidence.target.dtype).endswith("float16")
     return EXACT_ROWS_APART if full_precision else ROWS_APART

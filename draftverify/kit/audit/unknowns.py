@@ -50,12 +50,12 @@ class Path:
 
     @property
     def probability(self) -> float:
-        """Of taking this path."""
+        """The probability of taking this path."""
         return math.prod(high - low for low, high in self.bounds.values())
 
 
 class Unknown:
-    """factor · u + shift, for a u that is uniform on [0, 1). It is never just the number it is compared with."""
+    """A number factor · u + shift, for a u that is uniform on [0, 1); it never equals what it is compared with."""
 
     __slots__ = ("factor", "key", "path", "shift")
 

@@ -40,7 +40,7 @@ class JudgedItem(msgspec.Struct, frozen=True):
 
 
 class JudgedPipeline(msgspec.Struct, frozen=True):
-    """What one pipeline's verifier judged.
+    """The items that one pipeline's verifier judged.
 
     Args:
         pipeline: its name.
@@ -60,7 +60,7 @@ class JudgedPipeline(msgspec.Struct, frozen=True):
 
 
 class VerifierAudit(Kept, frozen=True, kw_only=True, tag="draftverify.verifier_audit"):
-    """What the verifiers of a run are worth.
+    """The audit of a run's verifiers: how far their word goes, by labels.
 
     Args:
         labels: what they were held against: the name of a metric, or "people".
@@ -158,7 +158,7 @@ def _of_one(judged: JudgedPipeline) -> Probe:
 
 
 def score_curves(judged: Sequence[JudgedPipeline]) -> dict[str, Roc]:
-    """By pipeline, the ROC curves of the scores of its labelled items; of those that have both right and wrong ones."""
+    """The ROC curves of the scores of labelled items, by pipeline; of those that have right and wrong ones."""
     curves = {entry.pipeline: roc(*columns) for entry in judged if (columns := _scored(entry))}
     return {name: curve for name, curve in curves.items() if curve.points}
 
@@ -176,7 +176,7 @@ def _scored(judged: JudgedPipeline) -> tuple[list[float], list[bool], list[str]]
 
 
 def _overlooked(judged: Sequence[JudgedPipeline]) -> list[ProbeFigure]:
-    """For each verifier: do wrong items of some generators pass more often than those of the others?"""
+    """How much more often wrong items of some generators pass than those of the others, by verifier."""
     figures = []
     for verifier in dict.fromkeys((entry.verifier, entry.rule) for entry in judged):
         # Of pipelines with the same parts the first stands for all: the others have its items again.
@@ -204,7 +204,7 @@ def _overlooked(judged: Sequence[JudgedPipeline]) -> list[ProbeFigure]:
 
 
 def _alike(judged: Sequence[JudgedPipeline]) -> list[ProbeFigure]:
-    """For each two verifiers: do they err on the same items? Whether one passed includes the rule's word."""
+    """How far each two verifiers err on the same items. Whether one passed includes the rule's word."""
     figures = []
     representatives = {(entry.verifier, entry.rule): entry for entry in reversed(judged)}
     for earlier, later in combinations(

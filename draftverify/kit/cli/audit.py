@@ -116,7 +116,7 @@ def lossless(
 
 
 def _print_report(report: AuditReport) -> None:
-    """A table, and under it what was found and left out."""
+    """Print a table of the pipelines, and under it what was found and left out."""
 
     headings = ("pipeline", "rule", "claim", "verdict", "tiny models", "recorded prefixes", "greedy text")
     table = Table(*headings, title=Line(clean(report.experiment)), title_justify="left", pad_edge=False)
@@ -136,7 +136,7 @@ def _print_report(report: AuditReport) -> None:
 
 
 def _remarks(report: PipelineReport) -> Iterator[tuple[str, str]]:
-    """What was looked at, found, and explained, each with its style."""
+    """The lines on what was tested, found and explained, each with its style."""
     for verdict, looks in (
         (("tested", report.tested), ("not tested", report.untested)) if report.exact else ()
     ):

@@ -89,7 +89,7 @@ def _place(directory: Path, name: str, judge: str) -> Path:
 
 
 def _print_audit(audit: JudgeAudit) -> None:
-    """A line for each figure, and what was not tested."""
+    """Print a line for each figure, and what was not tested."""
 
     head = f"{audit.name} ({audit.judge}): {audit.comparisons} comparisons of {audit.questions} questions, "
     head += f"{audit.labelled} with a label; {audit.asked} judgements in {audit.seconds:.1f} s"
@@ -97,7 +97,7 @@ def _print_audit(audit: JudgeAudit) -> None:
 
 
 def probes_table(of: str, probes: Sequence[Probe]) -> Table:
-    """A line for each figure, and what was not tested.
+    """A table with a line for each figure, and what was not tested.
 
     Args:
         of: what the first column names.
