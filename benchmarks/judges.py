@@ -20,7 +20,7 @@ import msgspec
 
 from benchmarks.provenance import write
 from draftverify.bench.config.tasks import Jsonl
-from draftverify.kit.audit import Comparison, JudgeAudit, audit_judge, comparisons_of
+from draftverify.kit.audit import AnswerComparison, JudgeAudit, audit_judge, comparisons_of
 from draftverify_llm import RecordedJudge
 
 DATA = Path("../shared/data")
@@ -44,7 +44,7 @@ def main() -> None:
             print(f"  {probe}:", values)
 
 
-def llmbar(data: Path, judge: str, folder: Path) -> tuple[RecordedJudge, list[Comparison]]:
+def llmbar(data: Path, judge: str, folder: Path) -> tuple[RecordedJudge, list[AnswerComparison]]:
     """A judge's verdicts on the 200 pairs; "winner" names the answer, whichever order it was shown in."""
     lines = []
     records = json.loads((data / "llmbar_mtbench" / f"{judge}.Vanilla_NoRules.json").read_text())
@@ -66,7 +66,7 @@ def llmbar(data: Path, judge: str, folder: Path) -> tuple[RecordedJudge, list[Co
     )
 
 
-def pandalm(data: Path, folder: Path) -> tuple[RecordedJudge, list[Comparison]]:
+def pandalm(data: Path, folder: Path) -> tuple[RecordedJudge, list[AnswerComparison]]:
     """GPT-3.5's verdicts on the 999 pairs; a few answers stand there as JSON's true, and some pairs stand twice."""
     lines = []
     pairs, said = (
@@ -91,7 +91,7 @@ def written(path: Path, lines: Iterable[Mapping[str, Any]]) -> Path:
     return path
 
 
-def told(judge: RecordedJudge, comparisons: list[Comparison]) -> dict[str, Any]:
+def told(judge: RecordedJudge, comparisons: list[AnswerComparison]) -> dict[str, Any]:
     """The audit as figures: value, interval and count by probe and name."""
     return plain(audit_judge(judge, comparisons))
 

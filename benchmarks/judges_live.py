@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.judges import DATA, llmbar, plain
 from benchmarks.provenance import write
-from draftverify.kit.audit import PROBES, Comparison, ProbeName, audit_judge
+from draftverify.kit.audit import PROBES, AnswerComparison, ProbeName, audit_judge
 from draftverify_llm import Judge, LlamaCpp, LocalModel, PairwiseJudge
 
 EVERY: tuple[ProbeName, ...] = tuple(
@@ -50,7 +50,7 @@ def main() -> None:
             write(options.out, "benchmarks.judges_live", {"repeats": 1, "judges": figures})
 
 
-def audited(judge: Any, comparisons: list[Comparison], probes: tuple[ProbeName, ...]) -> dict[str, Any]:
+def audited(judge: Any, comparisons: list[AnswerComparison], probes: tuple[ProbeName, ...]) -> dict[str, Any]:
     judge.open()
     try:
         found = audit_judge(judge, comparisons, probes=probes, watcher=lambda asked: print(asked, flush=True))

@@ -72,13 +72,13 @@ class Dask:
         check_deadline(deadline)
 
     def pool(self) -> Workers:
-        """A fresh client."""
+        """A fresh client of the cluster."""
         return _Client(self)
 
 
-class _Unit(NamedTuple):
+class _DaskUnit(NamedTuple):
     data: bytes
-    alone: bool
+    solitary: bool
     future: Future[bytes]
 
 
@@ -94,7 +94,7 @@ class _Client(Workers):
         self._cluster: Any = None
         self._begin = b""
         self._flying: set[Any] = set()
-        self._waiting: deque[_Unit] = deque()
+        self._waiting: deque[_DaskUnit] = deque()
         self._pace = Pace()
         self._workers = 1
         self._closing = False
@@ -107,7 +107,7 @@ class _Client(Workers):
 
     @property
     def _size(self) -> int:
-        """Of a bundle."""
+        """The number of units in a bundle."""
         return max(1, self._pace.ahead // SENT)
 
     def begin(self, spec: bytes, on_sent: OnSent | None) -> None:
@@ -120,9 +120,9 @@ class _Client(Workers):
         self._begin = msgspec.json.encode(Begin(spec, where.batch, parts=parts))
         try:
             if where.address is None:
-                processes = -(-(where.workers or os.cpu_count() or 1) // where.batch)
+                process_count = -(-(where.workers or os.cpu_count() or 1) // where.batch)
                 self._cluster = distributed.LocalCluster(
-                    n_workers=processes,
+                    n_workers=process_count,
                     threads_per_worker=where.batch,
                     processes=True,
                     # No dashboard; and what it serves instead only here.
@@ -136,14 +136,14 @@ class _Client(Workers):
         except (OSError, RuntimeError, TimeoutError) as error:
             self.close(kill=True)
             if where.address is None:
-                said = f"a Dask cluster of our own cannot begin: {error}; a script that calls run() does so below "
-                raise ResourceError(said + "`if __name__ == '__main__':`") from error
+                problem = f"a Dask cluster of our own cannot begin: {error}; a script that calls run() does so below "
+                raise ResourceError(problem + "`if __name__ == '__main__':`") from error
             raise ResourceError(f"no Dask at {where.address}: {error}") from error
 
     def perform(self, pipeline: str, unit: bytes, *, alone: bool) -> Future[bytes]:
         future: Future[bytes] = Future()
         with self._lock:
-            self._waiting.append(_Unit(unit, alone, future))
+            self._waiting.append(_DaskUnit(unit, alone, future))
             self._send()
         return future
 
@@ -152,28 +152,28 @@ class _Client(Workers):
         while self._waiting and not self._closing and len(self._flying) < SENT * self._workers:
             size = min(self._size, -(-len(self._waiting) // self._workers))  # the last ones are shared out
             bundle = [self._waiting.popleft()]
-            while len(bundle) < size and not (bundle[0].alone or self._waiting[0].alone):
+            while len(bundle) < size and not (bundle[0].solitary or self._waiting[0].solitary):
                 bundle.append(self._waiting.popleft())
-            frames = bundled(Frame(b"a" if unit.alone else b"u", data=unit.data) for unit in bundle)
+            frames = bundled(Frame(b"a" if unit.solitary else b"u", data=unit.data) for unit in bundle)
             try:
-                made = self._client.submit(
+                dask_future = self._client.submit(
                     perform_in_worker, self._begin, frames, self._where.deadline, pure=False, retries=0
                 )
             except Exception as error:  # in whichever thread: the run's own hears of it
-                _answer(bundle, [_said(error)] * len(bundle))
+                _answer(bundle, [_failure_reply(error)] * len(bundle))
                 continue
-            self._flying.add(made)
-            made.add_done_callback(partial(self._ended, bundle))
+            self._flying.add(dask_future)
+            dask_future.add_done_callback(partial(self._ended, bundle))
 
-    def _ended(self, bundle: Sequence[_Unit], made: Any) -> None:
+    def _ended(self, bundle: Sequence[_DaskUnit], dask_future: Any) -> None:
         try:
-            frames = list(unbundled(made.result()))
+            frames = list(unbundled(dask_future.result()))
             replies = [frame.data for frame in frames if frame.kind == b"r"]
             self._pace.ended(len(bundle), frames[-1].number / 1e9)
         except BaseException as error:
-            replies = [_said(error)] * len(bundle)
+            replies = [_failure_reply(error)] * len(bundle)
         with self._lock:
-            self._flying.discard(made)
+            self._flying.discard(dask_future)
             self._send()
         _answer(bundle, replies)
 
@@ -190,12 +190,12 @@ class _Client(Workers):
             self._cluster.close(timeout=20)
 
 
-def _answer(bundle: Sequence[_Unit], replies: Sequence[bytes]) -> None:
+def _answer(bundle: Sequence[_DaskUnit], replies: Sequence[bytes]) -> None:
     for unit, reply in zip(bundle, replies, strict=True):
         unit.future.set_result(reply)
 
 
-def _said(error: BaseException) -> bytes:
+def _failure_reply(error: BaseException) -> bytes:
     if type(error).__name__ == "KilledWorker":
         return msgspec.json.encode(Reply(lost=Lost(f"Dask lost its workers ({error})")))
     if type(error).__name__ in ("CancelledError", "FutureCancelledError"):
@@ -226,19 +226,19 @@ def perform_in_worker(begin: bytes, bundle: bytes, deadline: float | None) -> by
     Returns:
         A bundle: the reply to each, in their order ("r"), and how many nanoseconds that took ("t").
     """
-    first = msgspec.json.decode(begin, type=Begin)
+    message = msgspec.json.decode(begin, type=Begin)
     with _lock:
-        own = _processes.setdefault(begin, [])
-        watched = min(own, key=_loads.__getitem__, default=None)
-        if watched is None or _loads[watched] >= first.size:
-            watched = Watched(first, deadline=deadline, idle=IDLE)
-            own.append(watched)
+        processes = _processes.setdefault(begin, [])
+        watched = min(processes, key=_loads.__getitem__, default=None)
+        if watched is None or _loads[watched] >= message.size:
+            watched = Watched(message, deadline=deadline, idle=IDLE)
+            processes.append(watched)
             _loads[watched] = 0
         _loads[watched] += 1
     start = monotonic_ns()
     try:
-        made = [watched.perform(frame.data, alone=frame.kind == b"a") for frame in unbundled(bundle)]
-        replies = [Frame(b"r", data=each.result()) for each in made]
+        futures = [watched.perform(frame.data, alone=frame.kind == b"a") for frame in unbundled(bundle)]
+        replies = [Frame(b"r", data=future.result()) for future in futures]
     finally:
         with _lock:
             _loads[watched] -= 1
@@ -247,8 +247,8 @@ def perform_in_worker(begin: bytes, bundle: bytes, deadline: float | None) -> by
 
 def _end_processes(begin: bytes, kill: bool) -> None:
     with _lock:
-        own = _processes.pop(begin, [])
-        for watched in own:
+        processes = _processes.pop(begin, [])
+        for watched in processes:
             del _loads[watched]
-    for watched in own:
+    for watched in processes:
         watched.close(kill=kill)

@@ -130,15 +130,15 @@ class Ray:
 
 
 class _Performer:
-    """What an actor is: it hands units to its process, and gives back what that says, in bundles of frames."""
+    """The class of the actors: it hands units to its process, and gives back its replies in bundles of frames."""
 
     def __init__(self, begin: bytes, deadline: float | None) -> None:
-        self._said: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        self._outgoing: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._out: set[int] = set()  # units that came and were not taken back
         self._watched = Watched(
             msgspec.json.decode(begin, type=Begin),
             deadline=deadline,
-            on_sent=lambda data: self._said.put(Frame(b"d", 0, data)),
+            on_sent=lambda data: self._outgoing.put(Frame(b"d", 0, data)),
         )
 
     def ready(self) -> None:
@@ -148,28 +148,28 @@ class _Performer:
         """Take units: "u", and "a" those that are to be alone."""
         for frame in unbundled(bundle):
             self._out.add(frame.number)
-            made = self._watched.perform(frame.data, alone=frame.kind == b"a")
-            made.add_done_callback(partial(self._ended, frame.number))
+            future = self._watched.perform(frame.data, alone=frame.kind == b"a")
+            future.add_done_callback(partial(self._ended, frame.number))
 
     def take(self) -> bytes:
-        """Wait for something, and give what there is then: replies ("r") and the rounds before them ("d")."""
-        said = [self._said.get()]
-        ended = int(said[0].kind == b"r")
+        """Wait for a frame, and give all that there are then: replies ("r") and the rounds before them ("d")."""
+        frames = [self._outgoing.get()]
+        ended = int(frames[0].kind == b"r")
         # A call costs the driver more than what it carries, and with units ahead nobody waits for this one.
         until = monotonic() + GATHER
         with suppress(queue.Empty):
-            while 2 * ended < len(self._out) or not self._said.empty():
-                said.append(self._said.get(timeout=max(0.0, until - monotonic())))
-                ended += said[-1].kind == b"r"
-        self._out.difference_update(frame.number for frame in said if frame.kind == b"r")
-        return bundled(said)
+            while 2 * ended < len(self._out) or not self._outgoing.empty():
+                frames.append(self._outgoing.get(timeout=max(0.0, until - monotonic())))
+                ended += frames[-1].kind == b"r"
+        self._out.difference_update(frame.number for frame in frames if frame.kind == b"r")
+        return bundled(frames)
 
     def close(self) -> None:
         """Close the parts, and end."""
         self._watched.close()
 
-    def _ended(self, number: int, made: Future[bytes]) -> None:
-        self._said.put(Frame(b"r", number, made.result()))
+    def _ended(self, number: int, future: Future[bytes]) -> None:
+        self._outgoing.put(Frame(b"r", number, future.result()))
 
 
 class _Actor:
@@ -186,11 +186,11 @@ class _Actor:
 
     @property
     def room(self) -> int:
-        """As of its group."""
-        return self.group.each
+        """The number of units that the actor takes."""
+        return self.group.units_per_actor
 
     def perform(self, unit: bytes, *, alone: bool) -> Future[bytes]:
-        """As of `Workers`."""
+        """Have the actor perform a unit, as `Workers` says."""
         future: Future[bytes] = Future()
         number = next(self._numbers)
         if not self._units:
@@ -201,12 +201,12 @@ class _Actor:
         return future
 
     def listen(self) -> None:
-        """Ask for what it has to say, once."""
-        made = self.handle.take.remote().future()
-        made.add_done_callback(lambda made: self.group.actors.post(partial(self._took, made)))
+        """Ask the actor for what it has to say, once."""
+        call = self.handle.take.remote().future()
+        call.add_done_callback(lambda call: self.group.actors.post(partial(self._took, call)))
 
     def lose(self, error: BaseException) -> None:
-        """It is gone, and its units with it."""
+        """Answer the units of an actor that is gone with its loss."""
         self._outbox.clear()
         units, self._units = self._units, {}
         for future in units.values():
@@ -217,16 +217,16 @@ class _Actor:
         if bundle:
             self.handle.send.options(num_returns=0).remote(bundled(bundle))
 
-    def _took(self, made: Future[bytes]) -> None:
+    def _took(self, call: Future[bytes]) -> None:
         if self not in self.group.living:
             return  # its units are with others by now, and what it says of them comes too late
-        error = made.exception()
+        error = call.exception()
         if error is not None:
             self.group.lost(self, error)
             return
         self.listen()
         actors = self.group.actors
-        frames = list(unbundled(made.result()))
+        frames = list(unbundled(call.result()))
         ended = sum(frame.kind == b"r" for frame in frames)
         if ended:
             now = monotonic()
@@ -255,7 +255,7 @@ class _Group:
         self.count = 0
 
     @property
-    def each(self) -> int:
+    def units_per_actor(self) -> int:
         """How many units an actor takes: with so many ahead it has work while bundles are on their way."""
         return self.placement.batch + self.pace.ahead
 
@@ -269,10 +269,10 @@ class _Group:
         actor = _Actor(self, self.actors.create(self.placement))
         self.living.add(actor)
         ready = actor.handle.ready.remote().future()
-        ready.add_done_callback(lambda made: self.actors.post(partial(self._joined, actor, made)))
+        ready.add_done_callback(lambda call: self.actors.post(partial(self._joined, actor, call)))
 
-    def _joined(self, actor: _Actor, made: Future[None]) -> None:
-        error = made.exception()
+    def _joined(self, actor: _Actor, call: Future[None]) -> None:
+        error = call.exception()
         if error is None:
             self.failed_starts = 0
             actor.ready = True
@@ -331,7 +331,7 @@ class _Actors(Workers):
 
     @property
     def room(self) -> int:
-        return sum(group.count * group.each for group in self._all) + 1
+        return sum(group.count * group.units_per_actor for group in self._all) + 1
 
     @property
     def _all(self) -> list[_Group]:
@@ -402,7 +402,7 @@ class _Actors(Workers):
         """What the cluster's nodes have, in words."""
         ray = _ray()
         alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        shown = [
+        descriptions = [
             ", ".join(
                 f"{name} {amount / 1e9 if 'memory' in name else amount:g}"
                 for name, amount in sorted(node.items())
@@ -410,7 +410,7 @@ class _Actors(Workers):
             )
             for node in alive
         ]
-        return "; ".join(f"a node of {node}" for node in shown) or "no nodes"
+        return "; ".join(f"a node of {node}" for node in descriptions) or "no nodes"
 
     def _group_name(self, pipeline: str) -> str | None:
         """The placement of a pipeline: its own, or that of the pipeline whose variant it is."""
@@ -427,7 +427,7 @@ class _Actors(Workers):
         self._remote = ray.remote(_Performer)
         if ray.is_initialized():
             return
-        own: dict[str, Any] = {
+        local_options: dict[str, Any] = {
             "include_dashboard": False,
             "object_store_memory": STORE_BYTES,
             "_node_ip_address": "127.0.0.1",  # nobody else's business
@@ -439,11 +439,11 @@ class _Actors(Workers):
                 log_to_driver=False,
                 logging_level=logging.ERROR,
                 namespace="draftverify",
-                **(own if local else {}),
+                **(local_options if local else {}),
             )
         except Exception as error:
-            what = "a Ray cluster of our own cannot begin" if local else f"no Ray at {self._where.address}"
-            raise ResourceError(f"{what}: {_first_line(error)}") from error
+            problem = "a Ray cluster of our own cannot begin" if local else f"no Ray at {self._where.address}"
+            raise ResourceError(f"{problem}: {_first_line(error)}") from error
         self._ours = True
 
     def _count(self, placement: Placement) -> int:
@@ -465,30 +465,30 @@ class _Actors(Workers):
             if monotonic() - looked >= 1.0:
                 looked = monotonic()
                 work += [group.look for group in self._all]
-            for each in work:
-                if each is None:
+            for job in work:
+                if job is None:
                     return
                 try:
-                    each()
+                    job()
                 except Exception as error:
                     for group in self._all:
                         group.team.answer(failing(error))
 
 
 def _ray() -> Any:
-    """The package, which is imported when it is needed."""
+    """The ray package, which is imported when it is needed."""
     return importlib.import_module("ray")
 
 
 def _needs(placement: Placement) -> str:
-    given = asdict(placement)
-    own = given.pop("resources")
-    given = {name: given[name] for name in ("cpus", "gpus", "memory") if given[name]}
-    return ", ".join(f"{name} {amount:g}" for name, amount in {**given, **own}.items()) or "nothing"
+    needs = asdict(placement)
+    resources = needs.pop("resources")
+    needs = {name: needs[name] for name in ("cpus", "gpus", "memory") if needs[name]}
+    return ", ".join(f"{name} {amount:g}" for name, amount in {**needs, **resources}.items()) or "nothing"
 
 
 def _loss(error: BaseException) -> bytes:
-    """What is said of a unit whose call failed: its actor is lost, or the call itself cannot be made."""
+    """The reply for a unit whose call failed: its actor is lost, or the call itself cannot be made."""
     ray = _ray()
     if isinstance(error, ray.exceptions.RayTaskError) or not isinstance(error, ray.exceptions.RayError):
         return failing(DraftVerifyError(f"a Ray actor failed: {error}"))
@@ -496,5 +496,5 @@ def _loss(error: BaseException) -> bytes:
 
 
 def _first_line(error: BaseException) -> str:
-    said = str(error).strip() or type(error).__name__
-    return said.splitlines()[0]
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0]

@@ -2,7 +2,7 @@
 
 from draftverify.kit.conformance import (
     ConformanceError,
-    Report,
+    ConformanceReport,
     Result,
     check_component,
     check_names,
@@ -15,8 +15,8 @@ from draftverify.kit.tables import DraftFrom, TableModel, TablePair, TargetFrom
 
 __all__ = [
     "ConformanceError",
+    "ConformanceReport",
     "DraftFrom",
-    "Report",
     "Result",
     "ScriptedGenerator",
     "ScriptedVerifier",

@@ -11,10 +11,10 @@ ERROR_PROBABILITY = 1e-6
 """The chance, at most, that a statistical check refuses an honest component. Its draws are fixed: it is rolled once."""
 
 
-def ensure(holds: object, what: str) -> None:
+def ensure(holds: object, problem: str) -> None:
     """Fail the check, saying what was found and what to do."""
     if not holds:
-        raise AssertionError(what)
+        raise AssertionError(problem)
 
 
 class NotExercised(Exception):

@@ -35,8 +35,8 @@ def drafting(answer: Answer, context: Context, n: int) -> list[Call]:
             break
         context = advanced(context, proposal.items[0])
         refused = tuple(proposal.items[1:])
-        again = msgspec.structs.replace(context, refused=refused), len(refused)
-    return [*history, again] if refused else history
+        retry = msgspec.structs.replace(context, refused=refused), len(refused)
+    return [*history, retry] if refused else history
 
 
 def verifying(
@@ -53,10 +53,10 @@ def verifying(
     blocks = list(proposals) if proposals is not None else _blocks(answer, context, by_target)
     history: list[Call] = [(context, block) for block in blocks]
     chain = next((block for block in blocks if block.fits("chain") and len(block)), None)
-    some = chain or (blocks[0] if proposals is None else None)
-    if some is None:
+    chosen = chain or (blocks[0] if proposals is None else None)
+    if chosen is None:
         return history  # nobody knows what of the author's items may stand on another
-    a, b, c = (some.items[i % len(some)] for i in range(3))
+    a, b, c = (chosen.items[i % len(chosen)] for i in range(3))
     if by_target:
         for values, items in (
             ((), [c, a, b]),
@@ -68,10 +68,10 @@ def verifying(
             history.append((advanced(context, *values) if values else context, Proposal.chain(items)))
     elif chain is not None:
         checks = getattr(answer((context, chain)), "checks", ())
-        refused = [i for i, one in enumerate(checks) if getattr(one, "verdict", "") != "pass"]
-        kept = min(refused, default=len(checks))
-        for rest in (chain.items[kept:], ()) if kept else ():
-            history.append((advanced(context, *chain.items[:kept]), Proposal.chain(list(rest))))
+        refused = [i for i, check in enumerate(checks) if getattr(check, "verdict", "") != "pass"]
+        passed = min(refused, default=len(checks))
+        for continuation in (chain.items[passed:], ()) if passed else ():
+            history.append((advanced(context, *chain.items[:passed]), Proposal.chain(list(continuation))))
     tree = (context, Proposal.tree([a, b, c, b, a], (-1, 0, 0, -1, 3)))
     try:
         answer(tree)
@@ -109,10 +109,10 @@ def deciding(declared: Callable[[str, Any], Any], contexts: Sequence[Context]) -
     needs = set(declared("needs", {"verdicts"}))
     by_target = bool({"target", "raw_maxima"} & needs)
     held = (Held("a", 0.5, 0, 0), Held("b", 0.25, 0, 1))
-    for index, (shape, law, n, again) in enumerate(product(shapes, laws, range(5), range(3))):
+    for index, (shape, law, n, repetition) in enumerate(product(shapes, laws, range(5), range(3))):
         context = contexts[index % len(contexts)]
-        context = advanced(context, 1) if again == 1 else context
-        ballots = held if again == 2 and not by_target else context.held
+        context = advanced(context, 1) if repetition == 1 else context
+        ballots = held if repetition == 2 and not by_target else context.held
         enough = declared("enough", None)
         context = msgspec.structs.replace(context, attempt=index, enough=enough, held=ballots)
         proposal = DraftFrom(TableModel(seed=1), shape=shape, law=law).propose(context, n)
@@ -134,12 +134,12 @@ def _verification(context: Context, proposal: Proposal, needs: set[str], index: 
     # As of pairs: what one item has of another the other has not of it; on the diagonal ties.
     grid = np.asarray([0.5 if i == j else float((i - j) % 5 < 3) for i in range(n) for j in range(n)])
     grid = grid.reshape(n, n)
-    known: dict[str, Any] = {"cross": grid, "hidden": np.zeros((n + 1, 4))}
+    arrays: dict[str, Any] = {"cross": grid, "hidden": np.zeros((n + 1, 4))}
     if {"target", "raw_maxima"} & needs:
         table = TargetFrom(TableModel(seed=2)).verify(context, proposal).evidence
-        known |= {name: getattr(table, name) for name in ("target", "raw_maxima")}
-    evidence = Evidence(**{name: array for name, array in known.items() if name in needs})
+        arrays |= {name: getattr(table, name) for name in ("target", "raw_maxima")}
+    evidence = Evidence(**{name: array for name, array in arrays.items() if name in needs})
     goes_on = ("d", "e")[: index % 3] if checks and proposal.fits("chain") else ()
     return Verification(
-        checks=tuple(checks), evidence=evidence if needs & {*known} else None, correction=goes_on
+        checks=tuple(checks), evidence=evidence if needs & {*arrays} else None, correction=goes_on
     )

@@ -34,22 +34,22 @@ _DECLARED = {*_WORDS, "enough", "exact", "vocabulary", "plain_steps", "family", 
 @check()
 def constructor_only_stores_its_arguments(subject: Subject) -> None:
     """Every argument is an attribute of its name, unchanged, and the constructor makes nothing else."""
-    given = subject.given
-    parameters = list(inspect.signature(type(given)).parameters)
+    component = subject.given
+    parameters = list(inspect.signature(type(component)).parameters)
     for name in parameters:
-        ensure(hasattr(given, name), f"the argument {name!r} is not kept; write self.{name} = {name}")
+        ensure(hasattr(component, name), f"the argument {name!r} is not kept; write self.{name} = {name}")
     places, names = subject.arguments()
-    made = type(given)(*places, **names)
+    rebuilt = type(component)(*places, **names)
     for name in parameters:
-        found = difference(snapshot(getattr(given, name)), snapshot(getattr(made, name)), path=name)
-        ensure(found is None, f"the constructor changes an argument ({found}); store it as it came")
-    slots = [vars(base).get("__slots__", ()) for base in type(made).__mro__]
-    kept = {name for each in slots for name in ([each] if isinstance(each, str) else each)}
-    for name in ({*getattr(made, "__dict__", ())} | kept) - {*parameters} - _DECLARED:
-        value = getattr(made, name, None)
+        change = difference(snapshot(getattr(component, name)), snapshot(getattr(rebuilt, name)), path=name)
+        ensure(change is None, f"the constructor changes an argument ({change}); store it as it came")
+    slot_lists = [vars(base).get("__slots__", ()) for base in type(rebuilt).__mro__]
+    slot_names = {name for slots in slot_lists for name in ([slots] if isinstance(slots, str) else slots)}
+    for name in ({*getattr(rebuilt, "__dict__", ())} | slot_names) - {*parameters} - _DECLARED:
+        value = getattr(rebuilt, name, None)
         empty = value is None or (isinstance(value, (int, str, list, dict, set)) and not value)
-        what = f"the constructor makes the attribute {name!r}, which is no argument"
-        ensure(empty or hasattr(value, "acquire"), f"{what}; do the work in open() or where it is used")
+        problem = f"the constructor makes the attribute {name!r}, which is no argument"
+        ensure(empty or hasattr(value, "acquire"), f"{problem}; do the work in open() or where it is used")
 
 
 @check()
@@ -63,11 +63,14 @@ def annotations_resolve(subject: Subject) -> None:
 
 @check()
 def declares_known_words(subject: Subject) -> None:
-    """What stands in laws, shape, shapes, provides and needs are the framework's words."""
-    for name, known in _WORDS.items():
+    """Every entry of laws, shape, shapes, provides and needs is one of the framework's words."""
+    for name, vocabulary in _WORDS.items():
         value = getattr(subject.given, name, None)
-        for word in () if value is None else [value] if name == "shape" else value:
-            ensure(word in known, f"{name} holds {word!r}; one of {', '.join(sorted(known))} is needed")
+        for entry in () if value is None else [value] if name == "shape" else value:
+            ensure(
+                entry in vocabulary,
+                f"{name} holds {entry!r}; one of {', '.join(sorted(vocabulary))} is needed",
+            )
 
 
 @check(when=lambda s: hasattr(s.given, "open"))
@@ -91,9 +94,11 @@ def answers(subject: Subject) -> None:
             subject.answer(call)
     except (Exception, SystemExit) as error:
         ensure(_takes(subject), f"{method}() cannot be called with {_ARGUMENTS[subject.role]}: {error}")
-        what = f"{method}() raised {type(error).__name__}: {error}"
-        own = isinstance(error, (ContractError, SystemExit))  # no words about inputs that it could not read
-        ensure(False, what if own else f"{what}; {_domain(subject)}")
+        problem = f"{method}() raised {type(error).__name__}: {error}"
+        self_explained = isinstance(
+            error, (ContractError, SystemExit)
+        )  # no words about inputs that it could not read
+        ensure(False, problem if self_explained else f"{problem}; {_domain(subject)}")
     ensure(
         not subject.awaited or is_asynchronous(subject.component),
         f"{method}() returned something to await, and is no coroutine function, so that a run does not await it; "
@@ -121,17 +126,17 @@ def _takes(subject: Subject) -> bool:
 
 
 def _domain(subject: Subject) -> str:
-    """How to give a part what it can read, where what it was given it could not."""
-    own = {
+    """The hint for a part that could not read its inputs: how to give it those of its domain."""
+    inputs = {
         "generator": "tasks=[{…}] (the tasks' input) or contexts=[make_context({…}, accepted=[…])]",
         "verifier": "tasks=[{…}] (the tasks' input) and proposals=[Proposal.alternatives([…])] (or .chain)",
         "rule": "cases=[(make_context(), proposal, verification)], or add to `needs` what it reads of a verification",
     }[subject.role]
     if subject.own_inputs:
-        return f"it was called with {subject.own_inputs}, as given; look at those, or give {own}"
+        return f"it was called with {subject.own_inputs}, as given; look at those, or give {inputs}"
     return (
         f"the kit's own tasks have a prompt, text, question and prompt_ids, its items are {_TOYS}. If those are not of "
-        f"the part's domain, give it its own: {own}. For `draftverify audit part` they are YAML: --inputs FILE"
+        f"the part's domain, give it its own: {inputs}. For `draftverify audit part` they are YAML: --inputs FILE"
     )
 
 
@@ -142,39 +147,39 @@ _TOYS = "0 to 5, or words"
 def leaves_its_arguments_alone(subject: Subject) -> None:
     """Context (but for its scratch), proposal, verification and their arrays are the same after a call."""
     for call in subject.calls:
-        mine: tuple[Any, ...] = owned(call)
+        arguments: tuple[Any, ...] = owned(call)
         arrays: list[Any] = []
-        before = snapshot(mine, arrays)
+        original = snapshot(arguments, arrays)
         for array in arrays:
             array.setflags(write=False)
         try:
-            subject.call(mine)
+            subject.call(arguments)
         except ValueError as error:
             ensure("read-only" not in str(error), "it writes into an array that it was given; copy it first")
             raise
-        found = difference(before, snapshot(mine), path="arguments")
-        ensure(found is None, f"it changed what it was given ({found}); copy before changing")
+        change = difference(original, snapshot(arguments), path="arguments")
+        ensure(change is None, f"it changed what it was given ({change}); copy before changing")
 
 
 @check(after=["answers"])
 def answers_stay_as_they_were(subject: Subject) -> None:
     """An answer does not change when the next call is served: the record and the next round still read it."""
     # A rule's cases are no rounds of one task: there each has a scratch of its own.
-    apart = subject.role == "rule"
-    for history in [subject.calls] if apart else subject.histories:
+    separate = subject.role == "rule"
+    for history in [subject.calls] if separate else subject.histories:
         scratch: dict[Any, Any] = {}
         answer: Any = None
         for call in history:
-            scratch = {} if apart else scratch
-            before = snapshot(answer)
-            following = subject.answer(call, scratch=scratch)
-            found = difference(before, snapshot(answer))
-            what = f"an answer changed while the next call was served ({found})"
+            scratch = {} if separate else scratch
+            earlier_answer = snapshot(answer)
+            next_answer = subject.answer(call, scratch=scratch)
+            change = difference(earlier_answer, snapshot(answer))
+            problem = f"an answer changed while the next call was served ({change})"
             ensure(
-                found is None,
-                f"{what}; a buffer was used again: give a copy, or fill a fresh array each time",
+                change is None,
+                f"{problem}; a buffer was used again: give a copy, or fill a fresh array each time",
             )
-            answer = following
+            answer = next_answer
         free(scratch)
     exercised(len(subject.calls) > 1, "there is one call alone; give more tasks=, or cases=")
 
@@ -185,10 +190,10 @@ def reproducible_under_its_seed(subject: Subject) -> None:
     expected = subject.answers
     hint = "draw from context.draws (a rule: rng) and nothing else, or say `deterministic = False`"
     with subject.outside.as_at_first():
-        one = subject.fresh()
+        instance = subject.fresh()
         for call, answer in zip(subject.calls, expected, strict=True):
-            other = subject.answer(call, on=one)
-            subject.same(answer, other, f"two equal instances answered one call differently; {hint}")
+            second_answer = subject.answer(call, on=instance)
+            subject.same(answer, second_answer, f"two equal instances answered one call differently; {hint}")
 
 
 @check(after=["reproducible_under_its_seed"], when=Subject.repeats)
@@ -196,23 +201,27 @@ def keeps_no_state_about_tasks(subject: Subject) -> None:
     """An answer does not depend on the calls that were served before, by this instance or by another."""
     expected = subject.answers
     hint = "keep nothing on self, or in what it opened; what a task needs again goes into context.scratch"
-    one = subject.notes["spare"] = subject.fresh()
-    backwards = [subject.answer(call, on=one) for call in reversed(subject.calls)][::-1]
-    again = [subject.answer(call, on=one) for call in subject.calls]
-    if kept := subject.outside.changed():
+    spare = subject.notes["spare"] = subject.fresh()
+    backwards = [subject.answer(call, on=spare) for call in reversed(subject.calls)][::-1]
+    repeated = [subject.answer(call, on=spare) for call in subject.calls]
+    if changed := subject.outside.changed():
         # The calls before this one have filled it; to see what it changes it has to be as in a new process.
         with subject.outside.as_at_first():
-            two = subject.fresh()
-            backwards = [subject.answer(call, on=two) for call in reversed(subject.calls)][::-1]
-        hint = f"what changed outside the instance is {', '.join(kept)}: a global cache or counter; {hint}"
-    for answer, *others in zip(expected, again, backwards, strict=True):
-        for other in others:
-            subject.same(answer, other, f"after other calls the same call was answered differently; {hint}")
+            renewed = subject.fresh()
+            backwards = [subject.answer(call, on=renewed) for call in reversed(subject.calls)][::-1]
+        hint = f"what changed outside the instance is {', '.join(changed)}: a global cache or counter; {hint}"
+    for answer, *second_answers in zip(expected, repeated, backwards, strict=True):
+        for second_answer in second_answers:
+            subject.same(
+                answer, second_answer, f"after other calls the same call was answered differently; {hint}"
+            )
     # What stands in a file or a database cannot be put back; but the very first answers are known.
     for call, answer in subject.firsts:
         outside = "what it keeps outside the process (a file, a database, a service) answers for it"
-        found = subject.answer(call, on=one)
-        subject.same(answer, found, f"after other calls the same call was answered differently; {outside}")
+        second_answer = subject.answer(call, on=spare)
+        subject.same(
+            answer, second_answer, f"after other calls the same call was answered differently; {outside}"
+        )
 
 
 @check(after=["keeps_no_state_about_tasks"], when=Subject.repeats)
@@ -221,37 +230,39 @@ def draws_anew_each_round(subject: Subject) -> None:
     drawn = False
     for call in subject.drawing_calls():
 
-        def said(stream: int, later: int, call: Any = call) -> str:
-            return _said(subject.answer(subject.drawn(call, stream, later)))
+        def drawn_in(stream: int, later: int, call: Any = call) -> str:
+            return _drawn_parts(subject.answer(subject.drawn(call, stream, later)))
 
-        made = [said(stream, 0) for stream in range(PROBED)]
-        if len(set(made)) == 1:
+        first_round = [drawn_in(stream, 0) for stream in range(PROBED)]
+        if len(set(first_round)) == 1:
             continue  # nothing is drawn here
-        made += [said(stream, 0) for stream in range(PROBED, STREAMS)]
-        counts = np.asarray(list(Counter(made).values()))
+        first_round += [drawn_in(stream, 0) for stream in range(PROBED, STREAMS)]
+        counts = np.asarray(list(Counter(first_round).values()))
         # Given the first round's answers, those of independent draws repeat them all with this probability at most.
-        chance = np.exp(np.sum(counts * np.log(counts / len(made))))
+        chance = np.exp(np.sum(counts * np.log(counts / len(first_round))))
         if chance >= ERROR_PROBABILITY / (8 * LATER):
             continue
         drawn = True
         for later in range(1, LATER + 1):  # most end at the first stream or the second
-            alike = all(said(stream, later) == made[stream] for stream in range(STREAMS))
+            repeated = all(drawn_in(stream, later) == first_round[stream] for stream in range(STREAMS))
             when = "in the next" if later == 1 else f"{later} rounds later"
-            what = f"with {STREAMS} keys the answers differ, and between such rounds of each key they do not"
+            problem = (
+                f"with {STREAMS} keys the answers differ, and between such rounds of each key they do not"
+            )
             hint = "use draws.uniform() or draws.seed(), which know the round"
             hint += "; draws.key alone is the same in every round"
-            ensure(not alike, f"the random numbers of one round are used again {when}: {what}; {hint}")
+            ensure(not repeated, f"the random numbers of one round are used again {when}: {problem}; {hint}")
     exercised(drawn, f"it draws nothing here: under {STREAMS} keys its answers are the same, or nearly")
 
 
-def _said(answer: Any) -> str:
-    """What of an answer draws decide; not its arrays and not what it cost."""
+def _drawn_parts(answer: Any) -> str:
+    """The parts of an answer that draws decide, as text; not its arrays and not its cost."""
     names = ("items", "parents", "kept", "held", "corrected", "spliced", "checks")
-    return repr([list(found) for name in names if (found := getattr(answer, name, None)) is not None])
+    return repr([list(values) for name in names if (values := getattr(answer, name, None)) is not None])
 
 
-class _Told(FrozenDict):
-    """A task's truth that has one value under every name."""
+class _SameUnderEveryName(FrozenDict):
+    """A task's expectation that has one value under every name."""
 
     def __init__(self, value: Any) -> None:
         super().__init__(answer=value)
@@ -268,25 +279,28 @@ class _Told(FrozenDict):
 def answers_the_same_without_expected(subject: Subject) -> None:
     """An answer does not depend on what the task expects, which is for metrics: the engine takes it out of every
     task."""
-    what = "with an expectation in its task a call is answered otherwise than without"
+    problem = "with an expectation in its task a call is answered otherwise than without"
     hint = "a run takes it out before any part sees the task, for metrics; what a part needs stands in task.input"
     for history in subject.histories:
         for call in history[:2]:
             answer = subject.answer(_with_expected(call, EMPTY))
             items = getattr(answer if subject.role == "generator" else call[1], "items", ())
-            own = [call[0].task.expected] if call[0].task.expected else []
-            for expected in [*own, *map(_Told, ["the truth", *items[:1], *items[-1:]])]:
+            own_expectations = [call[0].task.expected] if call[0].task.expected else []
+            for expected in [
+                *own_expectations,
+                *map(_SameUnderEveryName, ["the truth", *items[:1], *items[-1:]]),
+            ]:
                 try:
-                    found = subject.answer(_with_expected(call, expected))
+                    second_answer = subject.answer(_with_expected(call, expected))
                 except Exception as error:  # nothing but what is expected is another
-                    ensure(False, f"{what} ({type(error).__name__}: {error}); {hint}")
-                subject.same(answer, found, f"{what} ({hint})")
+                    ensure(False, f"{problem} ({type(error).__name__}: {error}); {hint}")
+                subject.same(answer, second_answer, f"{problem} ({hint})")
 
 
 def _with_expected(call: tuple[Any, ...], expected: Any) -> tuple[Any, ...]:
-    context, *others = call
+    context, *arguments = call
     task = msgspec.structs.replace(context.task, expected=expected)
-    return (msgspec.structs.replace(context, task=task), *others)
+    return (msgspec.structs.replace(context, task=task), *arguments)
 
 
 @check(after=["keeps_no_state_about_tasks"], when=Subject.repeats)
@@ -298,11 +312,14 @@ def answers_the_same_without_scratch(subject: Subject) -> None:
         scratch: dict[Any, Any] = {}
         for number, call in enumerate(history):
             expected = next(answers)
-            what = f"call {number} of a task gets another answer with the scratch of the calls before it than without"
+            problem = f"call {number} of a task gets another answer with the scratch of the calls before it"
+            problem += " than without"
             for _ in range(2):
-                kept = subject.answer(call, scratch=scratch)
+                second_answer = subject.answer(call, scratch=scratch)
                 subject.same(
-                    expected, kept, f"{what}; compare a cache with context.accepted and roll it back"
+                    expected,
+                    second_answer,
+                    f"{problem}; compare a cache with context.accepted and roll it back",
                 )
             cached |= bool(scratch)
         free(scratch)
@@ -316,40 +333,42 @@ def answers_from_the_memory_given(subject: Subject) -> None:
     memories = [Memory(), Memory(1, Trail.of(records[: len(records) // 2])), Memory(2, Trail.of(records))]
     calls = subject.drawing_calls() if subject.role == "rule" else subject.calls[:4]
 
-    def said(call: tuple[Any, ...], memory: Memory, on: Any) -> Any:
-        context, *others = bare(call)
+    def answer_with(call: tuple[Any, ...], memory: Memory, on: Any) -> Any:
+        context, *arguments = bare(call)
         context = msgspec.structs.replace(context, memory=memory)
         try:
-            answer = subject.call((context, *others), on)
+            answer = subject.call((context, *arguments), on)
         except Exception as error:  # without records it raised nothing
-            what = f"with the records of earlier tasks in context.memory it raised {type(error).__name__}: {error}"
-            ensure(False, f"{what}; a run with `epoch:` brings such records, of tasks without an answer too")
+            problem = f"with the records of earlier tasks in context.memory it raised {type(error).__name__}: {error}"
+            ensure(
+                False, f"{problem}; a run with `epoch:` brings such records, of tasks without an answer too"
+            )
         free(context.scratch)
         return answer
 
-    watched = _Watched(records)
+    watched = _WatchedRecords(records)
     with subject.outside.as_at_first():
         for call in calls:
-            said(
+            answer_with(
                 call, Memory(2, watched), subject.notes["spare"]
             )  # what it takes from it the next checks do not see
     exercised(watched.read, "it never looked at the records of context.memory")
     expected = []
     for memory in memories:
         with subject.outside.as_at_first():
-            one = subject.fresh()
-            expected.append([said(call, memory, one) for call in calls])
+            instance = subject.fresh()
+            expected.append([answer_with(call, memory, instance) for call in calls])
     with subject.outside.as_at_first():
-        one = subject.fresh()
+        instance = subject.fresh()
         for version in (2, 0, 1, 2):
             for call, answer in zip(calls, expected[version], strict=True):
-                what = "after calls with another context.memory the same call was answered differently"
+                problem = "after calls with another context.memory the same call was answered differently"
                 hint = "let what was made of a memory hold for that memory alone, told by `is`"
-                subject.same(answer, said(call, memories[version], one), f"{what}; {hint}")
+                subject.same(answer, answer_with(call, memories[version], instance), f"{problem}; {hint}")
 
 
-class _Watched(Sequence[TaskRecord]):
-    """Records that know whether anybody looked."""
+class _WatchedRecords(Sequence[TaskRecord]):
+    """A sequence of records that notes whether it was read."""
 
     def __init__(self, records: Sequence[TaskRecord]) -> None:
         self.records = records
@@ -387,24 +406,24 @@ def answers_the_same_from_four_threads(subject: Subject) -> None:
     method = getattr(subject.component, METHODS[subject.role])
     calls, expected = subject.calls * 2, subject.answers * 2
 
-    async def one(call: tuple[Any, ...]) -> Any:
+    async def answer_one(call: tuple[Any, ...]) -> Any:
         value = method(*bare(call))
         return await value if inspect.isawaitable(value) else value
 
-    async def together() -> list[Any]:
-        return await asyncio.gather(*map(one, calls))
+    async def answer_all() -> list[Any]:
+        return await asyncio.gather(*map(answer_one, calls))
 
     hint = "lock, or say `concurrent = False`"
     try:
         if is_asynchronous(subject.component):
-            found = subject.wait(together())
+            concurrent_answers = subject.wait(answer_all())
         else:
             with ThreadPoolExecutor(4) as pool:
-                found = list(pool.map(subject.answer, calls))
+                concurrent_answers = list(pool.map(subject.answer, calls))
     except Exception as error:  # alone it raised nothing
         ensure(False, f"a call from another thread raised {type(error).__name__}: {error}; {hint}")
-    for answer, other in zip(expected, found, strict=True):
-        subject.same(answer, other, f"calls at the same time differ; {hint}")
+    for answer, second_answer in zip(expected, concurrent_answers, strict=True):
+        subject.same(answer, second_answer, f"calls at the same time differ; {hint}")
 
 
 @check(after=["reproducible_under_its_seed"])
@@ -414,15 +433,15 @@ def leaves_global_random_numbers_alone(subject: Subject) -> None:
     def state() -> list[str]:
         torch = sys.modules.get("torch")
         states = [random.getstate(), np.random.get_state(legacy=False)]
-        return [repr(one) for one in states] + (
+        return [repr(generator_state) for generator_state in states] + (
             [str(torch.get_rng_state().tolist())] if torch is not None else []
         )
 
-    before = state()
+    original = state()
     for call in subject.calls[:4]:
         subject.answer(call)
     ensure(
-        state() == before, "it drew from, or seeded, a global random generator; make one from draws.seed()"
+        state() == original, "it drew from, or seeded, a global random generator; make one from draws.seed()"
     )
 
 
@@ -433,24 +452,24 @@ def many_answers_as_one(subject: Subject) -> None:
     """`propose_many`, `verify_many` or `decide_many` gives for each session what the single call gives, whoever the
     others are: blocks of unlike lengths, sessions at other rounds, one session alone.
     """
-    name, one = METHODS[subject.role] + "_many", METHODS[subject.role]
+    name, single = METHODS[subject.role] + "_many", METHODS[subject.role]
     batches = subject.batches()
     for batch in batches:
         calls = [call for call, _ in batch]
-        mine = [msgspec.structs.replace(bare(call)[0], scratch=scratch) for call, scratch in batch]
-        columns = [mine, *([*column] for column in zip(*(bare(call)[1:] for call in calls), strict=True))]
-        found = subject.wait(getattr(subject.component, name)(*columns))
+        contexts = [msgspec.structs.replace(bare(call)[0], scratch=scratch) for call, scratch in batch]
+        columns = [contexts, *([*column] for column in zip(*(bare(call)[1:] for call in calls), strict=True))]
+        answers = subject.wait(getattr(subject.component, name)(*columns))
         ensure(
-            len(found) == len(calls),
-            f"{name}() gave {len(found)} answers to {len(calls)} calls; one each is needed",
+            len(answers) == len(calls),
+            f"{name}() gave {len(answers)} answers to {len(calls)} calls; one each is needed",
         )
         sizes = [call[1] if isinstance(call[1], int) else len(call[1]) for call in calls]
-        for number, (call, answer) in enumerate(zip(calls, found, strict=True)):
-            others = f"as number {number} of {len(calls)}, with blocks of {sizes} items in rounds "
-            others += str([call[0].round for call in calls])
-            what = f"{name}() and {one}() differ for a call {others}"
+        for number, (call, answer) in enumerate(zip(calls, answers, strict=True)):
+            circumstances = f"as number {number} of {len(calls)}, with blocks of {sizes} items in rounds "
+            circumstances += str([call[0].round for call in calls])
+            problem = f"{name}() and {single}() differ for a call {circumstances}"
             hint = "rows of another session or of the padding, or a cache that is not rolled back"
-            subject.same(subject.answer(call), answer, f"{what} ({hint})")
+            subject.same(subject.answer(call), answer, f"{problem} ({hint})")
     for scratch in {id(scratch): scratch for batch in batches for _, scratch in batch}.values():
         free(scratch)
 
@@ -458,6 +477,6 @@ def many_answers_as_one(subject: Subject) -> None:
 @check(after=["opens"], when=lambda s: hasattr(s.given, "close"))
 def closes_twice(subject: Subject) -> None:
     """close() may be called again."""
-    one = subject.fresh()
+    instance = subject.fresh()
     for _ in range(2):
-        subject.wait(one.close())
+        subject.wait(instance.close())

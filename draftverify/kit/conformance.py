@@ -20,7 +20,7 @@ from draftverify.kit.subject import Role, Subject, roles_of
 
 __all__ = [
     "ConformanceError",
-    "Report",
+    "ConformanceReport",
     "Result",
     "Status",
     "check_component",
@@ -53,11 +53,11 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def law(self) -> str:
-        """What the check holds a component to."""
+        """The law that the check holds a component to."""
         return CHECKS[self.check].doc
 
 
-class Report(msgspec.Struct, frozen=True):
+class ConformanceReport(msgspec.Struct, frozen=True):
     """The results of all checks that apply to a component."""
 
     component: str
@@ -89,14 +89,14 @@ class Report(msgspec.Struct, frozen=True):
 class ConformanceError(ContractError, AssertionError):
     """A component failed conformance checks; `report` has them all."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: ConformanceReport) -> None:
         self.report = report
         super().__init__(str(report))
 
 
 def check_names(role: Role | None = None) -> list[str]:
     """The names of all checks, or of those for a role."""
-    return [name for name, one in CHECKS.items() if role is None or one.role in (None, role)]
+    return [name for name, check in CHECKS.items() if role is None or check.role in (None, role)]
 
 
 def check_component(
@@ -104,8 +104,8 @@ def check_component(
     *,
     role: Role | None = None,
     expected_failures: Mapping[str, str] | None = None,
-    **how: Any,
-) -> Report:
+    **inputs: Any,
+) -> ConformanceReport:
     """Run every check that applies to a component.
 
     Args:
@@ -113,7 +113,7 @@ def check_component(
         role: the one role to check; every role that it has the method of when None.
         expected_failures: for checks that are known to fail, the reason. One that passes all the same, or does not
             apply, is a failure. It stands here and not in the class, so that nothing passes its own exam by decree.
-        **how: the arguments of `Subject`: contexts, tasks, settings, proposals, cases, poison, block, trials,
+        **inputs: the arguments of `Subject`: contexts, tasks, settings, proposals, cases, poison, block, trials,
             tolerance.
 
     Returns:
@@ -123,7 +123,7 @@ def check_component(
         ConformanceError: listing each failed check with what was found and what to do.
         ConfigError: when the component has no role, or an expected failure names no check.
     """
-    runs = [_Run(subject, expected_failures) for subject in _subjects(component, role, how)]
+    runs = [_Run(subject, expected_failures) for subject in _subjects(component, role, inputs)]
     results: list[Result] = []
     for run in runs:
         try:
@@ -132,21 +132,21 @@ def check_component(
             run.subject.close()
     beside = set(expected_failures or ()).difference(result.check for result in results)
     results += [Result(name, "failed", _BESIDE) for name in CHECKS if name in beside]
-    report = Report(type(runs[0].subject.given).__name__, tuple(results))
+    report = ConformanceReport(type(runs[0].subject.given).__name__, tuple(results))
     if report.failed:
         raise ConformanceError(report)
     return report
 
 
 def parametrize_with_checks(
-    components: Iterable[Any], *, expected_failures: Mapping[str, str] | None = None, **how: Any
+    components: Iterable[Any], *, expected_failures: Mapping[str, str] | None = None, **inputs: Any
 ) -> Any:
     """A pytest decorator that runs each check of each component as a test of its own.
 
     Args:
         components: instances, or `Subject`s where a component needs contexts of its own domain.
         expected_failures: for checks that are known to fail, the reason; they become strict xfails.
-        **how: the arguments of `Subject`, for the components that are not Subjects.
+        **inputs: the arguments of `Subject`, for the components that are not Subjects.
 
     Examples:
         >>> from draftverify.kit.tables import DraftFrom, TableModel
@@ -158,7 +158,7 @@ def parametrize_with_checks(
     import pytest
 
     cases = []
-    for subject in (one for component in components for one in _subjects(component, None, how)):
+    for subject in (subject for component in components for subject in _subjects(component, None, inputs)):
         run = _Run(subject, expected_failures)
         for name in check_names(subject.role):
             reason = run.expected.get(name)
@@ -199,17 +199,19 @@ class _Run:
             return CHECKS[name].role in (None, self.subject.role)
 
     def result(self, name: str) -> Result:
-        """What came of a check."""
+        """The result of a check, which is run once."""
         if name not in self.done:
             self.done[name] = self._result(name)
         return self.done[name]
 
     def _result(self, name: str) -> Result:
         for earlier in CHECKS[name].after:
-            before = self.result(earlier) if self.applies(earlier) else None
-            if before is not None and before.status == "skipped":
-                return Result(name, "skipped", before.message)  # which failed, not which was not run for it
-            if before is not None and before.status not in ("passed", "unexercised"):
+            earlier_result = self.result(earlier) if self.applies(earlier) else None
+            if earlier_result is not None and earlier_result.status == "skipped":
+                return Result(
+                    name, "skipped", earlier_result.message
+                )  # which failed, not which was not run for it
+            if earlier_result is not None and earlier_result.status not in ("passed", "unexercised"):
                 return Result(name, "skipped", f"not run, since {earlier} failed")
         message = unexercised = ""
         try:
@@ -244,15 +246,15 @@ class _Run:
                 pytest.skip(f"not run: {result.message}")
             if (result.status == "failed") != (name in self.expected):
                 result = Result(name, "failed", result.message)
-                raise ConformanceError(Report(type(component).__name__, (result,)))
+                raise ConformanceError(ConformanceReport(type(component).__name__, (result,)))
 
         return check
 
 
-def _subjects(component: Any, role: Role | None, how: Mapping[str, Any]) -> Iterator[Subject]:
+def _subjects(component: Any, role: Role | None, inputs: Mapping[str, Any]) -> Iterator[Subject]:
     if isinstance(component, Subject):
         yield component
         return
     roles: list[Role | None] = [role] if role is not None else [*roles_of(component)]
-    for one in roles or [None]:
-        yield Subject(component, role=one, **how)
+    for role in roles or [None]:
+        yield Subject(component, role=role, **inputs)

@@ -100,9 +100,9 @@ def advanced(context: Context, *values: Any) -> Context:
 
 
 def values_of(proposal: Proposal, decision: Decision) -> tuple[Any, ...]:
-    """What a decision adds to the accepted values: kept and corrected items in their order, then the splice."""
+    """The values that a decision adds to the accepted ones: kept and corrected items in order, then the splice."""
     values = {index: proposal.items[index] for index in decision.kept}
-    values |= {each.index: each.value for each in decision.corrected}
+    values |= {correction.index: correction.value for correction in decision.corrected}
     joined = sorted(values) if decision.corrected else values
     return (*(values[index] for index in joined), *decision.spliced)
 
@@ -135,10 +135,10 @@ def snapshot(value: Any, arrays: list[Any] | None = None, depth: int = 0) -> Any
         return value
     if isinstance(value, msgspec.Struct):
         names = [name for name in value.__struct_fields__ if name not in _APART]
-        found = {name: snapshot(getattr(value, name), arrays, depth) for name in names}
-        if isinstance(found.get("notes"), dict):
-            found["notes"].pop("seconds", None)  # where a verification or a round may keep times
-        return found
+        copied = {name: snapshot(getattr(value, name), arrays, depth) for name in names}
+        if isinstance(copied.get("notes"), dict):
+            copied["notes"].pop("seconds", None)  # where a verification or a round may keep times
+        return copied
     if isinstance(value, Mapping):
         return {key: snapshot(entry, arrays, depth) for key, entry in value.items()}
     if isinstance(value, Sequence):
@@ -158,10 +158,10 @@ def difference(left: Any, right: Any, tolerance: float = 0.0, path: str = "") ->
         if left.shape != right.shape:
             return f"{path} has shape {left.shape}, then {right.shape}"
         if tolerance and left.dtype.kind == right.dtype.kind == "f":
-            same = bool(np.allclose(left, right, rtol=tolerance, atol=tolerance, equal_nan=True))
+            equal = bool(np.allclose(left, right, rtol=tolerance, atol=tolerance, equal_nan=True))
         else:
-            same = left.dtype == right.dtype and left.tobytes() == right.tobytes()
-        return None if same else f"the values of {path} differ"
+            equal = left.dtype == right.dtype and left.tobytes() == right.tobytes()
+        return None if equal else f"the values of {path} differ"
     if isinstance(left, dict) and isinstance(right, dict) and list(left) == list(right):
         steps = ((left[key], right[key], f"{path}.{key}" if path else str(key)) for key in left)
     elif isinstance(left, dict) and isinstance(right, dict) and {*left} != {*right}:
@@ -177,7 +177,7 @@ def difference(left: Any, right: Any, tolerance: float = 0.0, path: str = "") ->
         return None if near else f"{path} is {left!r}, then {right!r}"
     else:
         return None if _equal(left, right) else f"{path} is {_shown(left)}, then {_shown(right)}"
-    return next((found for a, b, where in steps if (found := difference(a, b, tolerance, where))), None)
+    return next((change for a, b, where in steps if (change := difference(a, b, tolerance, where))), None)
 
 
 def _equal(left: Any, right: Any) -> bool:

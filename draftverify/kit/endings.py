@@ -43,8 +43,8 @@ _READABLE = [
 _REQUESTS: dict[Role, type[Request]] = {"generator": Draft, "verifier": Verify, "rule": Decide}
 
 
-class _Alone(NamedTuple):
-    """What the boundary asks of a pipeline's parts, for one part by itself."""
+class _SinglePart(NamedTuple):
+    """A stand-in for a pipeline of one part: what the boundary asks a pipeline about its parts."""
 
     declared: dict[int, tuple[str | None, frozenset[str]]]
     shapes: frozenset[str] | None = None
@@ -53,9 +53,9 @@ class _Alone(NamedTuple):
 def _ensure_readable(subject: Subject, kind: type[Request], call: tuple[Any, ...], answer: Any) -> None:
     part = subject.component
     laws = frozenset(subject.declared("laws", None) or {"given"})
-    alone: Any = _Alone({id(part): (subject.declared("shape", None), laws)})
-    found = boundary.read(kind(0, part, *call), answer, alone)
-    ensure(type(found) is not Failure, f"the engine cannot take the answer; {found}")
+    pipeline: Any = _SinglePart({id(part): (subject.declared("shape", None), laws)})
+    reading = boundary.read(kind(0, part, *call), answer, pipeline)
+    ensure(type(reading) is not Failure, f"the engine cannot take the answer; {reading}")
 
 
 @check(after=["answers", *_READABLE])
@@ -72,17 +72,19 @@ def answers_can_be_read(subject: Subject) -> None:
 )
 def decides_on_what_a_person_passed(subject: Subject) -> None:
     """An item that a person or a trusted fallback passed has no score; the rule decides on it like on any other."""
-    words: tuple[By, ...] = ("person", "fallback")
-    for context, by in ((context, by) for context in subject.contexts for by in words):
+    judges: tuple[By, ...] = ("person", "fallback")
+    for context, by in ((context, by) for context in subject.contexts for by in judges):
         verification = Verification(checks=(PASS,), by=by)
         call = (context, Proposal.chain(("a",)), verification, make_draws(context.task.id))
         try:
             answer = subject.answer(call)
         except Exception as error:
-            what = f"decide() raised {type(error).__name__}: {error}; an item passed by a {by} has no score"
+            problem = (
+                f"decide() raised {type(error).__name__}: {error}; an item passed by a {by} has no score"
+            )
             ensure(
                 False,
-                f"{what}; where verification.by is not 'verifier' take it as better than all that are scored",
+                f"{problem}; where verification.by is not 'verifier' take it as better than all that are scored",
             )
         _ensure_readable(subject, Decide, call, answer)
 
@@ -96,11 +98,11 @@ def _decided(subject: Subject) -> Iterator[tuple[Context, tuple[Any, ...]]]:
         if subject.role == "rule":
             yield _after(context, proposal, call[2], subject.answer(call))
         elif proposal.fits("chain"):
-            found = subject.answer(call)
+            verification = subject.answer(call)
             # What it refused itself need not be anything that its stopping rule can read.
-            refused = (i for i, check in enumerate(found.checks) if check.verdict != "pass")
+            refused = (i for i, check in enumerate(verification.checks) if check.verdict != "pass")
             for n in range(next(refused, len(proposal)) + 1):
-                yield _after(context, proposal, found, Decision(kept=tuple(range(n))))
+                yield _after(context, proposal, verification, Decision(kept=tuple(range(n))))
 
 
 def _after(
@@ -110,7 +112,7 @@ def _after(
     held = tuple(
         Held(proposal.items[i], verification.checks[i].score, context.round, i) for i in decision.held
     )
-    after = replace(
+    next_context = replace(
         context,
         accepted=Trail.of([*context.accepted, *new]),
         held=holding(context.held, decision, held),
@@ -118,7 +120,7 @@ def _after(
         enough=None,
         scratch={},
     )
-    return after, new
+    return next_context, new
 
 
 def _brings(name: str) -> Callable[[Subject], bool]:
@@ -128,15 +130,15 @@ def _brings(name: str) -> Callable[[Subject], bool]:
 @check(after=["answers_can_be_read"], when=_brings("done"))
 def done_says_how_many_to_keep(subject: Subject) -> None:
     """done(context, new) gives None to go on, or how many of the new values to keep; True and False are neither."""
-    asked = False
+    reached = False
     for context, new in _decided(subject):
-        asked = True
+        reached = True
         try:
             boundary.read_cut(subject.component.done(context, new), len(new), subject.component)
         except ContractError as error:
             ensure(False, f"{error}; give len(new) to end after this round, None to go on")
     exercised(
-        asked, "no block was a chain, after which it would be asked; give proposals=[Proposal.chain([…])]"
+        reached, "no block was a chain, after which it would be asked; give proposals=[Proposal.chain([…])]"
     )
 
 
@@ -166,14 +168,16 @@ def finish_reads_the_context_alone(subject: Subject) -> None:
     )
     values = []
     for context in (ends := list(_ends(subject))):
-        mine = owned(context)
-        values.append(snapshot(_finished(subject, mine)))
-        found = difference(snapshot(context), snapshot(mine), path="context")
-        ensure(found is None, f"finish() changed what it was given ({found}); copy before changing")
-    other = subject.fresh()
+        context_copy = owned(context)
+        values.append(snapshot(_finished(subject, context_copy)))
+        change = difference(snapshot(context), snapshot(context_copy), path="context")
+        ensure(change is None, f"finish() changed what it was given ({change}); copy before changing")
+    instance = subject.fresh()
     for context, value in zip(ends, values, strict=True):
-        found = difference(value, snapshot(_finished(subject, owned(context), on=other)), subject.tolerance)
-        ensure(found is None, f"finish() on another instance makes another value ({found}); {hint}")
+        change = difference(
+            value, snapshot(_finished(subject, owned(context), on=instance)), subject.tolerance
+        )
+        ensure(change is None, f"finish() on another instance makes another value ({change}); {hint}")
 
 
 def _ends(subject: Subject) -> Iterator[Context]:
@@ -187,30 +191,35 @@ def _finished(subject: Subject, context: Context, on: Any = None) -> Any:
         return subject.wait(part.finish(context))
     except Exception as error:
         held, accepted = len(context.held), len(context.accepted)
-        what = f"finish() raised {type(error).__name__}: {error}, with {accepted} values accepted and {held} held"
-        ensure(False, f"{what}; every task ends in it: give None where there is no answer")
+        problem = f"finish() raised {type(error).__name__}: {error}, with {accepted} values accepted and {held} held"
+        ensure(False, f"{problem}; every task ends in it: give None where there is no answer")
 
 
 @check("verifier", after=["opens"], when=lambda s: callable(getattr(s.component, "prepare", None)))
 def prepare_adds_to_the_task(subject: Subject) -> None:
     """prepare(task) gives a Task with the same id and group, the same each time, and leaves the given one as it was."""
-    given = [make_context(task).task for task in subject.tasks or ()] or [
-        each.task for each in subject.contexts
+    tasks = [make_context(task).task for task in subject.tasks or ()] or [
+        context.task for context in subject.contexts
     ]
-    for task in given:
-        before = snapshot(task)
-        made, again = (subject.wait(part.prepare(task)) for part in (subject.component, subject.fresh()))
-        ensure(type(made) is Task, f"prepare() returned a {type(made).__name__}; return the Task, replaced")
+    for task in tasks:
+        original = snapshot(task)
+        prepared, prepared_again = (
+            subject.wait(part.prepare(task)) for part in (subject.component, subject.fresh())
+        )
+        ensure(
+            type(prepared) is Task,
+            f"prepare() returned a {type(prepared).__name__}; return the Task, replaced",
+        )
         for name in ("id", "group"):
-            was, now = getattr(task, name), getattr(made, name)
+            was, now = getattr(task, name), getattr(prepared, name)
             ensure(
                 was == now,
                 f"prepare() made the {name} {now!r} of {was!r}; draws and records go by it: leave it",
             )
-        found = difference(before, snapshot(task), path="task")
-        ensure(found is None, f"prepare() changed the task that it was given ({found}); replace its input")
-        found = difference(snapshot(made), snapshot(again), subject.tolerance)
+        change = difference(original, snapshot(task), path="task")
+        ensure(change is None, f"prepare() changed the task that it was given ({change}); replace its input")
+        change = difference(snapshot(prepared), snapshot(prepared_again), subject.tolerance)
         ensure(
-            found is None,
-            f"prepare() of one task gives two ({found}); a task that is taken up again is prepared anew",
+            change is None,
+            f"prepare() of one task gives two ({change}); a task that is taken up again is prepared anew",
         )

@@ -32,22 +32,22 @@ def _proposals(subject: Subject) -> list[Proposal]:
 
 
 def _exercised(proposals: list[Proposal]) -> None:
-    exercised(any(len(each.items) for each in proposals), _NOTHING)
+    exercised(any(len(proposal.items) for proposal in proposals), _NOTHING)
 
 
 def _exercised_law(subject: Subject) -> None:
-    made = _proposals(subject)
-    _exercised(made)
-    exercised(any(each.law.q is not None for each in made), _NEVER_DRAWN)
+    proposals = _proposals(subject)
+    _exercised(proposals)
+    exercised(any(proposal.law.q is not None for proposal in proposals), _NEVER_DRAWN)
 
 
 @check("generator", after=["answers", "answers_stay_as_they_were"])
 def returns_a_proposal(subject: Subject) -> None:
     """propose() returns a Proposal."""
-    for made in _proposals(subject):
+    for proposal in _proposals(subject):
         ensure(
-            type(made) is Proposal,
-            f"propose() returned a {type(made).__name__}; return Proposal.chain(items)",
+            type(proposal) is Proposal,
+            f"propose() returned a {type(proposal).__name__}; return Proposal.chain(items)",
         )
 
 
@@ -66,8 +66,8 @@ def proposes_at_most_n_items(subject: Subject) -> None:
 def parents_stand_before_their_items(subject: Subject) -> None:
     """There is one parent per item: -1 for the context, or the index of an earlier item."""
     proposals = _proposals(subject)
-    for made in proposals:
-        n, parents = len(made.items), made.parents
+    for proposal in proposals:
+        n, parents = len(proposal.items), proposal.parents
         one_each = type(parents) is tuple and len(parents) == n
         ensure(one_each, f"{n} items came with the parents {parents!r}; a tuple with one each is needed")
         for index, parent in enumerate(parents):
@@ -80,31 +80,34 @@ def parents_stand_before_their_items(subject: Subject) -> None:
 @check("generator", after=["answers_can_be_read"])
 def items_can_be_recorded(subject: Subject) -> None:
     """Items are JSON values, or become some (tuples, NumPy's numbers): an experiment writes every one down."""
-    made = _proposals(subject)
-    for item in (item for each in made for item in each.items):
+    proposals = _proposals(subject)
+    for item in (item for proposal in proposals for item in proposal.items):
         problem = plain_problem(canonical(item))
         hint = "give plain data (a number, a text, a list, a dict), which the verifier can read back"
         only = "a part for pipelines in memory alone may name this check in expected_failures"
         ensure(problem is None, f"an item is a {type(item).__name__}{problem}; {hint}; {only}")
-    _exercised(made)
+    _exercised(proposals)
 
 
 @check("generator", after=["parents_stand_before_their_items"], when=lambda s: s.declared("shape", None))
 def keeps_its_shape(subject: Subject) -> None:
     """Every proposal has the shape that the generator declares."""
     shape, proposals = subject.declared("shape", None), _proposals(subject)
-    for made in proposals:
-        ensure(made.fits(shape), f"a {made.shape} was proposed, {shape!r} is declared; use Proposal.{shape}")
-    most = max(len(made.items) for made in proposals)
-    one = "no more than one item was proposed at a time, which is every shape; give tasks= on which it drafts more"
-    exercised(most > 1, one if most else _NOTHING)
+    for proposal in proposals:
+        ensure(
+            proposal.fits(shape),
+            f"a {proposal.shape} was proposed, {shape!r} is declared; use Proposal.{shape}",
+        )
+    most = max(len(proposal.items) for proposal in proposals)
+    reason = "no more than one item was proposed at a time, which is every shape; give tasks= on which it drafts more"
+    exercised(most > 1, reason if most else _NOTHING)
 
 
 @check("generator", after=["returns_a_proposal"])
 def law_is_declared(subject: Subject) -> None:
     """Every proposal's law is among the generator's `laws`, and has q unless it is "given"."""
     laws = subject.declared("laws", _GIVEN)
-    for kind, q in ((made.law.kind, made.law.q) for made in _proposals(subject)):
+    for kind, q in ((proposal.law.kind, proposal.law.q) for proposal in _proposals(subject)):
         ensure(
             kind in laws,
             f"law {kind!r} was used, {sorted(laws)} is declared; add it to `laws` or use another",
@@ -115,9 +118,9 @@ def law_is_declared(subject: Subject) -> None:
 @check("generator", after=["law_is_declared", "parents_stand_before_their_items"])
 def q_rows_are_distributions(subject: Subject) -> None:
     """q has a row per parent; rows are finite, non-negative and sum to 1."""
-    for made in _proposals(subject):
-        if made.law.q is not None and len(made.items):
-            q, rows = as_numpy(made.law.q).astype(np.float64), max(made.parents) + 2
+    for proposal in _proposals(subject):
+        if proposal.law.q is not None and len(proposal.items):
+            q, rows = as_numpy(proposal.law.q).astype(np.float64), max(proposal.parents) + 2
             ensure(q.ndim == 2 and len(q) >= rows, f"q has shape {q.shape}; [{rows}, vocabulary] is needed")
             ensure(np.all(np.isfinite(q)) and np.all(q >= 0), "q has entries that are negative or not finite")
             sums = q[:rows].sum(axis=1)
@@ -129,9 +132,9 @@ def q_rows_are_distributions(subject: Subject) -> None:
 @check("generator", after=["q_rows_are_distributions"])
 def items_are_possible_under_q(subject: Subject) -> None:
     """A drawn item is an index into its row of q, and q(item) > 0."""
-    for made in _proposals(subject):
-        for index, item in enumerate(made.items if made.law.q is not None else ()):
-            row = as_numpy(made.law.q)[made.parents[index] + 1]
+    for proposal in _proposals(subject):
+        for index, item in enumerate(proposal.items if proposal.law.q is not None else ()):
+            row = as_numpy(proposal.law.q)[proposal.parents[index] + 1]
             ensure(0 <= item < len(row), f"item {index} is {item!r}; an index below {len(row)} is needed")
             ensure(
                 row[int(item)] > 0,
@@ -148,31 +151,31 @@ class _Sums:
         self.total = np.zeros(vocabulary + 3)
         self.variance = np.zeros(vocabulary + 3)
 
-    def add(self, row: Any, item: int, before: tuple[int, float] | None, sibling: bool) -> None:
+    def add(self, row: Any, item: int, previous: tuple[int, float] | None, sibling: bool) -> None:
         """Count one draw: which value came, and three ways in which a wrong law shows."""
         V, places = len(row), np.arange(len(row))
         self.total[:V] += (places == item) - row
         self.variance[:V] += row * (1 - row)
         functions = [(row, 1.0)]  # another temperature shows in the mean of q(x)
-        if before is not None:
+        if previous is not None:
             # A uniform used twice: the places of neighbours in their rows agree.
-            functions.append((np.cumsum(row) - row / 2, 2 * before[1] - 1))
-            functions.append((places == before[0], float(sibling)))  # siblings that avoid each other
+            functions.append((np.cumsum(row) - row / 2, 2 * previous[1] - 1))
+            functions.append((places == previous[0], float(sibling)))  # siblings that avoid each other
         for number, (function, weight) in enumerate(functions, start=V):
             mean = row @ function
             self.total[number] += weight * (function[item] - mean)
             self.variance[number] += weight**2 * max(row @ np.square(function) - mean**2, 0.0)
 
     def worst(self, tests: int) -> str:
-        """What is too far from its expectation, in words; empty when nothing is."""
+        """The sums that are too far from their expectation, in words; empty when none is."""
         far, V = np.flatnonzero(deviates(self.total, self.variance, tests)), len(self.total) - 3
         if not len(far):
             return ""
-        words = [f"value {far[0]} came {self.total[far[0]]:+.0f} times against q's expectation"]
-        words = [] if far[0] >= V else words
+        deviations = [f"value {far[0]} came {self.total[far[0]]:+.0f} times against q's expectation"]
+        deviations = [] if far[0] >= V else deviations
         dependent = ["neighbours depend on each other", "siblings repeat too often or seldom"]
-        words += [text for place, text in enumerate(dependent, start=V + 1) if place in far]
-        return " and ".join(words or ["q(item) is not what q expects"])
+        deviations += [text for place, text in enumerate(dependent, start=V + 1) if place in far]
+        return " and ".join(deviations or ["q(item) is not what q expects"])
 
 
 class _NextRound:
@@ -182,19 +185,19 @@ class _NextRound:
         self.total = np.zeros((2, block, block))
         self.variance = np.zeros((2, block, block))
 
-    def add(self, before: list[tuple[Any, int]], after: list[tuple[Any, int]]) -> None:
+    def add(self, earlier: list[tuple[Any, int]], later: list[tuple[Any, int]]) -> None:
         """Count two rounds of one task, each as rows and the items drawn from them."""
-        quantiles = np.asarray([2 * _quantile(row, item) - 1 for row, item in before])
-        items = np.asarray([item for _, item in before], dtype=np.int64)
-        n = len(before)
-        for place, (row, item) in enumerate(after if n else ()):
+        quantiles = np.asarray([2 * _quantile(row, item) - 1 for row, item in earlier])
+        items = np.asarray([item for _, item in earlier], dtype=np.int64)
+        n = len(earlier)
+        for place, (row, item) in enumerate(later if n else ()):
             function = np.cumsum(row) - row / 2
             mean = row @ function
             self.total[0, :n, place] += quantiles * (function[item] - mean)
             self.variance[0, :n, place] += quantiles**2 * max(row @ np.square(function) - mean**2, 0.0)
-            same = np.where(items < len(row), row[np.minimum(items, len(row) - 1)], 0.0)
-            self.total[1, :n, place] += (items == item) - same
-            self.variance[1, :n, place] += same * (1 - same)
+            match_chance = np.where(items < len(row), row[np.minimum(items, len(row) - 1)], 0.0)
+            self.total[1, :n, place] += (items == item) - match_chance
+            self.variance[1, :n, place] += match_chance * (1 - match_chance)
 
 
 def _quantile(row: Any, item: int) -> float:
@@ -202,7 +205,7 @@ def _quantile(row: Any, item: int) -> float:
 
 
 class _Sample:
-    """What many re-runs of one task proposed: they differ in their draws and in nothing else.
+    """The proposals of many re-runs of one task, which differ in their draws and in nothing else.
 
     Args:
         subject: the generator.
@@ -221,44 +224,44 @@ class _Sample:
             # Where nothing is drawn there is nothing to count: sixteen equal answers are enough to see that.
             if self.firsts[15:16] and not self.sums and len(set(self.firsts)) == 1:
                 break
-            made = _drawn(subject, context, attempt)
-            self.firsts.append(repr(made.items[0]) if len(made.items) else None)
-            if made.law.q is None:
+            proposal = _drawn(subject, context, attempt)
+            self.firsts.append(repr(proposal.items[0]) if len(proposal.items) else None)
+            if proposal.law.q is None:
                 continue
-            drawn = self._rows(made)
-            self._count(made, drawn)
-            following = _drawn(subject, context, attempt, later=1) if two_rounds else made
+            drawn = self._rows(proposal)
+            self._count(proposal, drawn)
+            following = _drawn(subject, context, attempt, later=1) if two_rounds else proposal
             if two_rounds and following.law.q is not None:
                 self.next_round.add(drawn, self._rows(following))
 
-    def _rows(self, made: Proposal) -> list[tuple[Any, int]]:
+    def _rows(self, proposal: Proposal) -> list[tuple[Any, int]]:
         """Each item, with the row that the law says it was drawn from."""
-        q, items = as_numpy(made.law.q).astype(np.float64), [int(item) for item in made.items]
-        found = []
+        q, items = as_numpy(proposal.law.q).astype(np.float64), [int(item) for item in proposal.items]
+        drawn_rows = []
         for index, item in enumerate(items):
-            parent = made.parents[index]
+            parent = proposal.parents[index]
             row = np.array(q[parent + 1])
-            if made.law.kind == "without_replacement":
-                row[[items[i] for i in range(index) if made.parents[i] == parent]] = 0.0
+            if proposal.law.kind == "without_replacement":
+                row[[items[i] for i in range(index) if proposal.parents[i] == parent]] = 0.0
             row /= max(row.sum(), 1e-300)
             if not row[item] > 0:
                 self.twice = f"{item} was drawn again among its siblings"
-            found.append((row, item))
-        return found
+            drawn_rows.append((row, item))
+        return drawn_rows
 
-    def _count(self, made: Proposal, drawn: list[tuple[Any, int]]) -> None:
-        before: tuple[int, float] | None = None
+    def _count(self, proposal: Proposal, drawn: list[tuple[Any, int]]) -> None:
+        previous: tuple[int, float] | None = None
         for index, (row, item) in enumerate(drawn):
-            sibling = index > 0 and made.parents[index - 1] == made.parents[index]
-            self.sums.setdefault(index, _Sums(len(row))).add(row, item, before, sibling)
-            before = item, _quantile(row, item)
+            sibling = index > 0 and proposal.parents[index - 1] == proposal.parents[index]
+            self.sums.setdefault(index, _Sums(len(row))).add(row, item, previous, sibling)
+            previous = item, _quantile(row, item)
             self.sharpest = max(self.sharpest, float(row.max())) if index == 0 else self.sharpest
 
 
 def _drawn(subject: Subject, context: Context, stream: int, later: int = 0) -> Proposal:
     call = subject.drawn((msgspec.structs.replace(context, attempt=stream), subject.block), stream, later)
-    made: Proposal = subject.answer(call)
-    return made
+    proposal: Proposal = subject.answer(call)
+    return proposal
 
 
 def _samples(subject: Subject) -> list[_Sample]:
@@ -267,8 +270,8 @@ def _samples(subject: Subject) -> list[_Sample]:
             _Sample(subject, context, two_rounds=not number)
             for number, context in enumerate(subject.contexts[:2])
         ]
-    found: list[_Sample] = subject.notes["samples"]
-    return found
+    samples: list[_Sample] = subject.notes["samples"]
+    return samples
 
 
 @check(
@@ -281,11 +284,13 @@ def law_is_honest(subject: Subject) -> None:
     for sample in _samples(subject):
         tests = 2 * sum(len(sums.total) for sums in sample.sums.values())
         for index, sums in sample.sums.items():
-            found = sample.twice or sums.worst(tests)
-            what = f"item {index} is not drawn by the declared law: over {len(sample.firsts)} draws {found}"
+            deviation = sample.twice or sums.worst(tests)
+            problem = (
+                f"item {index} is not drawn by the declared law: over {len(sample.firsts)} draws {deviation}"
+            )
             ensure(
-                not found,
-                f"{what}; declare what it was really drawn from, after temperature and cuts, or 'given'",
+                not deviation,
+                f"{problem}; declare what it was really drawn from, after temperature and cuts, or 'given'",
             )
     _exercised_law(subject)
 
@@ -299,11 +304,11 @@ def rounds_are_independent(subject: Subject) -> None:
     """Over many draws, the items of a round do not depend on what was drawn in the round before."""
     sums = _samples(subject)[0].next_round
     far = deviates(sums.total, sums.variance, sums.total.size)
-    which, before, place = (int(found[0]) for found in np.nonzero(far)) if np.any(far) else (0, 0, 0)
-    how = ("go up and down with", "are too often, or too seldom, equal to")[which]
-    what = f"items {place} of a round {how} items {before} of the round before"
+    which, earlier_place, place = (int(axis[0]) for axis in np.nonzero(far)) if np.any(far) else (0, 0, 0)
+    relation = ("go up and down with", "are too often, or too seldom, equal to")[which]
+    problem = f"items {place} of a round {relation} items {earlier_place} of the round before"
     hint = "use draws.uniform() or draws.seed(), which know the round, and no number of it in two rounds"
-    ensure(not np.any(far), f"{what}: random numbers of one round are used again in the next; {hint}")
+    ensure(not np.any(far), f"{problem}: random numbers of one round are used again in the next; {hint}")
     _exercised_law(subject)
 
 
@@ -313,13 +318,13 @@ def draft_stream_is_its_own(subject: Subject) -> None:
     for sample in _samples(subject):
         context, positions = sample.context, np.arange(subject.block + 1)
         if sample.sums and sample.sharpest**64 < ERROR_PROBABILITY:
-            made = {repr(list(_drawn(subject, context, stream).items)) for stream in range(64)}
+            drafts = {repr(list(_drawn(subject, context, stream).items)) for stream in range(64)}
             ensure(
-                len(made) > 1,
+                len(drafts) > 1,
                 "the items are the same whatever context.draws is; draw from context.draws alone",
             )
         seeds = {seed for seed in (0, getattr(subject.given, "seed", 0)) if isinstance(seed, int)}
-        counts = Counter(first for first in sample.firsts if first is not None)
+        counts = Counter(item for item in sample.firsts if item is not None)
         values = [value for value, count in counts.items() if count > 16]  # fewer cannot be too far out
         for seed, draw in product(seeds, (0, 1)):
             keys = np.asarray(
@@ -327,10 +332,10 @@ def draft_stream_is_its_own(subject: Subject) -> None:
             )
             rule = 2 * uniforms(keys, np.full(len(keys), context.round), positions, draw) - 1
             for value in values:
-                mine = rule[np.asarray([first == value for first in sample.firsts])]
-                far = deviates(mine.sum(axis=0), len(mine) / 3, 8 * len(positions) * len(counts))
-                what = f"item {value} comes with certain numbers of the rule's stream"
+                coinciding = rule[np.asarray([item == value for item in sample.firsts])]
+                far = deviates(coinciding.sum(axis=0), len(coinciding) / 3, 8 * len(positions) * len(counts))
+                problem = f"item {value} comes with certain numbers of the rule's stream"
                 ensure(
-                    not np.any(far), f"{what}; draw from context.draws, never from a stream of role 'rule'"
+                    not np.any(far), f"{problem}; draw from context.draws, never from a stream of role 'rule'"
                 )
     _exercised(_proposals(subject))

@@ -37,7 +37,7 @@ class Checked(Component):
 
 
 @dataclass(frozen=True)
-class Block:
+class ProposalInput:
     """A proposal: one of chain, alternatives and tree."""
 
     chain: list[Any] | None = None
@@ -47,27 +47,27 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Case:
-    """What a rule is called with."""
+class RuleCase:
+    """The input of one call of a rule."""
 
-    proposal: Block
+    proposal: ProposalInput
     checks: list[Any]
     task: dict[str, Any] | None = None
     accepted: list[Any] | None = None
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """A checked file of inputs; what is None the kit has its own of.
+    """The contents of a checked file of inputs; for what is None the kit has its own.
 
     Args:
         part: the part, with its arguments.
         expected_failures: the reasons, by the names of checks.
-        how: the other keys, as `draftverify.kit.Subject` takes them once `subject()` made values of them.
+        keywords: the other keys, as `draftverify.kit.Subject` takes them once `subject()` made values of them.
     """
 
     part: ComponentSpec | None = None
     expected_failures: Mapping[str, str] = {}
-    how: Mapping[str, Any] = {}
+    keywords: Mapping[str, Any] = {}
 
     def subject(self) -> dict[str, Any]:
         """The keyword arguments of `Subject`.
@@ -75,23 +75,23 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             ConfigError: a proposal or a check is not one.
         """
-        made = dict(self.how)
-        if "proposals" in made:
-            made["proposals"] = [
-                _proposal(each, f"proposals.{i}") for i, each in enumerate(made["proposals"])
+        arguments = dict(self.keywords)
+        if "proposals" in arguments:
+            arguments["proposals"] = [
+                _proposal(block, f"proposals.{i}") for i, block in enumerate(arguments["proposals"])
             ]
-        if "cases" in made:
-            made["cases"] = [*_cases(made["cases"])]
-        return made
+        if "cases" in arguments:
+            arguments["cases"] = [*_cases(arguments["cases"])]
+        return arguments
 
 
 def inputs(
     arguments: Mapping[str, Any] = {},
     tasks: list[dict[str, Any]] | None = None,
     settings: Mapping[str, Any] = {},
-    proposals: list[Block] | None = None,
+    proposals: list[ProposalInput] | None = None,
     poison: list[Any] | None = None,
-    cases: list[Case] | None = None,
+    cases: list[RuleCase] | None = None,
     block: Annotated[int, Field(ge=1)] = 3,
     trials: Annotated[int, Field(ge=100)] = 2000,
     tolerance: Annotated[float, Field(ge=0)] = 1e-5,
@@ -122,9 +122,9 @@ def _inputs(
     parts: object = None,
     models: object = None,
     expected_failures: Mapping[str, str] = {},
-    **how: Any,
+    **keywords: Any,
 ) -> Inputs:
-    return Inputs(expected_failures=expected_failures, how=how)
+    return Inputs(expected_failures=expected_failures, keywords=keywords)
 
 
 INPUTS = Record(inputs, _inputs)
@@ -154,16 +154,20 @@ def load_inputs(
     spec: ComponentSpec | None = None
     inputs = Inputs()
     if isinstance(root.value, dict):
-        more = [Located(os.path.abspath(each), "conform", ("parts",)) for each in parts]
-        own = root.value.get("parts", Located([], root.where, ("parts",)))
-        if isinstance(own.value, list):
-            root.value["parts"] = Located([*own.value, *more], own.where, own.path)
+        added_parts = [Located(os.path.abspath(part_file), "conform", ("parts",)) for part_file in parts]
+        file_parts = root.value.get("parts", Located([], root.where, ("parts",)))
+        if isinstance(file_parts.value, list):
+            root.value["parts"] = Located(
+                [*file_parts.value, *added_parts], file_parts.where, file_parts.path
+            )
         read_parts(reading)
         with suppress(Wrong):
             inputs = INPUTS.check(root, reading)
-        given = root.value.get("arguments", Located({}, root.where, ("arguments",)))
-        if isinstance(given.value, dict):
-            part = Located({"use": Located(use, root.where), **given.value}, given.where, given.path)
+        arguments = root.value.get("arguments", Located({}, root.where, ("arguments",)))
+        if isinstance(arguments.value, dict):
+            part = Located(
+                {"use": Located(use, root.where), **arguments.value}, arguments.where, arguments.path
+            )
             with suppress(Wrong):
                 spec = Checked(role).check(part, reading)
     else:
@@ -172,14 +176,14 @@ def load_inputs(
     return msgspec.structs.replace(inputs, part=spec)
 
 
-def _proposal(block: Block | Mapping[str, Any], path: str) -> Proposal:
-    block = block if isinstance(block, Block) else Block(**block)
+def _proposal(block: ProposalInput | Mapping[str, Any], path: str) -> Proposal:
+    block = block if isinstance(block, ProposalInput) else ProposalInput(**block)
     shapes = {"chain": block.chain, "alternatives": block.alternatives, "tree": block.tree}
-    given = {shape: items for shape, items in shapes.items() if items is not None}
-    if len(given) != 1 or (block.parents is None) != (block.tree is None):
-        needed = "{chain: […]}, {alternatives: […]}, or {tree: […], parents: […]}"
-        raise ConfigError(f"a proposal is one of {needed}", path=path)
-    [(shape, items)] = given.items()
+    filled = {shape: items for shape, items in shapes.items() if items is not None}
+    if len(filled) != 1 or (block.parents is None) != (block.tree is None):
+        forms = "{chain: […]}, {alternatives: […]}, or {tree: […], parents: […]}"
+        raise ConfigError(f"a proposal is one of {forms}", path=path)
+    [(shape, items)] = filled.items()
     if shape != "tree":
         return Proposal.chain(items) if shape == "chain" else Proposal.alternatives(items)
     parents = block.parents or []
@@ -188,14 +192,14 @@ def _proposal(block: Block | Mapping[str, Any], path: str) -> Proposal:
     return Proposal.tree(items, parents)
 
 
-def _cases(cases: Sequence[Case | Mapping[str, Any]]) -> Iterator[tuple[Context, Proposal, Verification]]:
-    for number, each in enumerate(cases):
-        case = each if isinstance(each, Case) else Case(**each)
+def _cases(cases: Sequence[RuleCase | Mapping[str, Any]]) -> Iterator[tuple[Context, Proposal, Verification]]:
+    for number, entry in enumerate(cases):
+        case = entry if isinstance(entry, RuleCase) else RuleCase(**entry)
         path = f"cases.{number}"
         proposal = _proposal(case.proposal, f"{path}.proposal")
         try:
-            words = [{"verdict": one} if isinstance(one, str) else one for one in case.checks]
-            checks = msgspec.convert(words, tuple[Check, ...])
+            entries = [{"verdict": check} if isinstance(check, str) else check for check in case.checks]
+            checks = msgspec.convert(entries, tuple[Check, ...])
         except msgspec.ValidationError as error:
             raise ConfigError(
                 f"a check is a verdict or {{verdict: …, score: …}}: {error}", path=path

@@ -17,12 +17,12 @@ from typing import Any, TypeAlias
 _CONTAINERS = (dict, list, set, deque, OrderedDict, defaultdict)
 _SCALARS = (int, float, str, bytes, bool, tuple, type(None))
 
-Kept: TypeAlias = "tuple[Any, Any]"
+Remembered: TypeAlias = "tuple[Any, Any]"
 """A value, and of a container what was in it."""
 
 
 class Outside:
-    """What stood outside a component's instances when this was made.
+    """The values outside a component's instances, as they were when this was made.
 
     Args:
         component: an instance, which no check has called yet.
@@ -33,18 +33,18 @@ class Outside:
         self._first = self._now()
 
     def changed(self) -> tuple[str, ...]:
-        """The names of what is no longer as it was."""
+        """The names whose values are no longer as they were."""
         now = self._now()
         return tuple(
             f"{space}.{name}"
-            for space, kept in now.items()
-            for name, one in kept.items()
-            if not _same(one, self._first[space].get(name))
+            for space, values in now.items()
+            for name, value in values.items()
+            if not _same(value, self._first[space].get(name))
         )
 
     @contextmanager
     def as_at_first(self) -> Iterator[None]:
-        """Everything as it was at first; after it everything as it is now."""
+        """Put everything back as it was at first, and after it as it is now."""
         now = self._now()
         self._put(self._first)
         try:
@@ -52,7 +52,7 @@ class Outside:
         finally:
             self._put(now)
 
-    def _now(self) -> dict[str, dict[str, Kept]]:
+    def _now(self) -> dict[str, dict[str, Remembered]]:
         return {
             space: {
                 name: (value, _content(value)) for name, value in list(names.items()) if _is_kept(name, value)
@@ -60,10 +60,10 @@ class Outside:
             for space, (_, names) in self._spaces.items()
         }
 
-    def _put(self, then: dict[str, dict[str, Kept]]) -> None:
+    def _put(self, state: dict[str, dict[str, Remembered]]) -> None:
         now = self._now()
         for space, (owner, _) in self._spaces.items():
-            for name, (value, content) in then[space].items():
+            for name, (value, content) in state[space].items():
                 current = now[space].get(name)
                 # What was empty and is of another type now was loaded, not counted: it stays.
                 if current is None or type(current[0]) is not type(value) or _same(current, (value, content)):
@@ -78,7 +78,7 @@ class Outside:
 
 
 def _spaces(component: Any) -> Iterator[tuple[str, tuple[Any, Mapping[str, Any]]]]:
-    """The names in reach of a component's code: of each what can be assigned to, if anything, and its names."""
+    """The namespaces in reach of a component's code: each with its owner, if it can be assigned to, and its names."""
     functions = [value for value in getattr(component, "__dict__", {}).values() if isfunction(value)]
     for kind in type(component).__mro__[:-1]:
         yield kind.__qualname__, (kind, vars(kind))
@@ -112,19 +112,21 @@ def _content(value: Any) -> Any:
     return value.copy() if type(value) in _CONTAINERS else None
 
 
-def _same(one: Kept | None, other: Kept | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    (value, content), (before, held) = one, other
+def _same(current: Remembered | None, remembered: Remembered | None) -> bool:
+    if current is None or remembered is None:
+        return current is remembered
+    (value, content), (earlier_value, earlier_content) = current, remembered
     if type(value) in _SCALARS:
-        return value is before or (type(value) is type(before) and value == before)
-    if value is not before:
+        return value is earlier_value or (type(value) is type(earlier_value) and value == earlier_value)
+    if value is not earlier_value:
         return False
     if isinstance(content, Mapping):
-        content, held = list(content.items()), list(held.items())
-        return len(content) == len(held) and all(
-            a is c and b is d for (a, b), (c, d) in zip(content, held, strict=True)
+        content, earlier_content = list(content.items()), list(earlier_content.items())
+        return len(content) == len(earlier_content) and all(
+            a is c and b is d for (a, b), (c, d) in zip(content, earlier_content, strict=True)
         )
     if isinstance(content, (set, int)):
-        return bool(content == held)
-    return len(content) == len(held) and all(a is b for a, b in zip(content, held, strict=True))
+        return bool(content == earlier_content)
+    return len(content) == len(earlier_content) and all(
+        a is b for a, b in zip(content, earlier_content, strict=True)
+    )

@@ -33,22 +33,27 @@ def _decided(subject: Subject) -> list[tuple[Context, Proposal, Verification, De
 
 
 def _named(decision: Decision) -> list[int]:
-    corrected, refused = ([each.index for each in one] for one in (decision.corrected, decision.refused))
+    corrected, refused = (
+        [entry.index for entry in entries] for entries in (decision.corrected, decision.refused)
+    )
     return [*decision.kept, *corrected, *decision.held, *refused]
 
 
 _CASES = "give cases=[(context, proposal, verification)] in which it does"
 
 
-def _needs(word: str) -> Callable[[Subject], bool]:
-    return lambda s: word in s.declared("needs", {"verdicts"})
+def _needs(kind: str) -> Callable[[Subject], bool]:
+    return lambda s: kind in s.declared("needs", {"verdicts"})
 
 
 @check("rule", after=["answers", "answers_stay_as_they_were"])
 def returns_a_decision(subject: Subject) -> None:
     """decide() returns a Decision."""
-    for *_, made in _decided(subject):
-        ensure(type(made) is Decision, f"decide() returned a {type(made).__name__}; return Decision(kept=…)")
+    for *_, decision in _decided(subject):
+        ensure(
+            type(decision) is Decision,
+            f"decide() returned a {type(decision).__name__}; return Decision(kept=…)",
+        )
 
 
 def _exercised_by_naming(subject: Subject) -> None:
@@ -89,14 +94,14 @@ def keeps_a_path(subject: Subject) -> None:
     """Of a chain a prefix is kept; of a tree, or of alternatives judged by distributions, one path from the root."""
     for _, proposal, _, decision in _decided(subject):
         if _needs("target")(subject) or not proposal.fits("alternatives"):
-            corrected = [each.index for each in decision.corrected]
+            corrected = [correction.index for correction in decision.corrected]
             joined = (*decision.kept, *sorted(corrected))
             path = proposal.path(joined[-1]) if joined else ()
-            what = f"items {decision.kept} of a {proposal.shape} were kept"
-            what += f", items {corrected} corrected" if corrected else ""
-            ensure(joined == path, f"{what}; an item stands on its parents, so keep {path} or less")
-    kept = any(decision.kept or decision.corrected for *_, decision in _decided(subject))
-    exercised(kept, f"it kept and corrected nothing in any case; {_CASES}")
+            problem = f"items {decision.kept} of a {proposal.shape} were kept"
+            problem += f", items {corrected} corrected" if corrected else ""
+            ensure(joined == path, f"{problem}; an item stands on its parents, so keep {path} or less")
+    anything_kept = any(decision.kept or decision.corrected for *_, decision in _decided(subject))
+    exercised(anything_kept, f"it kept and corrected nothing in any case; {_CASES}")
 
 
 @check("rule", after=["returns_a_decision"])
@@ -104,8 +109,8 @@ def abstains_with_empty_hands(subject: Subject) -> None:
     """A decision that abstains accepts nothing: the task ends there, and what it kept would be lost."""
     for *_, decision in _decided(subject):
         joins = decision.kept or decision.corrected or decision.spliced
-        what = "a decision abstains, and keeps, corrects or splices something"
-        ensure(not (decision.abstain and joins), f"{what}; hold it, or leave out `abstain`")
+        problem = "a decision abstains, and keeps, corrects or splices something"
+        ensure(not (decision.abstain and joins), f"{problem}; hold it, or leave out `abstain`")
     abstained = any(decision.abstain for *_, decision in _decided(subject))
     exercised(abstained, f"no decision abstained; if one can, {_CASES}")
 
@@ -135,10 +140,10 @@ def a_failed_check_is_not_a_refusal(subject: Subject) -> None:
     for _, _, verification, decision in _decided(subject):
         for index in (refusal.index for refusal in decision.refused):
             verdict = verification.checks[index].verdict
-            what = f"item {index} was refused, its verdict being {verdict!r}"
+            problem = f"item {index} was refused, its verdict being {verdict!r}"
             ensure(
                 verdict not in _FAILED,
-                f"{what}; leave it out, so that it is no trial and can be verified again",
+                f"{problem}; leave it out, so that it is no trial and can be verified again",
             )
     _exercised_by_failures(subject)
 
@@ -161,11 +166,11 @@ def splices_values_of_the_vocabulary(subject: Subject) -> None:
 @check("rule", after=["keeps_no_state_about_tasks"], when=Subject.repeats)
 def draws_from_rng_alone(subject: Subject) -> None:
     """A decision depends on `rng`, and not on context.draws, which is another role's stream."""
-    for number, (context, *others) in enumerate(subject.calls):
-        other = make_draws("elsewhere", role="draft", attempt=number)
-        found = subject.answer((msgspec.structs.replace(context, draws=other), *others))
+    for number, (context, *arguments) in enumerate(subject.calls):
+        draws = make_draws("elsewhere", role="draft", attempt=number)
+        second_answer = subject.answer((msgspec.structs.replace(context, draws=draws), *arguments))
         subject.same(
-            subject.answers[number], found, "the decision changes with context.draws; draw from `rng`"
+            subject.answers[number], second_answer, "the decision changes with context.draws; draw from `rng`"
         )
 
 
@@ -177,12 +182,12 @@ def drift_has_an_entry_for_each_value(subject: Subject) -> None:
     for _, proposal, _, decision in decided:
         drift, values = decision.drift, len(values_of(proposal, decision))
         if subject.declared("exact", False):
-            what = f"drift {drift} was reported by a rule that says `exact`"
-            ensure(drift == (), f"{what}; leave it out, or do not declare `exact`")
+            problem = f"drift {drift} was reported by a rule that says `exact`"
+            ensure(drift == (), f"{problem}; leave it out, or do not declare `exact`")
             continue
-        what = f"{len(drift)} entries of drift came for {values} emitted values"
+        problem = f"{len(drift)} entries of drift came for {values} emitted values"
         hint = "give TV(π, p) for each, or 1.0, which is always a bound; or measure it in no decision at all"
-        ensure(not metered or len(drift) == values, f"{what}; {hint}")
+        ensure(not metered or len(drift) == values, f"{problem}; {hint}")
         wrong = [tv for tv in drift if type(tv) is not float or not 0 <= tv <= 1]
         ensure(not wrong, f"{wrong[:1]} was reported as drift; a float from 0 to 1 is needed")
     exercised(
@@ -196,29 +201,31 @@ def exact_means_the_targets_distribution(subject: Subject) -> None:
     games, trials = _games(subject), subject.trials
     tests = sum(sum(_V**length for length in range(1, game.depth + 1)) + _V**2 for game in games)
     for game in games:
-        found, pairs = np.zeros(_V**game.depth), np.zeros((_V, _V))
-        first = 0
+        observed, pairs = np.zeros(_V**game.depth), np.zeros((_V, _V))
+        first_value = 0
         for number, (values, _) in enumerate(_played(subject, game, trials)):
             # What the target would go on with stands for the rest: the mean of this is the joint distribution.
-            found += _rest(game, values)
+            observed += _rest(game, values)
             if number % 2:
-                pairs[first, values[0]] += 1
-            first = values[0]
+                pairs[first_value, values[0]] += 1
+            first_value = values[0]
         joint = trials * _rest(game, ())
         for length in range(1, game.depth + 1):
-            got, right = (each.reshape(_V**length, -1).sum(axis=1) for each in (found, joint))
+            got, right = (table.reshape(_V**length, -1).sum(axis=1) for table in (observed, joint))
             far = deviates(got - right, right * (1 - right / trials), tests)
             worst = int(np.argmax(abs(got - right)))
             sequence = [int(value) for value in np.unravel_index(worst, (_V,) * length)]
-            what = f"{game.words} comes {sequence} first in {got[worst] / trials:.1%} of rounds"
-            ensure(not np.any(far), f"{what}, where the target has {right[worst] / trials:.1%}; {game.hint}")
-        one = _rest(game, ()).reshape(_V, -1).sum(axis=1)
-        together = trials // 2 * np.outer(one, one)
-        far = deviates(pairs - together, together * (1 - np.outer(one, one)), tests)
-        what = f"{game.words} the first values of two rounds of a task depend on each other"
+            problem = f"{game.words} comes {sequence} first in {got[worst] / trials:.1%} of rounds"
+            ensure(
+                not np.any(far), f"{problem}, where the target has {right[worst] / trials:.1%}; {game.hint}"
+            )
+        marginal = _rest(game, ()).reshape(_V, -1).sum(axis=1)
+        together = trials // 2 * np.outer(marginal, marginal)
+        far = deviates(pairs - together, together * (1 - np.outer(marginal, marginal)), tests)
+        problem = f"{game.words} the first values of two rounds of a task depend on each other"
         ensure(
             not np.any(far),
-            f"{what}; use rng.uniform() or rng.seed(), which know the round, not rng.key alone",
+            f"{problem}; use rng.uniform() or rng.seed(), which know the round, not rng.key alone",
         )
 
 
@@ -236,18 +243,18 @@ def drift_bounds_the_distance_from_the_target(subject: Subject) -> None:
         if not any(decision.drift for _, decision in rounds):
             continue
         metered = True
-        made = [(_rest(game, values), sum(decision.drift[: game.depth])) for values, decision in rounds]
-        first, second = made[: subject.trials], made[subject.trials :]
+        measured = [(_rest(game, values), sum(decision.drift[: game.depth])) for values, decision in rounds]
+        first_half, second_half = measured[: subject.trials], measured[subject.trials :]
         # The sequences that come too often in one half of the rounds come too often, by less than the distance, in
         # the other half too; were they chosen and counted in the same half, chance would add to their number.
         right = _rest(game, ())
-        often = np.mean([joint for joint, _ in first], axis=0) > right
-        over = np.asarray([joint[often].sum() for joint, _ in second]) - right[often].sum()
-        drift = np.asarray([tv for _, tv in second])
+        often = np.mean([joint for joint, _ in first_half], axis=0) > right
+        over = np.asarray([joint[often].sum() for joint, _ in second_half]) - right[often].sum()
+        drift = np.asarray([tv for _, tv in second_half])
         far = _above_zero(over - drift, game.depth + 2, len(games))
-        what = f"{game.words} come sequences that lie {over.mean():.3f} from the target"
+        problem = f"{game.words} come sequences that lie {over.mean():.3f} from the target"
         hint = "what is reported for each value must be TV(π, p) of what is emitted there, or more"
-        ensure(not far, f"{what}, where the drift is {drift.mean():.3f} on average; {hint}")
+        ensure(not far, f"{problem}, where the drift is {drift.mean():.3f} on average; {hint}")
     exercised(metered, "no decision reported drift: it measures none here")
 
 
@@ -287,13 +294,13 @@ class _Game(NamedTuple):
 
     @property
     def words(self) -> str:
-        """For messages."""
+        """The game in words, for messages."""
         where = "" if self.mostly == "doubtful" else f" ({_SHOWN[self.mostly]})"
         return f"of a {self.draft.shape} of law {self.draft.law}{where}"
 
     @property
     def hint(self) -> str:
-        """What to look at."""
+        """Where to look for the mistake."""
         return "mend residual, bonus, tail or stream, declare fewer `laws` or `shapes`, or do not declare `exact`"
 
 
@@ -311,7 +318,7 @@ _LAYOUTS: dict[str, dict[Shape, tuple[int, int]]] = {
 
 
 def _games(subject: Subject) -> list[_Game]:
-    """One of each kind for every shape and law that the rule declares."""
+    """The games for every shape and law that the rule declares, one of each kind."""
     settings = subject.contexts[0].settings
     temperature = settings.get("temperature", 1.0)
     late = TablePair(_V, 5, free=frozenset({2, 3}))
@@ -361,10 +368,10 @@ def _played(subject: Subject, game: _Game, trials: int) -> Iterator[tuple[tuple[
         context = make_context(
             f"{game.draft.shape} {game.draft.law}", attempt=trial, rounds=trial % 2, settings=settings
         )
-        made = game.draft.propose(context, game.n)
+        proposal = game.draft.propose(context, game.n)
         rng = make_draws("0", attempt=trial // 2, round=trial % 2)
-        decision = subject.call((context, made, verified(made.items, made.parents), rng))
-        emitted = tuple(map(int, values_of(made, decision)))
+        decision = subject.call((context, proposal, verified(proposal.items, proposal.parents), rng))
+        emitted = tuple(map(int, values_of(proposal, decision)))
         ensure(emitted, f"{game.words} nothing was emitted; keep or splice at least one value")
         yield emitted[: game.depth], decision
 

@@ -51,7 +51,7 @@ class ScriptedGenerator:
     calls: MutableSequence[tuple[str, int, int]] | None = None
 
     def propose(self, context: Context, n: int) -> Proposal:
-        """This round's entry."""
+        """The script's entry for this round."""
         if self.calls is not None:
             self.calls.append((context.task.id, context.round, n))
         if callable(self.script):
@@ -95,7 +95,7 @@ class ScriptedVerifier:
         return frozenset(name for name, script in scripted.items() if script is not None)
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
-        """The scripted word on each item; the rest is unchecked once `context.enough` passed."""
+        """The scripted verdict on each item; the rest is unchecked once `context.enough` passed."""
         evidence = None
         if self.target is not None:
             target = self.target.__getitem__ if isinstance(self.target, Mapping) else self.target
@@ -109,15 +109,15 @@ class ScriptedVerifier:
 
     def _check(self, context: Context, index: int, item: Any) -> Check:
         if callable(self.verdicts):
-            said = self.verdicts(context, item)
+            verdict = self.verdicts(context, item)
         elif isinstance(self.verdicts, Mapping):
-            said = self.verdicts.get(item, self.otherwise)
+            verdict = self.verdicts.get(item, self.otherwise)
         else:
-            said = [*(self.verdicts or ()), *[self.otherwise] * (index + 1)][index]
-        _raise(said)
-        if isinstance(said, Check):
-            return said
-        return Check(said if isinstance(said, str) else "pass" if said else "reject")  # type: ignore[arg-type]
+            verdict = [*(self.verdicts or ()), *[self.otherwise] * (index + 1)][index]
+        _raise(verdict)
+        if isinstance(verdict, Check):
+            return verdict
+        return Check(verdict if isinstance(verdict, str) else "pass" if verdict else "reject")  # type: ignore[arg-type]
 
 
 def _raise(entry: Any) -> None:

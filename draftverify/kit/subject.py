@@ -84,7 +84,7 @@ class Subject:
 
     @cached_property
     def outside(self) -> Outside:
-        """What the component keeps outside its instances, as it was before the kit's first call."""
+        """The values that the component keeps outside its instances, as it was before the kit's first call."""
         return Outside(self.given)
 
     @cached_property
@@ -97,13 +97,13 @@ class Subject:
         self.outside  # noqa: B018 - looked at before anything is called
         try:
             places, names = self.arguments()
-            made = type(self.given)(*places, **names)
+            instance = type(self.given)(*places, **names)
         except Exception:
-            made = self.given
-        if hasattr(made, "open") and not any(made is other for other in self._opened):
-            self.wait(made.open())
-        self._opened.append(made)
-        return made
+            instance = self.given
+        if hasattr(instance, "open") and not any(instance is opened for opened in self._opened):
+            self.wait(instance.open())
+        self._opened.append(instance)
+        return instance
 
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """The constructor's arguments, read back from the attributes of their names."""
@@ -122,31 +122,31 @@ class Subject:
         return places, names
 
     def declared(self, name: str, default: Any) -> Any:
-        """What the component declares beside its method."""
-        found = getattr(self.component, name, None)
-        return default if found is None else found
+        """A declaration of the component, or the default where it makes none."""
+        value = getattr(self.component, name, None)
+        return default if value is None else value
 
     @property
     def own_inputs(self) -> str:
         """The names of what its author gave to call it with; "" where all is the kit's own."""
-        given = {
+        inputs = {
             "tasks": self.tasks,
             "contexts": self._contexts,
             "proposals": self.proposals,
             "cases": self.cases,
         }
-        return " and ".join(f"{name}=" for name, value in given.items() if value is not None)
+        return " and ".join(f"{name}=" for name, value in inputs.items() if value is not None)
 
     def repeats(self) -> bool:
-        """Whether it says that the same call gets the same answer."""
+        """Whether the component says that the same call gets the same answer."""
         return bool(self.declared("deterministic", True))
 
     def close(self) -> None:
         """Close every instance that was opened here; what goes wrong with it is for `closes_twice` to say."""
-        for made in self._opened:
-            if hasattr(made, "close"):
+        for instance in self._opened:
+            if hasattr(instance, "close"):
                 with suppress(Exception):
-                    self.wait(made.close())
+                    self.wait(instance.close())
         self._opened.clear()
         if self._loop is not None:
             self._loop.close()
@@ -172,20 +172,23 @@ class Subject:
 
     @cached_property
     def histories(self) -> list[list[tuple[Any, ...]]]:
-        """For each task the arguments of the calls of successive rounds."""
+        """The arguments of the calls of successive rounds, task by task."""
 
         def answer(call: tuple[Any, ...]) -> Any:
-            found = self.answer(call)
+            response = self.answer(call)
             if len(self.firsts) < MANY:
-                self.firsts.append((call, found))
-            return found
+                self.firsts.append((call, response))
+            return response
 
         if self.role == "generator":
             return [drafting(answer, context, self.block) for context in self.contexts]
         if self.role == "verifier":
             by_target = "target" in self.declared("provides", ())
-            own = self.proposals if callable(self.proposals) else lambda _: self.proposals
-            return [verifying(answer, each, own(each), by_target=by_target) for each in self.contexts]
+            proposals_of = self.proposals if callable(self.proposals) else lambda _: self.proposals
+            return [
+                verifying(answer, context, proposals_of(context), by_target=by_target)
+                for context in self.contexts
+            ]
         if self.cases is None:
             return [[case] for case in deciding(self.declared, self.contexts)]
         return [[(*case, make_draws(case[0].task.id, round=case[0].round))] for case in self.cases]
@@ -197,11 +200,11 @@ class Subject:
 
     @cached_property
     def answers(self) -> list[Any]:
-        """What an instance that was asked nothing before answers to `calls`."""
+        """The answers to `calls` of an instance that was called for nothing before."""
         calls = self.calls
         with self.outside.as_at_first():
-            one = self.fresh()
-            return [self.answer(call, on=one) for call in calls]
+            instance = self.fresh()
+            return [self.answer(call, on=instance) for call in calls]
 
     def batches(self) -> list[list[tuple[tuple[Any, ...], dict[Any, Any]]]]:
         """Calls to be made together, each with its session's scratch; the lists are in the order of the rounds.
@@ -214,54 +217,54 @@ class Subject:
             return [[(call, {}) for call in self.calls]]
         sessions = [*self.histories, *(self.histories if len(self.histories) == 1 else ())]
         scratches: list[dict[Any, Any]] = [{} for _ in sessions]
-        last = max(start + len(history) for start, history in enumerate(sessions))
+        step_count = max(start + len(history) for start, history in enumerate(sessions))
         steps = []
-        for step in range(last):
+        for step in range(step_count):
             under_way = []
             for start, (history, scratch) in enumerate(zip(sessions, scratches, strict=True)):
                 if start <= step < start + len(history):
-                    context, asked, *others = history[step - start]
+                    context, argument, *arguments = history[step - start]
                     if self.role == "generator":
-                        asked = 1 + (asked + start + step) % max(asked, 1)
-                    under_way.append(((context, asked, *others), scratch))
+                        argument = 1 + (argument + start + step) % max(argument, 1)
+                    under_way.append(((context, argument, *arguments), scratch))
             steps.append(under_way)
-        many: list[tuple[tuple[Any, ...], dict[Any, Any]]] = [
+        mixed_batch: list[tuple[tuple[Any, ...], dict[Any, Any]]] = [
             (call, {}) for call in islice(cycle(self.calls), MANY)
         ]
-        return [*steps, many] if many else steps
+        return [*steps, mixed_batch] if mixed_batch else steps
 
     def drawing_calls(self) -> list[tuple[Any, ...]]:
-        """A few calls in which a component that draws would: of a rule, blocks of several items."""
+        """A few calls in which a component that draws would draw: of a rule, blocks of several items."""
         if self.role != "rule":
             return [history[0] for history in self.histories[: 1 if self.role == "verifier" else 2]]
         calls = [call for call in self.calls if len(call[1]) > 1]
         return calls[:: -(-len(calls) // 6)] if calls else []
 
     def drawn(self, call: tuple[Any, ...], stream: int, later: int) -> tuple[Any, ...]:
-        """A call with the draws of another stream, so many rounds later; nothing else about it is another.
+        """The same call with the draws of another stream, so many rounds later.
 
         Args:
             call: the arguments.
             stream: which key; two keys are two re-runs of the task.
             later: how many rounds, in which nothing was accepted.
         """
-        context, *others = call
+        context, *arguments = call
         rounds = context.rounds
         for _ in range(later):
             rounds = rounds.then((Round(index=len(rounds)),))
         role = {"generator": "draft", "verifier": "verify", "rule": "rule"}[self.role]
         draws = make_draws(context.task.id, attempt=stream, role=role, round=len(rounds))
         if self.role == "rule":
-            others[-1] = draws
+            arguments[-1] = draws
         else:
             context = msgspec.structs.replace(context, draws=draws)
-        return (msgspec.structs.replace(context, rounds=rounds), *others)
+        return (msgspec.structs.replace(context, rounds=rounds), *arguments)
 
     def answer(self, call: tuple[Any, ...], on: Any = None, scratch: dict[Any, Any] | None = None) -> Any:
         """The answer to a copy of a call's arguments, with an empty scratch unless one is given."""
-        context, *others = owned(call)
+        context, *arguments = owned(call)
         context = msgspec.structs.replace(context, scratch={} if scratch is None else scratch)
-        value = self.call((context, *others), on)
+        value = self.call((context, *arguments), on)
         if scratch is None:
             free(context.scratch)
         return value
@@ -289,11 +292,11 @@ class Subject:
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(self._loop.run_until_complete, wait()).result()
 
-    def same(self, left: Any, right: Any, what: str) -> None:
+    def same(self, left: Any, right: Any, problem: str) -> None:
         """Ensure that two answers are equal, unless one says itself that it is not deterministic."""
         if getattr(left, "deterministic", True) and getattr(right, "deterministic", True):
-            found = difference(snapshot(left), snapshot(right), self.tolerance)
-            ensure(found is None, f"{what}: {found}")
+            change = difference(snapshot(left), snapshot(right), self.tolerance)
+            ensure(change is None, f"{problem}: {change}")
 
 
 def roles_of(component: Any) -> list[Role]:
@@ -307,9 +310,9 @@ def _one_role(component: Any) -> Role:
         raise ConfigError(f"{component.__name__} is a class; give an instance: {component.__name__}(…)")
     roles = roles_of(component)
     if not roles:
-        what = f"{type(component).__name__} has none of propose(), verify(), decide(), so it has no role"
+        problem = f"{type(component).__name__} has none of propose(), verify(), decide(), so it has no role"
         hint = "; draftverify.generator(fn) or draftverify.verifier(fn) makes a part of a function"
-        raise ConfigError(what + (hint if callable(component) else ""))
+        raise ConfigError(problem + (hint if callable(component) else ""))
     if len(roles) > 1:
         has = ", ".join(f"{METHODS[role]}()" for role in roles)
         raise ConfigError(f"{type(component).__name__} has {has}; say role= (generator, verifier or rule)")
@@ -340,5 +343,5 @@ def owned(value: Any) -> Any:
 
 def bare(call: tuple[Any, ...]) -> tuple[Any, ...]:
     """A copy of a call's arguments with an empty scratch."""
-    context, *others = owned(call)
-    return (msgspec.structs.replace(context, scratch={}), *others)
+    context, *arguments = owned(call)
+    return (msgspec.structs.replace(context, scratch={}), *arguments)

@@ -43,13 +43,13 @@ class TableModel:
 
     def __call__(self, prefix: Sequence[int], temperature: float = 1.0) -> Any:
         """The distribution [vocabulary] of the token after `prefix`; temperature 0 is one-hot."""
-        seen = tuple(int(token) for token in prefix[-self.order :]) if self.order else ()
-        return _row(self.vocabulary, self.seed, seen, self.sharpness, temperature)
+        recent = tuple(int(token) for token in prefix[-self.order :]) if self.order else ()
+        return _row(self.vocabulary, self.seed, recent, self.sharpness, temperature)
 
 
 @lru_cache(maxsize=65536)
-def _row(vocabulary: int, seed: int, seen: tuple[int, ...], sharpness: float, temperature: float) -> Any:
-    uniform = Draws(stream_key(seed, repr(seen), 0, "table"), 0).uniforms(range(vocabulary))
+def _row(vocabulary: int, seed: int, recent: tuple[int, ...], sharpness: float, temperature: float) -> Any:
+    uniform = Draws(stream_key(seed, repr(recent), 0, "table"), 0).uniforms(range(vocabulary))
     logits = sharpness * np.log(-np.log1p(-np.asarray(uniform)) + 1e-3)
     if temperature == 0:
         row = (np.arange(vocabulary) == np.argmax(logits)).astype(np.float64)
@@ -119,8 +119,8 @@ def _pair(size: int, seed: int, prefix: tuple[int, ...], mixed: bool) -> tuple[A
     elif situation == "holes":
         p, q = _with_holes(p, rng), _with_holes(q, rng)
     elif situation == "apart":
-        mine = rng.permutation(size) < max(1, size // 2)
-        p, q = _normal(p * mine), _normal(q * ~mine)
+        p_support = rng.permutation(size) < max(1, size // 2)
+        p, q = _normal(p * p_support), _normal(q * ~p_support)
     elif situation == "sure draft":
         q = np.eye(size)[rng.integers(size)]
     elif situation == "sure target":
@@ -131,9 +131,9 @@ def _pair(size: int, seed: int, prefix: tuple[int, ...], mixed: bool) -> tuple[A
 
 
 def _with_holes(row: Any, rng: np.random.Generator) -> Any:
-    kept = rng.random(len(row)) < 0.6
-    kept[rng.integers(len(row))] = True
-    return _normal(row * kept)
+    support = rng.random(len(row)) < 0.6
+    support[rng.integers(len(row))] = True
+    return _normal(row * support)
 
 
 def _normal(row: Any) -> Any:
@@ -181,11 +181,11 @@ class DraftFrom:
         parents: list[int] = []
         nodes = {-1: -1}  # of the layout, in the block
         paths = {-1: _prefix(context)}
-        for node, above in enumerate(self._layout(n)):
-            parent = nodes.get(above)
+        for node, layout_parent in enumerate(self._layout(n)):
+            parent = nodes.get(layout_parent)
             if parent is None:
                 continue
-            elder = [item for item, other in zip(items, parents, strict=True) if other == parent]
+            elder = [item for item, item_parent in zip(items, parents, strict=True) if item_parent == parent]
             item = self.pick(paths[parent], elder, context.draws, len(items))
             if item is None:
                 continue
@@ -256,9 +256,9 @@ class TargetFrom:
 
 def rows_of(model: Callable[[tuple[Any, ...]], Any], context: Context, proposal: Proposal) -> Any:
     """The model's rows after the context and after each item: [n + 1, vocabulary]."""
-    before = _prefix(context)
+    prefix = _prefix(context)
     paths = [tuple(proposal.items[i] for i in proposal.path(index)) for index in range(-1, len(proposal))]
-    return np.stack([np.asarray(model(before + path)) for path in paths])
+    return np.stack([np.asarray(model(prefix + path)) for path in paths])
 
 
 def cost_of(seconds: float | None) -> Cost | None:

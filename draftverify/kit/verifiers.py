@@ -17,7 +17,7 @@ from draftverify.values import VERDICTS, Check, Context, Proposal, Verification
 _ALONE = ["rows_depend_on_their_prefix_alone", "judges_an_item_alone_as_in_the_block"]
 
 
-def _found(subject: Subject) -> list[tuple[Context, Proposal, Verification]]:
+def _verifications(subject: Subject) -> list[tuple[Context, Proposal, Verification]]:
     return [(context, proposal, subject.answer((context, proposal))) for context, proposal in subject.calls]
 
 
@@ -31,12 +31,12 @@ _NO_ALTERNATIVES = (
 _PASSES = "give tasks= and proposals= with an item that passes"
 
 
-def _exercised(found: Sequence[tuple[Context, Proposal, Verification]]) -> None:
-    exercised(any(len(proposal) for _, proposal, _ in found), _NO_ITEMS)
+def _exercised(verified: Sequence[tuple[Context, Proposal, Verification]]) -> None:
+    exercised(any(len(proposal) for _, proposal, _ in verified), _NO_ITEMS)
 
 
-def _provides(word: str, *, repeats: bool = False) -> Callable[[Subject], bool]:
-    return lambda s: word in s.declared("provides", {"verdicts"}) and (s.repeats() or not repeats)
+def _provides(kind: str, *, repeats: bool = False) -> Callable[[Subject], bool]:
+    return lambda s: kind in s.declared("provides", {"verdicts"}) and (s.repeats() or not repeats)
 
 
 def _target(verification: Verification) -> Any:
@@ -46,19 +46,20 @@ def _target(verification: Verification) -> Any:
 @check("verifier", after=["answers", "answers_stay_as_they_were"])
 def returns_a_verification(subject: Subject) -> None:
     """verify() returns a Verification."""
-    for _, _, found in _found(subject):
+    for _, _, verification in _verifications(subject):
         ensure(
-            type(found) is Verification,
-            f"verify() returned a {type(found).__name__}; return Verification(checks=…), one Check for each item",
+            type(verification) is Verification,
+            f"verify() returned a {type(verification).__name__}; "
+            "return Verification(checks=…), one Check for each item",
         )
 
 
 @check("verifier", after=["returns_a_verification"])
 def one_check_for_each_item(subject: Subject) -> None:
     """Checks, where there are any, are as many as items."""
-    verified = _found(subject)
-    for _, proposal, found in verified:
-        got, n = len(found.checks), len(proposal.items)
+    verified = _verifications(subject)
+    for _, proposal, verification in verified:
+        got, n = len(verification.checks), len(proposal.items)
         ensure(
             got in (0, n), f"{got} checks came for {n} items; an item that was not looked at is 'unchecked'"
         )
@@ -68,42 +69,53 @@ def one_check_for_each_item(subject: Subject) -> None:
 @check("verifier", after=["one_check_for_each_item"])
 def verdicts_are_known_words(subject: Subject) -> None:
     """Every verdict is one of the six words."""
-    for _, _, found in _found(subject):
-        for one in found.checks:
+    for _, _, verification in _verifications(subject):
+        for item_check in verification.checks:
             hint = "give a Check for each item: PASS, REJECT, or Check('reject', reason=…)"
-            ensure(type(one) is Check, f"{one!r} is no Check; {hint}")
-            ensure(one.verdict in VERDICTS, f"{one.verdict!r} is no verdict; one of {', '.join(VERDICTS)} is")
+            ensure(type(item_check) is Check, f"{item_check!r} is no Check; {hint}")
+            ensure(
+                item_check.verdict in VERDICTS,
+                f"{item_check.verdict!r} is no verdict; one of {', '.join(VERDICTS)} is",
+            )
 
 
 @check("verifier", after=["verdicts_are_known_words"])
 def provides_what_it_says(subject: Subject) -> None:
     """Everything in `provides` is in every verification of a block, with a row for each item (and the context)."""
     provides = subject.declared("provides", {"verdicts"})
-    verified = _found(subject)
-    for _, proposal, found in verified:
+    verified = _verifications(subject)
+    for _, proposal, verification in verified:
         n = len(proposal.items)
-        for word, rows in {
+        for kind, rows in {
             "target": n + 1,
             "raw_maxima": n + 1,
             "cross": n,
             "hidden": None,
         }.items():
-            array = getattr(found.evidence, word, None)
+            array = getattr(verification.evidence, kind, None)
             ensure(
-                array is not None or word not in provides,
-                f"{word!r} is in `provides`, and not in the evidence",
+                array is not None or kind not in provides,
+                f"{kind!r} is in `provides`, and not in the evidence",
             )
             if array is not None and rows is not None:
-                ensure(len(array) == rows, f"{word} has {len(array)} rows for {n} items; {rows} are needed")
-        for word in {"verdicts", "scores"} & set(provides):
-            ensure(len(found.checks) == n, f"{word!r} is in `provides`, and no checks came for {n} items")
-        scored = all(one.score is not None for one in found.checks if one.verdict == "pass")
+                ensure(len(array) == rows, f"{kind} has {len(array)} rows for {n} items; {rows} are needed")
+        for kind in {"verdicts", "scores"} & set(provides):
+            ensure(
+                len(verification.checks) == n, f"{kind!r} is in `provides`, and no checks came for {n} items"
+            )
+        scored = all(
+            item_check.score is not None for item_check in verification.checks if item_check.verdict == "pass"
+        )
         ensure(
             scored or "scores" not in provides, "'scores' is in `provides`, and an item passed without one"
         )
     _exercised(verified)
     if "scores" in provides:
-        passed = any(one.verdict == "pass" for _, _, found in verified for one in found.checks)
+        passed = any(
+            item_check.verdict == "pass"
+            for _, _, verification in verified
+            for item_check in verification.checks
+        )
         exercised(passed, f"no item passed, and 'scores' is about those that do; {_PASSES}")
 
 
@@ -114,10 +126,15 @@ def provides_what_it_says(subject: Subject) -> None:
 )
 def says_that_it_gives_scores(subject: Subject) -> None:
     """A verifier that gives every item that passes a score has 'scores' in `provides`; rules go by that."""
-    verified = _found(subject)
-    passed = [one for _, _, found in verified for one in found.checks if one.verdict == "pass"]
+    verified = _verifications(subject)
+    passed = [
+        item_check
+        for _, _, verification in verified
+        for item_check in verification.checks
+        if item_check.verdict == "pass"
+    ]
     ensure(
-        not passed or any(one.score is None for one in passed),
+        not passed or any(item_check.score is None for item_check in passed),
         "every item that passed has a score, and 'scores' is not in `provides`, so that a rule that compares scores "
         "(best) refuses the verifier; say provides = frozenset({'verdicts', 'scores'}), of a function scores=True, or "
         "leave the score out",
@@ -128,8 +145,8 @@ def says_that_it_gives_scores(subject: Subject) -> None:
 @check("verifier", after=["provides_what_it_says"], when=_provides("target"))
 def target_rows_are_distributions(subject: Subject) -> None:
     """Target rows are finite, non-negative and sum to 1; the empty block has its one row."""
-    for context, _, found in _found(subject):
-        for rows in (_target(found), _target(subject.answer((context, Proposal.chain(()))))):
+    for context, _, verification in _verifications(subject):
+        for rows in (_target(verification), _target(subject.answer((context, Proposal.chain(()))))):
             ensure(
                 rows.ndim == 2 and len(rows),
                 f"target has shape {rows.shape}; [items + 1, vocabulary] is needed",
@@ -142,10 +159,10 @@ def target_rows_are_distributions(subject: Subject) -> None:
 
 @check("verifier", after=["provides_what_it_says"], when=lambda s: s.declared("plain_steps", False))
 def an_empty_block_is_a_plain_step(subject: Subject) -> None:
-    """What says `plain_steps` goes on from somewhere by itself, asked about no items."""
-    found = [subject.answer((context, Proposal.chain(()))) for context, _ in subject.calls]
+    """A verifier that says `plain_steps` corrects an empty block in at least one context."""
+    steps = [subject.answer((context, Proposal.chain(()))) for context, _ in subject.calls]
     ensure(
-        any(len(each.correction) for each in found),
+        any(len(step.correction) for step in steps),
         "`plain_steps` is set, and an empty block brings no correction at any of the contexts; return the value that "
         "the verifier goes on with, or leave `plain_steps` out",
     )
@@ -158,27 +175,27 @@ def an_empty_block_is_a_plain_step(subject: Subject) -> None:
 )
 def rows_depend_on_their_prefix_alone(subject: Subject) -> None:
     """Each row of a chain is that of a plain step after the items before it, accepted."""
-    for context, proposal, found in _found(subject):
+    for context, proposal, verification in _verifications(subject):
         n = len(proposal.items) if proposal.fits("chain") else 0
-        rows, plain = _target(found), _Plain(subject, context)
-        after = [plain.row(proposal.items[:i]) for i in range(n + 1)]
-        wrong = [i for i in range(n + 1) if not plain.near(rows[i], after[i])]
+        rows, plain = _target(verification), _PlainSteps(subject, context)
+        expected_rows = [plain.row(proposal.items[:i]) for i in range(n + 1)]
+        wrong = [i for i in range(n + 1) if not plain.near(rows[i], expected_rows[i])]
         if not wrong or not n:
             continue
         # What it must be is known; what it is tells why.
         i = wrong[0]
         shorter = _target(subject.answer((context, Proposal.chain(list(proposal.items[:i])))))[-1]
-        if all(plain.near(rows[j], after[j + 1]) for j in range(n)):
+        if all(plain.near(rows[j], expected_rows[j + 1]) for j in range(n)):
             why = (
                 "it is the row after the next item: all rows stand one place too early, and row 0 is missing"
             )
-        elif all(plain.near(rows[j + 1], after[j]) for j in range(n)):
+        elif all(plain.near(rows[j + 1], expected_rows[j]) for j in range(n)):
             why = (
                 "it is the row before the item: all rows stand one place too late; row 0 is after the context"
             )
-        elif not plain.near(plain.row(proposal.items[:i], anew=True), after[i]):
+        elif not plain.near(plain.row(proposal.items[:i], anew=True), expected_rows[i]):
             why = "the plain step gets a row of an earlier call: a cache whose key lacks what the row depends on"
-        elif i < n and plain.near(shorter, after[i]):
+        elif i < n and plain.near(shorter, expected_rows[i]):
             why = "it changes when more items follow: mask what comes later"
         else:
             why = "it changes once its items are accepted: context.accepted must be read as the block's items are"
@@ -188,7 +205,7 @@ def rows_depend_on_their_prefix_alone(subject: Subject) -> None:
         ensure(False, f"{where} is not that of a plain step there; {why}")
 
 
-class _Plain:
+class _PlainSteps:
     """A verifier's rows of plain steps: an empty block, nothing cached."""
 
     def __init__(self, subject: Subject, context: Context) -> None:
@@ -203,10 +220,10 @@ class _Plain:
         with self.subject.outside.as_at_first():
             return _target(self.subject.answer(call, on=self.subject.fresh()))[0]
 
-    def near(self, one: Any, other: Any) -> bool:
+    def near(self, row: Any, expected_row: Any) -> bool:
         """Whether two rows are the same within the subject's tolerance."""
         tolerance = self.subject.tolerance
-        return bool(np.allclose(one, other, rtol=tolerance, atol=tolerance))
+        return bool(np.allclose(row, expected_row, rtol=tolerance, atol=tolerance))
 
 
 @check(
@@ -217,23 +234,23 @@ class _Plain:
 def judges_an_item_alone_as_in_the_block(subject: Subject) -> None:
     """An alternative verified by itself, as in a re-verification, gets the verdict and score that it has in a block."""
     compared = 0
-    for context, proposal, found in _found(subject):
-        for index, one in enumerate(
-            found.checks if found.deterministic and proposal.fits("alternatives") else ()
+    for context, proposal, verification in _verifications(subject):
+        for index, item_check in enumerate(
+            verification.checks if verification.deterministic and proposal.fits("alternatives") else ()
         ):
-            alone = subject.answer((context, proposal.subset([index]))).checks[0]
-            if "unchecked" in (alone.verdict, one.verdict):
+            check_alone = subject.answer((context, proposal.subset([index]))).checks[0]
+            if "unchecked" in (check_alone.verdict, item_check.verdict):
                 continue
             compared += len(proposal) > 1
             hint = "judge each alternative by itself, or provide 'cross'"
-            what = f"item {index} is judged {one.verdict!r} in the block and {alone.verdict!r} alone"
-            ensure(alone.verdict == one.verdict, f"{what}; {hint}")
-            scores = difference(one.score, alone.score, subject.tolerance)
-            what = f"item {index} has the score {one.score!r} in the block and {alone.score!r} alone"
+            problem = f"item {index} is judged {item_check.verdict!r} in the block and {check_alone.verdict!r} alone"
+            ensure(check_alone.verdict == item_check.verdict, f"{problem}; {hint}")
+            scores = difference(item_check.score, check_alone.score, subject.tolerance)
+            problem = f"item {index} has the score {item_check.score!r} in the block and {check_alone.score!r} alone"
             hint = (
                 "a score that is relative to the block cannot be compared over rounds; score each by itself"
             )
-            ensure(scores is None, f"{what}; {hint}")
+            ensure(scores is None, f"{problem}; {hint}")
     exercised(compared, _NO_ALTERNATIVES)
 
 
@@ -246,38 +263,43 @@ def leaves_items_unchecked_only_for_cause(subject: Subject) -> None:
     """An item is unchecked only when enough passed, lowest index first, or when one that it stands on did not pass."""
     passes = False
     for context, proposal in subject.calls:
-        whole = subject.answer((msgspec.structs.replace(context, enough=None), proposal)).checks
-        again = proposal.fits("alternatives") and any(one.verdict == "pass" for one in whole)
-        passes |= any(one.verdict == "pass" for one in whole)
+        checks = subject.answer((msgspec.structs.replace(context, enough=None), proposal)).checks
+        doubled = proposal.fits("alternatives") and any(item_check.verdict == "pass" for item_check in checks)
+        passes |= any(item_check.verdict == "pass" for item_check in checks)
         # Everything twice, so that something that passes stands behind what is enough.
-        twice = Proposal.alternatives([*proposal.items, *proposal.items]) if again else proposal
-        for block in (proposal, twice)[: 1 + again]:
+        twice = Proposal.alternatives([*proposal.items, *proposal.items]) if doubled else proposal
+        for block in (proposal, twice)[: 1 + doubled]:
             _ensure_unchecked_for_cause(subject, context, block)
     exercised(passes, f"no item passed, so that there was never enough; {_PASSES}")
 
 
 def _ensure_unchecked_for_cause(subject: Subject, context: Context, proposal: Proposal) -> None:
-    whole: Sequence[Check] = ()
+    full_checks: Sequence[Check] = ()
     for enough in (None, 1, 2):
         checks = subject.answer((msgspec.structs.replace(context, enough=enough), proposal)).checks
-        whole = whole or checks
-        passed = [i for i, one in enumerate(checks) if one.verdict == "pass"]
+        full_checks = full_checks or checks
+        passed = [i for i, item_check in enumerate(checks) if item_check.verdict == "pass"]
         with_enough = f"with context.enough = {enough}"
-        for index, one in enumerate(checks):
+        for index, item_check in enumerate(checks):
             stopped = enough is not None and passed[enough - 1 : enough] and passed[enough - 1] < index
-            if one.verdict == "unchecked":
-                stands = all(checks[above].verdict == "pass" for above in proposal.path(index)[:-1])
-                what = f"item {index} of {len(checks)} is unchecked {with_enough}"
-                ensure(stopped or not stands, f"{what} and {len(passed)} passed before it; check it")
-            elif stopped and whole[index].verdict != "unchecked":
-                what = f"item {index} of {len(checks)} is judged {one.verdict!r} {with_enough}"
+            if item_check.verdict == "unchecked":
+                stands = all(checks[ancestor].verdict == "pass" for ancestor in proposal.path(index)[:-1])
+                problem = f"item {index} of {len(checks)} is unchecked {with_enough}"
+                ensure(stopped or not stands, f"{problem} and {len(passed)} passed before it; check it")
+            elif stopped and full_checks[index].verdict != "unchecked":
+                problem = f"item {index} of {len(checks)} is judged {item_check.verdict!r} {with_enough}"
                 hint = "what is left unlooked at once enough passed is 'unchecked'"
                 ensure(
-                    one.verdict == whole[index].verdict,
-                    f"{what} and {whole[index].verdict!r} without; {hint}",
+                    item_check.verdict == full_checks[index].verdict,
+                    f"{problem} and {full_checks[index].verdict!r} without; {hint}",
                 )
-        first = [i for i, one in enumerate(whole) if one.verdict == "pass"][:enough]
-        ensure(passed[: len(first)] == first, f"{with_enough}, {passed} passed; {first} would have")
+        expected_passes = [i for i, item_check in enumerate(full_checks) if item_check.verdict == "pass"][
+            :enough
+        ]
+        ensure(
+            passed[: len(expected_passes)] == expected_passes,
+            f"{with_enough}, {passed} passed; {expected_passes} would have",
+        )
 
 
 @check(
@@ -289,26 +311,30 @@ def follows_the_paths_of_a_tree(subject: Subject) -> None:
     """An item of a tree is judged after its own path, as the chain of that path is; or the tree is refused."""
     hint = "read proposal.parents (row i + 1 is after item i), or raise where not proposal.fits('chain')"
     trees = 0
-    for context, proposal, found in _found(subject):
-        if proposal.fits("chain") or not found.deterministic:
+    for context, proposal, verification in _verifications(subject):
+        if proposal.fits("chain") or not verification.deterministic:
             continue
         trees += proposal.shape == "tree"
-        plain, measures = _Plain(subject, context), _provides("target")(subject)
-        rows = _target(found) if measures else np.empty(0)
+        plain, measures = _PlainSteps(subject, context), _provides("target")(subject)
+        rows = _target(verification) if measures else np.empty(0)
         where = f"in a block with the parents {proposal.parents}"
         for index in range(len(proposal)) if measures else ():
             path = [proposal.items[i] for i in proposal.path(index)]
-            what = (
+            problem = (
                 f"{where} the row after item {index} is not that after its path {list(proposal.path(index))}"
             )
-            ensure(plain.near(rows[index + 1], plain.row(path)), f"{what}; {hint}")
-        for index, one in enumerate(found.checks if proposal.shape == "tree" else ()):
+            ensure(plain.near(rows[index + 1], plain.row(path)), f"{problem}; {hint}")
+        for index, item_check in enumerate(verification.checks if proposal.shape == "tree" else ()):
             path = [proposal.items[i] for i in proposal.path(index)]
-            alone = subject.answer((context, Proposal.chain(path))).checks[-1].verdict
-            what = f"{where} item {index} is judged {one.verdict!r}, and {alone!r} in the chain of its path"
-            ensure(alone == one.verdict or "unchecked" in (alone, one.verdict), f"{what}; {hint}")
-    what = "no tree was verified: it refused the kit's, as is right where it cannot read them, or there was no chain"
-    exercised(trees, f"{what} of its items to make one of; give one among proposals=")
+            verdict_alone = subject.answer((context, Proposal.chain(path))).checks[-1].verdict
+            problem = f"{where} item {index} is judged {item_check.verdict!r}, "
+            problem += f"and {verdict_alone!r} in the chain of its path"
+            ensure(
+                verdict_alone == item_check.verdict or "unchecked" in (verdict_alone, item_check.verdict),
+                f"{problem}; {hint}",
+            )
+    problem = "no tree was verified: it refused the kit's, as is right where it cannot read them, or there was no chain"
+    exercised(trees, f"{problem} of its items to make one of; give one among proposals=")
 
 
 def poison(error: type[Exception] = RuntimeError) -> tuple[Any, list[str]]:
@@ -326,10 +352,10 @@ def poison(error: type[Exception] = RuntimeError) -> tuple[Any, list[str]]:
 
         return fail
 
-    words = "repr str format bytes hash eq ne lt le gt ge bool len iter next getitem contains call int float index"
-    words += " round add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow neg abs and or"
-    words += " xor reversed getattribute setattr reduce_ex enter fspath array"
-    return type("Poison", (), {f"__{word}__": method(f"__{word}__") for word in words.split()})(), touched
+    names = "repr str format bytes hash eq ne lt le gt ge bool len iter next getitem contains call int float index"
+    names += " round add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow neg abs and or"
+    names += " xor reversed getattribute setattr reduce_ex enter fspath array"
+    return type("Poison", (), {f"__{name}__": method(f"__{name}__") for name in names.split()})(), touched
 
 
 _CRASHES = (RuntimeError, TimeoutError)
@@ -350,21 +376,23 @@ def _poisons(subject: Subject) -> Iterator[tuple[str, Any, list[str]]]:
 def a_crash_is_no_verdict(subject: Subject) -> None:
     """An item whose check crashes is an "error" (a "timeout"), or the exception comes out; it is not judged by that."""
     hint = "catch only what means a refusal, let the rest out or say Check('error')"
-    reached, said = 0, set[str]()
+    reached, outcomes = 0, set[str]()
     for context in subject.contexts:
         for kind, item, touched in _poisons(subject):
             try:
                 checks = subject.answer((context, Proposal.chain([item]))).checks
             except Exception as error:  # coming out is right: the driver makes a Failure of it
                 reached += len(touched)
-                said |= {f"raised {type(error).__name__}"}
+                outcomes |= {f"raised {type(error).__name__}"}
                 continue
             reached += len(touched)
             verdict = checks[0].verdict if checks else ""
-            said |= {f"said {verdict!r}"}
-            what = f"an item whose check crashed ({kind}, at {touched[-1:]}) was judged {verdict!r}"
-            ensure(not touched or verdict not in ("pass", "reject", "unchecked"), f"{what}; {hint}")
-    exercised(reached, f"poison not exercised: {_NOT_REACHED} (it {', '.join(sorted(said))}); {_OWN_POISON}")
+            outcomes |= {f"said {verdict!r}"}
+            problem = f"an item whose check crashed ({kind}, at {touched[-1:]}) was judged {verdict!r}"
+            ensure(not touched or verdict not in ("pass", "reject", "unchecked"), f"{problem}; {hint}")
+    exercised(
+        reached, f"poison not exercised: {_NOT_REACHED} (it {', '.join(sorted(outcomes))}); {_OWN_POISON}"
+    )
 
 
 @check(
@@ -378,7 +406,7 @@ def a_crash_is_its_own_items_alone(subject: Subject) -> None:
     for context, proposal in subject.calls:
         if not proposal.fits("alternatives") or not len(proposal):
             continue
-        before = subject.answer((context, proposal)).checks
+        checks_without = subject.answer((context, proposal)).checks
         _, bad, touched = next(_poisons(subject), ("", None, []))
         half, blocks = len(proposal) // 2, blocks + 1
         items = [*proposal.items[:half], bad, *proposal.items[half:]]
@@ -388,10 +416,13 @@ def a_crash_is_its_own_items_alone(subject: Subject) -> None:
             reached += len(touched)
             continue
         reached += len(touched)
-        after = (*checks[:half], *checks[half + 1 :])
-        for index, (one, other) in enumerate(zip(before, after, strict=True)):
-            alike = one.verdict == other.verdict or other.verdict in ("error", "timeout", "unchecked")
-            what = f"item {index} is judged {one.verdict!r}, and {other.verdict!r} beside an item whose check crashes"
-            ensure(alike, f"{what}; guard each item's check by itself")
+        checks_beside = (*checks[:half], *checks[half + 1 :])
+        for index, (check_without, check_beside) in enumerate(
+            zip(checks_without, checks_beside, strict=True)
+        ):
+            without, beside = check_without.verdict, check_beside.verdict
+            unaffected = without == beside or beside in ("error", "timeout", "unchecked")
+            problem = f"item {index} is judged {without!r}, and {beside!r} beside an item whose check crashes"
+            ensure(unaffected, f"{problem}; guard each item's check by itself")
     exercised(blocks, _NO_ALTERNATIVES)
     exercised(reached, f"poison not exercised: {_NOT_REACHED}; {_OWN_POISON}")

@@ -74,16 +74,16 @@ def application(runs: Runs) -> Starlette:
     return Starlette(routes=routes)
 
 
-class _Made(NamedTuple):
-    """What was made of a run's records: which version of them, and how long it stands though there is a newer one."""
+class _Snapshot(NamedTuple):
+    """A value made of a run's records: of which version, and how long it stands though there is a newer one."""
 
     version: str
-    what: Any
+    value: Any
     stands: float
 
 
-class _Kept:
-    """What was made of runs' records, made anew when there are newer ones.
+class _Snapshots:
+    """The snapshots of runs, made anew when there are newer records.
 
     Args:
         make: of a run and its version.
@@ -92,31 +92,31 @@ class _Kept:
     def __init__(self, make: Callable[[RunRecords, str], Any]) -> None:
         self._make = make
         self._lock = threading.Lock()
-        self._made: dict[str, _Made] = {}
+        self._snapshots: dict[str, _Snapshot] = {}
 
-    def of(self, name: str, run: RunRecords, version: str) -> _Made:
-        """Made once for all who ask, and not again and again while the run goes on."""
+    def of(self, name: str, run: RunRecords, version: str) -> _Snapshot:
+        """The snapshot of a run, made once for all who ask, and not again and again while the run goes on."""
         with self._lock:
-            known = self._made.get(name)
-            if known is None or (known.version != version and time.monotonic() > known.stands):
+            snapshot = self._snapshots.get(name)
+            if snapshot is None or (snapshot.version != version and time.monotonic() > snapshot.stands):
                 began = time.monotonic()
-                what = self._make(run, version)
+                value = self._make(run, version)
                 ended = time.monotonic()
-                known = _Made(version, what, ended + REST * (ended - began))
-                self._made = {**dict(list(self._made.items())[-KEPT:]), name: known}
-            return known
+                snapshot = _Snapshot(version, value, ended + REST * (ended - began))
+                self._snapshots = {**dict(list(self._snapshots.items())[-KEPT:]), name: snapshot}
+            return snapshot
 
 
 def _overview(run: RunRecords, version: str) -> bytes:
-    """As JSON; a run that came to its end has it in its report, and all records need not be read."""
+    """The overview as JSON; that of a run that came to its end stands in its report, and no record is read."""
     return kept_overview(run, version) or msgspec.json.encode(overview(run))
 
 
 class _Pages:
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._overviews = _Kept(_overview)
-        self._lists = _Kept(lambda run, _: list(all_rows(run)))
+        self._overviews = _Snapshots(_overview)
+        self._lists = _Snapshots(lambda run, _: list(all_rows(run)))
         static = files("draftverify.view") / "static"
         self._files = {name: (static / name).read_bytes() for name in (*_STATIC, *_PAGES)}
 
@@ -155,29 +155,29 @@ class _Pages:
     def overview_data(self, request: Request) -> Response:
         name = _run(request)
         records, version = self._runs.open(name), self._changes(name)["version"]
-        body = self._overviews.of(name, records, version).what
+        body = self._overviews.of(name, records, version).value
         return Response(body, media_type="application/json")
 
     def tasks_data(self, request: Request) -> Any:
-        asked = request.query_params
+        query = request.query_params
         try:
-            offset, limit = int(asked.get("offset", 0)), int(asked.get("limit", 100))
+            offset, limit = int(query.get("offset", 0)), int(query.get("limit", 100))
         except ValueError as error:
             raise ConfigError("offset and limit are whole numbers") from error
         name = _run(request)
         records, version = self._runs.open(name), self._changes(name)["version"]
         listed = self._lists.of(name, records, version)
-        found = task_list(
+        tasks = task_list(
             records,
-            rows=listed.what,
-            pipeline=asked.get("pipeline") or None,
-            outcome=asked.get("outcome") or None,
-            search=asked.get("search", ""),
-            sort=asked.get("sort", "place"),
+            rows=listed.value,
+            pipeline=query.get("pipeline") or None,
+            outcome=query.get("outcome") or None,
+            search=query.get("search", ""),
+            sort=query.get("sort", "place"),
             offset=max(0, offset),
             limit=min(max(1, limit), 1000),
         )
-        return {**found, "version": listed.version}
+        return {**tasks, "version": listed.version}
 
     def task_data(self, request: Request) -> Any:
         return task_detail(self._runs.open(_run(request)), request.query_params.get("task", ""))
@@ -236,7 +236,7 @@ def _json(value: Any, status: int = 200) -> Response:
 
 
 def _failed(request: Request, error: Exception) -> Response:
-    """An error on the page, and not the end of the server."""
+    """The answer to a request that raised: an error on the page, and not the end of the server."""
     if isinstance(error, DraftVerifyError):
         status = 409
         if isinstance(error, UnknownRun):

@@ -42,7 +42,7 @@ body {{ max-width: 36rem; margin: 4rem auto; padding: 0 1rem }}</style><h1>Not l
 
 
 class Guard:
-    """Around an ASGI app.
+    """An ASGI app around another one, which answers only browsers that were let in.
 
     Args:
         app: what is guarded. It finds a nonce for inline scripts and styles in `scope["state"]["nonce"]`.
@@ -106,29 +106,29 @@ class Guard:
 
     def _stranger(self, scope: Scope, headers: Headers) -> Response | None:
         """Let a token's browser in, and refuse those without a cookie."""
-        known = self._known(headers)
+        has_session = self._has_session(headers)
         token = parse_qs(scope["query_string"].decode("latin-1")).get("token")
         if token and scope["method"] == "GET":
             fits = self._token and hmac.compare_digest(token[0].encode(), self._token.encode())
-            if known or fits:
+            if has_session or fits:
                 entered = HTMLResponse(_ENTER.format(path="review" if scope["path"] == "/review" else "./"))
-                if not known:
+                if not has_session:
                     session = secrets.token_urlsafe(32)
                     self._sessions.add(session)
                     entered.set_cookie(self._cookie, session, httponly=True, samesite="strict")
                     self._announce(self.new_token())
                 return entered
-        if known:
+        if has_session:
             return None
-        words = (
+        reason = (
             "This URL was used, or its server is no more: a token lets one browser in, once. "
             "The terminal shows a new URL for the next one."
             if token
             else "Open the URL that the command printed on its terminal."
         )
-        return _refusal(scope, 403, words)
+        return _refusal(scope, 403, reason)
 
-    def _known(self, headers: Headers) -> bool:
+    def _has_session(self, headers: Headers) -> bool:
         # Read by hand: http.cookies gives up at the first one that it finds malformed, and other servers of this
         # machine set cookies here too, JSON among them, or one of this name.
         for pair in ";".join(headers.getlist("cookie")).split(";"):
@@ -140,20 +140,20 @@ class Guard:
         return False
 
 
-def _refusal(scope: Scope, status: int, words: str) -> Response:
+def _refusal(scope: Scope, status: int, reason: str) -> Response:
     if scope["path"].startswith("/api/"):
-        return JSONResponse({"error": words}, status)
-    return HTMLResponse(_REFUSED.format(words=words, nonce=scope["state"]["nonce"]), status)
+        return JSONResponse({"error": reason}, status)
+    return HTMLResponse(_REFUSED.format(words=reason, nonce=scope["state"]["nonce"]), status)
 
 
 async def _body(headers: Headers, receive: Receive) -> bytes | Response:
-    """The whole body, or why it is not read."""
+    """The whole body of a request, or the answer that says why it is not read."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         return JSONResponse({"error": "a POST here has the content type application/json"}, 415)
     too_long = JSONResponse({"error": f"more than {MOST >> 20} MiB; nothing of it was taken"}, 413)
-    said = headers.get("content-length", "0")
-    if not said.isdecimal() or int(said) > MOST:
+    length = headers.get("content-length", "0")
+    if not length.isdecimal() or int(length) > MOST:
         return too_long
     body = bytearray()
     while True:
@@ -168,13 +168,13 @@ async def _body(headers: Headers, receive: Receive) -> bytes | Response:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    told = False
+    replayed = False
 
     async def replay() -> Message:
-        nonlocal told
-        if told:
+        nonlocal replayed
+        if replayed:
             return await receive()
-        told = True
+        replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay

@@ -28,8 +28,6 @@ from draftverify.values import TaskRecord
 
 __all__ = ["Gathering", "changes", "overview", "summary_of"]
 
-"""Of a run directory: what its verifiers' word is worth by labels, once `draftverify audit verifier` has said so."""
-
 DIVERGENCES = 50
 """Of a pipeline, in the overview; the list of tasks has all."""
 
@@ -50,16 +48,16 @@ def changes(run: RunRecords) -> Plain:
     totals = run.store.totals(names, "measure")
     pipelines = {}
     for name in names:
-        own = counts.get(name, {})
-        waiting = own.get("waiting", 0)
+        statuses = counts.get(name, {})
+        waiting = statuses.get("waiting", 0)
         pipelines[name] = {
-            "done": sum(own.values()) - waiting,
+            "done": sum(statuses.values()) - waiting,
             "total": totals[name],
             "waiting": waiting,
-            "failed": own.get("failed", 0),
+            "failed": statuses.get("failed", 0),
         }
     keys = ("done", "total", "waiting", "failed")
-    summed = {key: sum(each[key] for each in pipelines.values()) for key in keys}
+    summed = {key: sum(progress[key] for progress in pipelines.values()) for key in keys}
     stamps = [_stamp(run.path / name) for name in ("summary.json", "run.json", VERIFIER_AUDIT)]
     return {
         "version": "/".join([run.store.written()[1], *map(str, stamps)]),
@@ -89,7 +87,7 @@ def overview(run: RunRecords) -> Plain:
 
 
 class Gathering:
-    """What one pass over a run's records collects for the overview.
+    """A collector of what the overview shows, in one pass over a run's records.
 
     Args:
         run: whose.
@@ -104,7 +102,7 @@ class Gathering:
         self._places = {name: Places() for name in self.names}
         self._flows = {name: Flow() for name in self.names}
         self._costs: dict[str, dict[str, _Costs]] = {name: {} for name in self.names}
-        self._words = {name: _Words() for name in self.names}
+        self._verdicts = {name: _VerdictTally() for name in self.names}
         self._kept: dict[str, list[TaskRecord]] = {name: [] for name in self.names}
 
     def add(self, entry: Entry) -> None:
@@ -114,21 +112,21 @@ class Gathering:
             return
         self._places[name].add(record)
         self._flows[name].add(record)
-        self._words[name].add(record)
+        self._verdicts[name].add(record)
         for group in {record.group, ""}:
             self._costs[name].setdefault(group, _Costs()).add(record)
         if self.recorded is None:  # of a run that goes on nobody has summed anything yet
             self._kept[name].append(record)
 
     def overview(self) -> Plain:
-        """What was collected."""
+        """The collected figures, as plain data."""
         run, about = self.run, self.run.about
         summary = self.recorded or so_far(run, self._kept)
         starts = list(about.get("starts") or [{}])
         config = run.config
         cells = config.get("cells", {})
-        pipelines = [self._pipeline(each, summary, cells) for each in summary.pipelines]
-        made: Plain = {
+        pipelines = [self._pipeline(pipeline, summary, cells) for pipeline in summary.pipelines]
+        figures: Plain = {
             "name": str(config.get("name", run.path.name)),
             "run": about["run"],
             "path": str(run.path),
@@ -136,7 +134,8 @@ class Gathering:
             "last": run.store.written()[0],
             "command": list(starts[-1].get("command", ())),
             "starts": [
-                {key: each[key] for key in ("at", "command", "accepted") if each.get(key)} for each in starts
+                {key: start[key] for key in ("at", "command", "accepted") if start.get(key)}
+                for start in starts
             ],
             "config": json.dumps(config, indent=2, ensure_ascii=False),
             "versions": starts[-1].get("versions", {}),
@@ -156,10 +155,10 @@ class Gathering:
             "pipelines": pipelines,
             "picture": _picture(pipelines, summary),
         }
-        found: Plain = redacted(made)
-        return found
+        without_secrets: Plain = redacted(figures)
+        return without_secrets
 
-    def _pipeline(self, summary: PipelineSummary, whole: Summary, cells: Mapping[str, Any]) -> Plain:
+    def _pipeline(self, summary: PipelineSummary, run_summary: Summary, cells: Mapping[str, Any]) -> Plain:
         name = summary.name
         plain: Plain = msgspec.to_builtins(summary)
         if plain["identical"] is not None:
@@ -173,21 +172,22 @@ class Gathering:
         for row in plain["rows"]:
             row["verdict"] = _verdict(row["speedup"])
             row.update(costs[row["group"]].plain() if row["group"] in costs else _Costs().plain())
-        words = self._words.get(name, _Words())
+        verdicts = self._verdicts.get(name, _VerdictTally())
         places, flow = self._places.get(name, Places()), self._flows.get(name, Flow())
         plain.update(
-            baseline=name == whole.baseline or name in whole.baselines.values(),
+            baseline=name == run_summary.baseline or name in run_summary.baselines.values(),
             cell=dict(cells.get(name, {})),
             positions=[
-                {"position": position, **_plain_figure(each)}
-                for position, each in places.by_position().items()
+                {"position": position, **_plain_figure(estimate)}
+                for position, estimate in places.by_position().items()
             ],
             stages=[
-                {**msgspec.to_builtins(each), "rate": _plain_figure(each.rate)} for each in places.by_stage()
+                {**msgspec.to_builtins(stage), "rate": _plain_figure(stage.rate)}
+                for stage in places.by_stage()
             ],
             flow=flow.plain(),
-            monitor=[str(each) for each in summary.monitor],
-            trust=words.plain(summary, whole),
+            monitor=[str(entry) for entry in summary.monitor],
+            trust=verdicts.plain(summary, run_summary),
         )
         return plain
 
@@ -220,8 +220,8 @@ class _Costs:
         }
 
 
-class _Words:
-    """Whose words the answers of a pipeline rest on, and what they were."""
+class _VerdictTally:
+    """A tally of the verdicts that a pipeline's answers rest on, and of who gave them."""
 
     def __init__(self) -> None:
         self.verdicts: dict[str, int] = {}
@@ -238,10 +238,10 @@ class _Words:
             for check in round.checks:
                 self.verdicts[check.verdict] = self.verdicts.get(check.verdict, 0) + 1
 
-    def plain(self, pipeline: PipelineSummary, whole: Summary) -> Plain:
+    def plain(self, pipeline: PipelineSummary, run_summary: Summary) -> Plain:
         """Verdicts, whose they were, caveats, marks (audits among them), and how often accepted was right."""
         row = pipeline.rows[-1]
-        solved = row.solved.get(whole.metrics[0]) if whole.metrics else None
+        solved = row.solved.get(run_summary.metrics[0]) if run_summary.metrics else None
         return {
             "verdicts": self.verdicts,
             "by": self.by,
@@ -255,7 +255,7 @@ class _Words:
 
 
 def summary_of(run: RunRecords) -> Summary | None:
-    """summary.json; None where there is none that can be read."""
+    """The run's summary.json; None where there is none that can be read."""
     try:
         return msgspec.convert(run.summary, Summary) if run.summary else None
     except msgspec.ValidationError:
@@ -263,7 +263,7 @@ def summary_of(run: RunRecords) -> Summary | None:
 
 
 def _verifiers(run: RunRecords) -> Plain | None:
-    """What `draftverify audit verifier` found; None where nobody asked, or records have been written since."""
+    """The audit that `draftverify audit verifier` wrote; None where there is none, or one of fewer records."""
     try:
         audit: Plain = msgspec.json.decode((run.path / VERIFIER_AUDIT).read_bytes(), type=dict[str, Any])
     except (OSError, msgspec.MsgspecError):
@@ -275,12 +275,12 @@ def _picture(pipelines: Sequence[Plain], summary: Summary) -> Plain:
     """Cost against quality: one point per pipeline, over all tasks."""
     metric = summary.metrics[0] if summary.metrics else None
     points = []
-    for each in pipelines:
-        row = each["rows"][-1]
+    for pipeline in pipelines:
+        row = pipeline["rows"][-1]
         points.append(
             {
-                "pipeline": each["name"],
-                "baseline": each["baseline"],
+                "pipeline": pipeline["name"],
+                "baseline": pipeline["baseline"],
                 "quality": row["solved"][metric]["rate"] if metric is not None else row["accepted"],
                 "seconds": row["seconds_per_task"],
                 "units": row["units_per_task"],
@@ -290,7 +290,7 @@ def _picture(pipelines: Sequence[Plain], summary: Summary) -> Plain:
 
 
 def _verdict(speedup: Mapping[str, Any] | None) -> str | None:
-    """What a speed-up says in a word: its interval is above 1, below it, or holds it."""
+    """A speed-up in a word, gain, loss or unclear: its interval is above 1, below it, or holds it."""
     if speedup is None or speedup["value"] is None:
         return None
     low, high = speedup["low"], speedup["high"]
@@ -304,16 +304,16 @@ def redacted(value: Any) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
-        return {redact(key) if isinstance(key, str) else key: redacted(each) for key, each in value.items()}
+        return {redact(key) if isinstance(key, str) else key: redacted(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [redacted(each) for each in value]
+        return [redacted(entry) for entry in value]
     return value
 
 
-def _plain(found: Figure | None) -> Plain | None:
-    return None if found is None else msgspec.to_builtins(found)
+def _plain(value: Figure | None) -> Plain | None:
+    return None if value is None else msgspec.to_builtins(value)
 
 
 def _plain_figure(estimate: Estimate) -> Plain:
-    made: Plain = msgspec.to_builtins(figure(estimate))
-    return made
+    plain: Plain = msgspec.to_builtins(figure(estimate))
+    return plain

@@ -99,20 +99,20 @@ def page_html(run: RunRecords, *, details: int = DETAILS, entries: Iterable[Entr
     )
     ended = next(every, None)
     for task in run.tasks:
-        own: dict[str, Entry] = {}
+        task_entries: dict[str, Entry] = {}
         if ended is not None and ended[0] == task.id:
-            own = {entry.pipeline: entry for entry in ended[1]}
+            task_entries = {entry.pipeline: entry for entry in ended[1]}
             ended = next(every, None)
-        outcomes: Mapping[str, Outcome] = {name: entry.record.outcome for name, entry in own.items()}
+        outcomes: Mapping[str, Outcome] = {name: entry.record.outcome for name, entry in task_entries.items()}
         row = row_of(frame, task, outcomes)
-        first = _went_wrong(row)
-        if blocks.wants(first):
+        wrong = _went_wrong(row)
+        if blocks.wants(wrong):
             if task.id in begun:
-                own.update(detail_of_open(run, frame, task, own))
-            text = _json(detail_of(frame, task, own, **USUAL))
+                task_entries.update(detail_of_open(run, frame, task, task_entries))
+            text = _json(detail_of(frame, task, task_entries, **USUAL))
             if len(text) > BLOCK:
-                text = _json(detail_of(frame, task, own, **SHORT))
-            blocks.add(row, text, first=first)
+                text = _json(detail_of(frame, task, task_entries, **SHORT))
+            blocks.add(row, text, wrong=wrong)
         rows.append(row)
     packed = blocks.packed()
     data = [_element("overview", _json(gathering.overview()).replace("<", "\\u003c"), "application/json")]
@@ -142,11 +142,11 @@ def kept_overview(run: RunRecords, version: str) -> bytes | None:
         html = (run.path / "report.html").read_text(encoding="utf-8")
     except (OSError, UnicodeError):
         return None
-    found = _OVERVIEW.search(html)
-    if found is None or _file_policy(_script()) not in html[: found.start()]:
+    match = _OVERVIEW.search(html)
+    if match is None or _file_policy(_script()) not in html[: match.start()]:
         return None
     try:
-        overview = msgspec.json.decode(found[1])
+        overview = msgspec.json.decode(match[1])
     except msgspec.DecodeError:
         return None
     if not isinstance(overview, dict) or (overview.get("run"), overview.get("version")) != (
@@ -192,44 +192,44 @@ class _Blocks:
         self._budget = budget
         self._open: dict[bool, list[tuple[Plain, str]]] = {True: [], False: []}
         self._closed: dict[bool, list[tuple[list[Plain], str]]] = {True: [], False: []}
-        self._sizes = {(first, closed): 0 for first in (True, False) for closed in (True, False)}
+        self._sizes = {(wrong, closed): 0 for wrong in (True, False) for closed in (True, False)}
 
-    def wants(self, first: bool) -> bool:
+    def wants(self, wrong: bool) -> bool:
         """Whether another detail of this kind could still find a place."""
-        return self._sizes[first, True] < self._budget
+        return self._sizes[wrong, True] < self._budget
 
-    def add(self, row: Plain, text: str, *, first: bool) -> None:
+    def add(self, row: Plain, text: str, *, wrong: bool) -> None:
         """Take a task's detail; its row is told of the block once that is sure of its place."""
         if len(text) > BLOCK:
             return
-        self._open[first].append((row, text))
-        self._sizes[first, False] += len(text)
-        if self._sizes[first, False] > BLOCK:
-            self._close(first)
+        self._open[wrong].append((row, text))
+        self._sizes[wrong, False] += len(text)
+        if self._sizes[wrong, False] > BLOCK:
+            self._close(wrong)
 
     def packed(self) -> dict[int, str]:
         """The blocks that fit, by their numbers; the rows in them say which."""
-        found: dict[int, str] = {}
-        left = self._budget
-        for first in (True, False):
-            self._close(first)
-            for rows, text in self._closed[first]:
-                if len(text) > left:
+        blocks: dict[int, str] = {}
+        remaining = self._budget
+        for wrong in (True, False):
+            self._close(wrong)
+            for rows, text in self._closed[wrong]:
+                if len(text) > remaining:
                     break
-                left -= len(text)
+                remaining -= len(text)
                 for row in rows:
-                    row["block"] = len(found)
-                found[len(found)] = text
-        return found
+                    row["block"] = len(blocks)
+                blocks[len(blocks)] = text
+        return blocks
 
-    def _close(self, first: bool) -> None:
-        waiting = self._open[first]
+    def _close(self, wrong: bool) -> None:
+        waiting = self._open[wrong]
         if waiting:
-            whole = ",".join(f"{_json(row['task'])}:{text}" for row, text in waiting)
-            self._closed[first].append(([row for row, _ in waiting], packed := _packed(f"{{{whole}}}")))
-            self._sizes[first, True] += len(packed)
-        self._open[first] = []
-        self._sizes[first, False] = 0
+            joined = ",".join(f"{_json(row['task'])}:{text}" for row, text in waiting)
+            self._closed[wrong].append(([row for row, _ in waiting], packed := _packed(f"{{{joined}}}")))
+            self._sizes[wrong, True] += len(packed)
+        self._open[wrong] = []
+        self._sizes[wrong, False] = 0
 
 
 def _counted(gathering: Gathering, entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -285,9 +285,11 @@ def _libraries() -> str:
 
 
 def _file_policy(script: str) -> str:
-    """Only the page's script and its libraries run, and nothing is loaded."""
-    own = (script, *map(_static, LIBRARIES.values()))
-    hashes = " ".join(f"'sha256-{base64.b64encode(sha256(each.encode()).digest()).decode()}'" for each in own)
+    """The Content-Security-Policy of a file: only the page's script and its libraries run, and nothing is loaded."""
+    scripts = (script, *map(_static, LIBRARIES.values()))
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'" for text in scripts
+    )
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
         "form-action 'none'"

@@ -39,7 +39,7 @@ class Reviewing:
         self._given: dict[tuple[str, str], Question] = {}
 
     def questions(self, request: Any) -> Any:
-        """How many there are of each kind."""
+        """The number of questions of each kind."""
         return {"progress": _progress(self._runs.open(str(request.query_params.get("run", ""))))}
 
     def claim(self, sent: dict[str, Any]) -> Any:
@@ -56,14 +56,14 @@ class Reviewing:
             held = run.store.claim(question, holder, seconds)
             return {"held": held, "why": "" if held else fate(run, question, holder)}
         skipped = sent.get("skipped", [])
-        if not isinstance(skipped, list) or not all(isinstance(each, str) for each in skipped):
+        if not isinstance(skipped, list) or not all(isinstance(entry, str) for entry in skipped):
             raise ConfigError("skipped is a list of ids")
-        found = take(run, holder, LEASE, without=skipped)
-        if found is None:
+        next_question = take(run, holder, LEASE, without=skipped)
+        if next_question is None:
             return {"question": None, "seconds": LEASE, "progress": _progress(run)}
         with self._lock:
-            self._given[sent["run"], key(found)] = found
-        return {"question": shown(run, found), "seconds": LEASE, "progress": _progress(run)}
+            self._given[sent["run"], key(next_question)] = next_question
+        return {"question": shown(run, next_question), "seconds": LEASE, "progress": _progress(run)}
 
     def answer(self, sent: dict[str, Any]) -> Any:
         """Write an answer down.
@@ -84,8 +84,8 @@ class Reviewing:
         if kind == "skip":
             run.store.claim(question, holder, 0)
             return {"progress": _progress(run)}
-        more = {"value": _value(sent)} if kind == "edit" else {}
-        reply = Reply(task=question.task, pipeline=question.pipeline, answer=kind, note=note, **more)
+        edit = {"value": _value(sent)} if kind == "edit" else {}
+        reply = Reply(task=question.task, pipeline=question.pipeline, answer=kind, note=note, **edit)
         if not give_answer(run, question, reply, holder):
             raise Stale(fate(run, question, holder))
         with self._lock:
@@ -99,14 +99,16 @@ class Reviewing:
         return self._runs.open(str(sent.get("run", ""))), f"page {holder}"
 
     def _question(self, run: RunRecords, sent: dict[str, Any]) -> Question:
-        wanted = str(sent.get("id", ""))
+        question_id = str(sent.get("id", ""))
         with self._lock:
-            found = self._given.get((str(sent.get("run", "")), wanted))
-        if found is None:  # given by a server before this one
-            found = next((each for each in run.store.questions() if key(each) == wanted), None)
-        if found is None:
+            question = self._given.get((str(sent.get("run", "")), question_id))
+        if question is None:  # given by a server before this one
+            question = next(
+                (candidate for candidate in run.store.questions() if key(candidate) == question_id), None
+            )
+        if question is None:
             raise Stale("the run has gone on, and this is no longer what it asks")
-        return found
+        return question
 
 
 def _progress(run: RunRecords) -> dict[str, int]:
@@ -126,5 +128,5 @@ def _value(sent: dict[str, Any]) -> Any:
         raise ConfigError(f"the edited value is no JSON: {error}") from error
 
 
-def _no_number(word: str) -> None:
-    raise ValueError(f"{word} is no JSON number")
+def _no_number(literal: str) -> None:
+    raise ValueError(f"{literal} is no JSON number")

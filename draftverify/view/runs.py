@@ -65,11 +65,11 @@ class Runs:
         if self.single:
             self._found = {self.root.resolve().name: self.root}
         else:
-            found = [
+            stamped = [
                 (_stamps(path).get("run.json", (0, 0))[1], path.relative_to(self.root).as_posix(), path)
                 for path in directories(self.root)
             ]
-            self._found = {name: path for _, name, path in sorted(found, reverse=True)[:LISTED]}
+            self._found = {name: path for _, name, path in sorted(stamped, reverse=True)[:LISTED]}
         return list(self._found)
 
     def open(self, name: str) -> RunRecords:
@@ -87,8 +87,8 @@ class Runs:
             raise UnknownRun(f"there is no run {name!r} here (any more?)")
         now = _inodes(path)
         with self._lock:
-            before, records = self._open.get(name, (None, None))
-            if records is not None and before == now:
+            earlier, records = self._open.get(name, (None, None))
+            if records is not None and earlier == now:
                 self._open.move_to_end(name)
                 return records
             if records is not None:
@@ -102,15 +102,15 @@ class Runs:
         return records
 
     def rows(self) -> list[dict[str, Any]]:
-        """What the list says of each run: how far it came, and how many questions there are; or the problem."""
+        """The list's row for each run: how far it came, and how many questions there are; or the problem."""
         lost: list[str] = []
         return [self._row(name, lost) for name in self.names()]
 
     def _row(self, name: str, lost: list[str]) -> dict[str, Any]:
         path = self._found[name]
         now = _stamps(path)
-        before, row = self._rows.get(name, (None, None))
-        if row is not None and before == now and "records.db" in now:
+        earlier, row = self._rows.get(name, (None, None))
+        if row is not None and earlier == now and "records.db" in now:
             return row
         questions: dict[str, int] = {}
 
@@ -120,8 +120,8 @@ class Runs:
             questions.update(records.store.question_counts())
             yield records
 
-        found = look(path, lost, opened)
-        row = {"run": name, **msgspec.to_builtins(found, enc_hook=str), "done": found.done}
+        listing = look(path, lost, opened)
+        row = {"run": name, **msgspec.to_builtins(listing, enc_hook=str), "done": listing.done}
         self._rows[name] = now, {**row, "questions": questions}
         return self._rows[name][1]
 
@@ -136,17 +136,17 @@ class Runs:
 
 
 def _inodes(path: Path) -> object:
-    """What tells a directory from another one in its place; run.json is a new file after each start, too."""
+    """A key that tells a directory from another one in its place; run.json is a new file after each start, too."""
     stamps = _stamps(path)
     return tuple(stamps[name][0] if name in stamps else None for name in ("run.json", "records.db"))
 
 
 def _stamps(path: Path) -> dict[str, tuple[int, int, int]]:
-    found = {}
+    stamps = {}
     for name in ("run.json", "records.db", "records.db-wal", "summary.json"):
         try:
             stat = os.stat(path / name)
         except OSError:
             continue
-        found[name] = stat.st_ino, stat.st_mtime_ns, stat.st_size
-    return found
+        stamps[name] = stat.st_ino, stat.st_mtime_ns, stat.st_size
+    return stamps

@@ -34,26 +34,26 @@ def task_detail(run: RunRecords, task: str) -> Plain:
     Raises:
         ConfigError: the run has no such task.
     """
-    known = next((each for each in run.store.tasks() if each.id == task), None)
-    if known is None:
+    recorded_task = next((candidate for candidate in run.store.tasks() if candidate.id == task), None)
+    if recorded_task is None:
         raise ConfigError(f"the run has no task {task!r}", path="task")
     frame = Frame.of(run)
     entries = {entry.pipeline: entry for entry in run.store.entries(task=task)}
-    entries.update(detail_of_open(run, frame, known, entries))
-    return detail_of(frame, known, entries)
+    entries.update(detail_of_open(run, frame, recorded_task, entries))
+    return detail_of(frame, recorded_task, entries)
 
 
 def detail_of_open(run: RunRecords, frame: Frame, task: Task, ended: Iterable[str]) -> dict[str, Entry]:
-    """What there is of a task in the pipelines in which it is under way."""
-    found = {}
+    """The entries of a task in the pipelines in which it is under way, by pipeline."""
+    entries = {}
     for name in frame.names:
         if name not in ended and (rounds := run.store.rounds(name, task.id, 0)):
             seconds = sum(round.timing.total for round in rounds)
             outcome = Outcome(status="waiting", rounds=len(rounds), seconds=seconds)
             record = TaskRecord(task=task.id, group=task.group, outcome=outcome, rounds=rounds)
             texts = run.store.words(name, task.id, 0)
-            found[name] = Entry(pipeline=name, record=record, texts=texts)
-    return found
+            entries[name] = Entry(pipeline=name, record=record, texts=texts)
+    return entries
 
 
 def detail_of(
@@ -84,24 +84,24 @@ def detail_of(
         if entry is None:
             pipelines.append({"name": name, "status": "open", "rounds": []})
             continue
-        own = show.record(entry.record, entry.texts)
+        detail = show.record(entry.record, entry.texts)
         base = entries.get(frame.bases[name])
         under_way = entry.record.outcome.status == "waiting" and question is None
         if base is not None and not under_way and differs(entry.record.outcome, base.record.outcome):
-            own["differs"] = show.difference(base.record.outcome, entry.record.outcome)
+            detail["differs"] = show.difference(base.record.outcome, entry.record.outcome)
         keys = {metric: (name, task.id, metric) for metric in frame.metrics}
         scores = {metric: frame.said[key] for metric, key in keys.items() if key in frame.said}
         if scores:
-            own["scores"] = scores
+            detail["scores"] = scores
         if under_way:
-            own["status"] = "open"
+            detail["status"] = "open"
         if question is not None:
-            own["question"] = {
+            detail["question"] = {
                 "state": question.state,
                 "answer": question.answer,
                 "note": show.text(question.note),
             }
-        pipelines.append({"name": name, **own})
+        pipelines.append({"name": name, **detail})
     return {
         "task": redact(task.id),
         "group": redact(task.group),
@@ -123,96 +123,101 @@ class _Show:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         # A secret goes before the cut, since half of one is too much of it.
         text = redact(text)
-        left = len(text) - self._clipped
-        return text if left <= 0 else f"{text[: self._clipped]}… ({left} more characters)"
+        excess = len(text) - self._clipped
+        return text if excess <= 0 else f"{text[: self._clipped]}… ({excess} more characters)"
 
-    def difference(self, base: Outcome, own: Outcome) -> Plain:
-        """Where two outcomes part; of one that failed or waits its reason, since it has no value to compare."""
-        if is_unanswered(base) or is_unanswered(own):
+    def difference(self, base: Outcome, outcome: Outcome) -> Plain:
+        """The place where two outcomes part; of one that failed or waits its reason, since it has no value."""
+        if is_unanswered(base) or is_unanswered(outcome):
             sides = [
-                f"{each.status}: {each.reason}" if is_unanswered(each) else each.value for each in (base, own)
+                f"{side.status}: {side.reason}" if is_unanswered(side) else side.value
+                for side in (base, outcome)
             ]
             position, expected, got = None, *sides
         else:
-            position, expected, got = first_difference(base.value, own.value)
+            position, expected, got = first_difference(base.value, outcome.value)
         return {"position": position, "expected": self.text(expected), "got": self.text(got)}
 
     def record(self, record: TaskRecord, texts: Sequence[Texts | None]) -> Plain:
-        """How it ended, and its rounds."""
+        """A task's record as plain data: how it ended, and its rounds."""
         outcome = record.outcome
-        own: Plain = {"status": outcome.status, "attempt": record.attempt, **self._outcome(outcome)}
-        words = _value_in_words(record, texts)
-        if words is not None:
-            own["words"] = self.text(words)
-        own["kind"] = _kind(record, texts)
+        detail: Plain = {"status": outcome.status, "attempt": record.attempt, **self._outcome(outcome)}
+        in_words = _value_in_words(record, texts)
+        if in_words is not None:
+            detail["words"] = self.text(in_words)
+        detail["kind"] = _kind(record, texts)
         places = range(len(record.rounds))
         if len(places) > self._rounds:
-            first = self._rounds - self._rounds // 4
-            own["left_out"] = [first, len(places) - self._rounds]
-            places = [*places[:first], *places[len(places) - self._rounds // 4 :]]  # type: ignore[assignment]
-        own["rounds"] = [
+            head = self._rounds - self._rounds // 4
+            detail["left_out"] = [head, len(places) - self._rounds]
+            places = [*places[:head], *places[len(places) - self._rounds // 4 :]]  # type: ignore[assignment]
+        detail["rounds"] = [
             self._round(record.rounds[place], texts[place] if place < len(texts) else None)
             for place in places
         ]
         if record.inner:
-            own["inner"] = [self._inner(inner) for inner in record.inner]
-        return own
+            detail["inner"] = [self._inner(inner) for inner in record.inner]
+        return detail
 
     def _inner(self, inner: TaskRecord) -> Plain:
         return {"task": self.text(inner.task), **self.record(inner, ())}
 
     def _outcome(self, outcome: Outcome) -> Plain:
-        found: Plain = {"seconds": short(outcome.seconds), "value": self.text(outcome.value)}
+        plain: Plain = {"seconds": short(outcome.seconds), "value": self.text(outcome.value)}
         if outcome.units:
-            found["units"] = short(outcome.units)
+            plain["units"] = short(outcome.units)
         for name in ("score", "support", "margin", "drift"):
             if getattr(outcome, name) is not None:
-                found[name] = short(getattr(outcome, name))
+                plain[name] = short(getattr(outcome, name))
         if outcome.reason and outcome.status != "waiting":
-            found["reason"] = self.text(outcome.reason)
+            plain["reason"] = self.text(outcome.reason)
         if outcome.refused is not None:
             best = outcome.refused
-            found["refused"] = {
+            plain["refused"] = {
                 "text": self.text(best.value),
                 "reason": self.text(best.reason),
                 "feedback": self.text(best.feedback),
                 "score": best.score,
             }
         if outcome.failure is not None:
-            found["failure"] = {
+            plain["failure"] = {
                 "said": self.text(str(outcome.failure)),
                 "traceback": self.text(outcome.failure.traceback),
             }
         if weakened := outcome.tally.weakened():
-            found["caveats"] = self.text(weakened)
-        return found
+            plain["caveats"] = self.text(weakened)
+        return plain
 
-    def _round(self, round: Round, words: Texts | None) -> Plain:
+    def _round(self, round: Round, texts: Texts | None) -> Plain:
         timing, decision = round.timing, round.decision
         places = list(range(len(round.items)))
         if len(places) > self._drafts:
-            taken = decision.taken
-            places = sorted(sorted(places, key=lambda index: (index not in taken, index))[: self._drafts])
+            preferred = decision.taken
+            places = sorted(sorted(places, key=lambda index: (index not in preferred, index))[: self._drafts])
         joined = decision.joined
         among = set(joined)
-        found: Plain = {
+        plain: Plain = {
             "index": round.index,
             "draft": short(timing.draft),
             "verify": short(timing.verify),
-            "items": [self._item(round, words, index, among) for index in places],
+            "items": [self._item(round, texts, index, among) for index in places],
         }
         if len(places) < len(round.items):
-            found["drafted"] = len(round.items)
-            for index, item in zip(places, found["items"], strict=True):
+            plain["drafted"] = len(round.items)
+            for index, item in zip(places, plain["items"], strict=True):
                 item["at"] = index
-        others = [value for index, value in zip(joined, decision.emitted, strict=True) if index is None]
-        known = words is not None and len(words.spliced) == len(others)
-        if others:
-            found["spliced"] = [self.text(each) for each in (words.spliced if known and words else others)]
+        spliced_values = [
+            value for index, value in zip(joined, decision.emitted, strict=True) if index is None
+        ]
+        has_words = texts is not None and len(texts.spliced) == len(spliced_values)
+        if spliced_values:
+            plain["spliced"] = [
+                self.text(value) for value in (texts.spliced if has_words and texts else spliced_values)
+            ]
         if round.asked != len(round.items):
-            found["asked"] = round.asked
+            plain["asked"] = round.asked
         if round.undrafted:
-            found["undrafted"] = True
+            plain["undrafted"] = True
         for name, value, default in (
             ("tries", round.tries, 0),
             ("source", round.source, "generator"),
@@ -226,48 +231,48 @@ class _Show:
             ("abstain", decision.abstain, False),
         ):
             if value != default:
-                found[name] = value
+                plain[name] = value
         if round.trouble:
-            found["trouble"] = list(round.trouble)
+            plain["trouble"] = list(round.trouble)
         if round.steps:
-            found["steps"] = [{"clause": step.clause, "do": step.do, "on": step.on} for step in round.steps]
+            plain["steps"] = [{"clause": step.clause, "do": step.do, "on": step.on} for step in round.steps]
         if round.failure is not None:
-            found["failure"] = self.text(str(round.failure))
-        if noted := {key: each for key, each in (round.notes or {}).items() if key != "heard"}:
-            found["notes"] = self.text(noted)
+            plain["failure"] = self.text(str(round.failure))
+        if noted := {key: note for key, note in (round.notes or {}).items() if key != "heard"}:
+            plain["notes"] = self.text(noted)
         if round.nested:
-            found["nested"] = [self._inner(inner) for inner in round.nested]
-        return found
+            plain["nested"] = [self._inner(inner) for inner in round.nested]
+        return plain
 
-    def _item(self, round: Round, words: Texts | None, index: int, joined: set[int | None]) -> Plain:
-        known = words is not None and index < len(words.items)
-        found: Plain = {"text": self.text(words.items[index] if known and words else round.items[index])}
-        found["fate"] = fate_of(round, index, joined)
+    def _item(self, round: Round, texts: Texts | None, index: int, joined: set[int | None]) -> Plain:
+        has_words = texts is not None and index < len(texts.items)
+        plain: Plain = {"text": self.text(texts.items[index] if has_words and texts else round.items[index])}
+        plain["fate"] = fate_of(round, index, joined)
         if round.parents[index] != index - 1:
-            found["parent"] = round.parents[index]
+            plain["parent"] = round.parents[index]
         decision = round.decision
         for refusal in decision.refused:
             if refusal.index == index and refusal.reason:
-                found["why"] = self.text(refusal.reason)
+                plain["why"] = self.text(refusal.reason)
                 break
         for corrected in decision.corrected:
             if corrected.index == index:
-                found["instead"] = self.text(corrected.value)
+                plain["instead"] = self.text(corrected.value)
                 break
         if round.checks:
-            found["check"] = self._check(round.checks[index])
-        return found
+            plain["check"] = self._check(round.checks[index])
+        return plain
 
     def _check(self, check: Check) -> Plain:
-        found: Plain = {"verdict": check.verdict}
+        plain: Plain = {"verdict": check.verdict}
         if check.score is not None:
-            found["score"] = short(check.score)
+            plain["score"] = short(check.score)
         for name in ("reason", "feedback", "stage", "caveat"):
-            if said := getattr(check, name):
-                found[name] = self.text(said)
+            if remark := getattr(check, name):
+                plain[name] = self.text(remark)
         if check.correction is not msgspec.UNSET:
-            found["correction"] = self.text(check.correction)
-        return found
+            plain["correction"] = self.text(check.correction)
+        return plain
 
 
 def fate_of(round: Round, index: int, joined: Container[int | None]) -> str:
@@ -276,7 +281,7 @@ def fate_of(round: Round, index: int, joined: Container[int | None]) -> str:
     decision = round.decision
     if index in decision.kept:
         return "kept" if index in joined else "cut"
-    if decision.corrected and any(each.index == index for each in decision.corrected):
+    if decision.corrected and any(correction.index == index for correction in decision.corrected):
         return "corrected"
     if index in decision.held:
         return "held"
@@ -301,21 +306,21 @@ def _kind(record: TaskRecord, texts: Sequence[Texts | None]) -> str:
     if not items and spliced and all(isinstance(value, int) for value in spliced):
         return "tokens"
     long = any(isinstance(item, str) and ("\n" in item.strip() or len(item) > 300) for item in items)
-    many = any(len(round.items) > 1 for round in rounds)
+    several = any(len(round.items) > 1 for round in rounds)
     answer = record.outcome.value
     grown = isinstance(answer, (list, tuple)) and len(answer) > 1
-    return "steps" if (many or grown) and not flat and not long else "drafts"
+    return "steps" if (several or grown) and not flat and not long else "drafts"
 
 
 def _value_in_words(record: TaskRecord, texts: Sequence[Texts | None]) -> str | None:
     """All that joined the answer, in words; None where some round has none."""
     if not texts or None in texts:
         return None
-    found: list[str] = []
-    for round, said in zip(record.rounds, texts, strict=True):
-        if said is None:
+    pieces: list[str] = []
+    for round, round_texts in zip(record.rounds, texts, strict=True):
+        if round_texts is None:
             return None
-        others = iter(said.spliced)
+        spliced = iter(round_texts.spliced)
         for index in round.decision.joined:
-            found.append(next(others, "") if index is None else said.items[index])
-    return "".join(found)
+            pieces.append(next(spliced, "") if index is None else round_texts.items[index])
+    return "".join(pieces)

@@ -14,7 +14,7 @@ import pytest
 from draftverify import Pipeline, PipelineError, Task, Verification, fallback
 from draftverify.kit import DraftFrom, TableModel, TargetFrom
 from draftverify.kit.audit import lossless
-from draftverify.kit.audit.counts import Count, count, detectable, limit, pooled, strays, verdicts
+from draftverify.kit.audit.counts import CellCounts, count, detectable, limit, pooled, strays, verdicts
 from draftverify.kit.audit.draws import draw_tests
 from draftverify.kit.audit.recorded import record
 from draftverify.kit.audit.report import PipelineReport
@@ -376,7 +376,9 @@ def test_the_limit_holds_at_every_n():
     p = np.asarray([0.5, 0.3, 0.1, 0.06, 0.04])
     for n in (10, 100, 4096):
         t = limit(4, 1e-3)
-        exceeded = sum(Count("", observed, p).statistic >= t for observed in rng.multinomial(n, p, size=1000))
+        exceeded = sum(
+            CellCounts("", observed, p).statistic >= t for observed in rng.multinomial(n, p, size=1000)
+        )
         assert exceeded <= 12
 
 
@@ -386,7 +388,7 @@ def test_what_is_detectable_is_detected():
     p = np.full(10, 0.1)
     delta = detectable(4096, 9, 1e-8)
     shifted = p + np.where(np.arange(10) < 5, delta / 5, -delta / 5)
-    counts = [Count("", observed, p) for observed in rng.multinomial(4096, shifted, size=200)]
+    counts = [CellCounts("", observed, p) for observed in rng.multinomial(4096, shifted, size=200)]
     assert sum(each.statistic >= limit(9, 1e-8) for each in counts) >= 165
     assert 0.05 < delta < 0.15
 

@@ -10,10 +10,10 @@ from draftverify import Check, ConfigError, ContractError, Task, Verification
 from draftverify.bench.artifact import write_artifact
 from draftverify.kit.audit import (
     PROBES,
-    Comparison,
+    AnswerComparison,
     Grade,
+    PairVerdict,
     Presented,
-    Said,
     as_judge,
     audit_judge,
     comparisons_of,
@@ -44,7 +44,7 @@ class By:
 
     def compare(self, asked):
         self.asked += asked
-        return [Said(self.choose(each)) for each in asked]
+        return [PairVerdict(self.choose(each)) for each in asked]
 
 
 def pairs(n=40, **more):
@@ -54,7 +54,9 @@ def pairs(n=40, **more):
         good, bad = "good" + "!" * (8 if i % 4 == 0 else 0), "a bad one"
         first, second = (good, bad) if i % 2 else (bad, good)
         found.append(
-            Comparison(str(i), f"question {i}", first, second, ("first" if i % 2 else "second",), **more)
+            AnswerComparison(
+                str(i), f"question {i}", first, second, ("first" if i % 2 else "second",), **more
+            )
         )
     return found
 
@@ -161,7 +163,7 @@ def test_a_win_rate_is_corrected_by_labels():
         wins = i % 2 == 0  # x wins half
         label = ("first" if wins else "second",) if i % 3 == 0 else ()
         text = "x wins" if wins else "x may win" if i % 5 in (1, 3) else "x loses"
-        made.append(Comparison(str(i), f"q{i}", text, "y", label, systems=("x", "y")))
+        made.append(AnswerComparison(str(i), f"q{i}", text, "y", label, systems=("x", "y")))
     judge = By(lambda each: "second" if "loses" in each.first + each.second else "first", varies=frozenset())
     found = audit_judge(judge, made, probes=["win_rate"])
     assert value(found, "win_rate", "x: judge") > 0.65
@@ -180,7 +182,7 @@ def test_what_was_not_recorded_is_not_tested():
 
 def test_without_labels_agreement_is_not_tested():
     """The probes that need none still run."""
-    found = audit_judge(By(expected), [Comparison(str(i), f"q{i}", "good", "bad") for i in range(6)])
+    found = audit_judge(By(expected), [AnswerComparison(str(i), f"q{i}", "good", "bad") for i in range(6)])
     probes = {each.name: each for each in found.probes}
     assert probes["agreement"].untested == "no comparison has a label"
     assert value(found, "order", "swap consistency") == 1.0
@@ -204,9 +206,10 @@ def test_no_verdict_is_wrong_and_told():
 def test_verdicts_on_one_question_are_no_trials_of_their_own():
     """Forty pairs of four questions: the interval is that of four."""
     many = [
-        Comparison(str(i), f"q{i}", "good", "bad", ("first" if i % 8 < 4 else "second",)) for i in range(40)
+        AnswerComparison(str(i), f"q{i}", "good", "bad", ("first" if i % 8 < 4 else "second",))
+        for i in range(40)
     ]
-    few = [Comparison(e.id, f"q{int(e.id) % 8 // 4}", e.first, e.second, e.labels) for e in many]
+    few = [AnswerComparison(e.id, f"q{int(e.id) % 8 // 4}", e.first, e.second, e.labels) for e in many]
     own, shared = (audit_judge(By(expected), each).figure("agreement", "accuracy") for each in (many, few))
     assert own.value == shared.value == 0.5
     assert shared.high - shared.low > 2 * (own.high - own.low)
@@ -214,8 +217,8 @@ def test_verdicts_on_one_question_are_no_trials_of_their_own():
 
 def test_annotators_are_compared_with_each_other():
     """α beside the judge's κ; the label is the majority's, and three that all differ have none."""
-    three = [Comparison(str(i), f"q{i}", "good", "bad", ("first", "first", "second")) for i in range(4)]
-    three.append(Comparison("x", "qx", "good", "bad", ("first", "second", "tie")))
+    three = [AnswerComparison(str(i), f"q{i}", "good", "bad", ("first", "first", "second")) for i in range(4)]
+    three.append(AnswerComparison("x", "qx", "good", "bad", ("first", "second", "tie")))
     found = audit_judge(By(expected), three)
     assert found.labelled == 4
     assert value(found, "agreement", "annotators' α") < 0.2
@@ -310,7 +313,7 @@ def test_planning_labels():
     """The worst case without a pilot; with one, a good judge and many pairs besides save labels of a win rate."""
     worst = {each.figure: each.labels for each in plan_labels(0.1)}
     assert worst == {"accuracy": 385, "Cohen's κ": 1537, "win rate": 385}
-    pilot = [*pairs(30), *[Comparison(f"u{i}", f"other {i}", "good", "bad") for i in range(2000)]]
+    pilot = [*pairs(30), *[AnswerComparison(f"u{i}", f"other {i}", "good", "bad") for i in range(2000)]]
     judge = By(lambda each: "first" if each.id in ("0", "2") else expected(each))
     found = {each.figure: each.labels for each in plan_labels(0.1, pilot, judge)}
     assert found["accuracy"] < worst["accuracy"]
@@ -325,7 +328,7 @@ def test_comparisons_out_of_tasks():
     (made,) = comparisons_of(
         [Task(id="t", input=input, expected={"ann": 1, "bob": "B", "others": ["tie", None]})]
     )
-    assert made == Comparison("t", "q", "a", "b", ("first", "second", "tie"), ("x", "y"))
+    assert made == AnswerComparison("t", "q", "a", "b", ("first", "second", "tie"), ("x", "y"))
     for task, told in (
         (Task(id="t", input=input, expected={"ann": "good"}), "ann of t is 'good'"),
         (Task(id="t", input={"question": "q", "first": "a"}), "second of t is None"),
@@ -362,7 +365,7 @@ def test_a_judge_that_cannot_be_told_from_others_is_refused_before_it_is_asked()
 
         def compare(self, asked):
             self.asked += len(asked)
-            return [Said(expected(each)) for each in asked]
+            return [PairVerdict(expected(each)) for each in asked]
 
     judge = Untold()
     with pytest.raises(ConfigError, match="no telling"):

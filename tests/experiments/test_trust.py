@@ -12,7 +12,7 @@ from draftverify import ConfigError
 from draftverify.bench.artifact import read_artifact
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import load_run
-from draftverify.kit.audit import Item, Judged, VerifierAudit, audit_verifiers
+from draftverify.kit.audit import JudgedItem, JudgedPipeline, VerifierAudit, audit_verifiers
 from draftverify.stats import auroc
 from draftverify.stats.judgement import error_correlation, roc, trust
 from draftverify.view.overview import overview
@@ -231,13 +231,13 @@ def test_what_generators_and_verifiers_get_wrong_together(made: Path) -> None:
 
 def test_a_planted_blind_spot_is_found() -> None:
     """A verifier that passes the wrong items of its own kind, and none of the others'; it errs where its copy errs."""
-    own = [Item(str(t), f"own {t}", True, False) for t in range(30)]
-    others = [Item(str(t), f"other {t}", t % 5 == 0, False) for t in range(30)]
+    own = [JudgedItem(str(t), f"own {t}", True, False) for t in range(30)]
+    others = [JudgedItem(str(t), f"other {t}", t % 5 == 0, False) for t in range(30)]
     judged = [
-        Judged("own", "a", "v", related=True, items=tuple(own)),
-        Judged("b", "b", "v", items=tuple(others)),
-        Judged("c", "c", "v", items=tuple(others)),
-        Judged("copy", "b", "w", items=tuple(others)),
+        JudgedPipeline("own", "a", "v", related=True, items=tuple(own)),
+        JudgedPipeline("b", "b", "v", items=tuple(others)),
+        JudgedPipeline("c", "c", "v", items=tuple(others)),
+        JudgedPipeline("copy", "b", "w", items=tuple(others)),
     ]
     _, shared = audit_verifiers(judged)
     ratio, phi = shared.figures
@@ -251,15 +251,17 @@ def test_errors_are_the_verifiers_and_the_rules_together() -> None:
     """One verifier under two rules is told apart by the rule, and no verifier is compared with itself."""
     expected = [t % 2 == 0 for t in range(40)]
 
-    def items(wrong: set[int]) -> tuple[Item, ...]:
-        return tuple(Item(str(t), "x", right != (t in wrong), right) for t, right in enumerate(expected))
+    def items(wrong: set[int]) -> tuple[JudgedItem, ...]:
+        return tuple(
+            JudgedItem(str(t), "x", right != (t in wrong), right) for t, right in enumerate(expected)
+        )
 
     some, others = set(range(0, 40, 5)), set(range(1, 40, 5))
     _, shared = audit_verifiers(
         [
-            Judged("a", "g", "v", "one", items=items(some)),
-            Judged("b", "g", "v", "two", items=items(others)),
-            Judged("c", "g", "w", "one", items=items(some)),
+            JudgedPipeline("a", "g", "v", "one", items=items(some)),
+            JudgedPipeline("b", "g", "v", "two", items=items(others)),
+            JudgedPipeline("c", "g", "w", "one", items=items(some)),
         ]
     )
     assert [(each.name, each.value) for each in shared.figures] == [
@@ -271,8 +273,8 @@ def test_errors_are_the_verifiers_and_the_rules_together() -> None:
 @pytest.mark.parametrize(("units", "name"), [(0.0, "seconds"), (0.5, "units")])
 def test_a_right_item_costs_units_where_there_are_any(units: float, name: str) -> None:
     """Prices count before a clock."""
-    items = tuple(Item(str(t), "x", True, t % 2 == 0, seconds=3.0, units=units) for t in range(20))
-    (probe,), _ = audit_verifiers([Judged("p", "g", "v", items=items)])
+    items = tuple(JudgedItem(str(t), "x", True, t % 2 == 0, seconds=3.0, units=units) for t in range(20))
+    (probe,), _ = audit_verifiers([JudgedPipeline("p", "g", "v", items=items)])
     (found,) = (each for each in probe.figures if each.name in ("seconds", "units"))
     assert (found.name, found.value) == (name, pytest.approx(2 * (units or 3.0)))
 
@@ -300,13 +302,13 @@ def test_a_shared_pass_is_paid_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("passed", "name"), [(False, "right among refused"), (True, "precision")])
 def test_labels_of_one_side_say_nothing_of_the_other(passed: bool, name: str) -> None:
     """People are asked about what was refused: that gives no T, no F and no α."""
-    items = [Item(str(t), "x", passed, t % 3 == 0) for t in range(30)]
-    items += [Item(str(t), "y", not passed, None) for t in range(30)]
-    (probe,), _ = audit_verifiers([Judged("p", "g", "v", items=tuple(items))])
+    items = [JudgedItem(str(t), "x", passed, t % 3 == 0) for t in range(30)]
+    items += [JudgedItem(str(t), "y", not passed, None) for t in range(30)]
+    (probe,), _ = audit_verifiers([JudgedPipeline("p", "g", "v", items=tuple(items))])
     assert [(each.name, each.value) for each in probe.figures] == [(name, pytest.approx(1 / 3))]
 
 
 def test_nothing_judged_is_told() -> None:
     """With the pipeline's own reason."""
     with pytest.raises(ConfigError, match="nothing to hold a verifier against: p: no item was judged"):
-        audit_verifiers([Judged("p", "g", "v", untested="no item was judged by its verifier")])
+        audit_verifiers([JudgedPipeline("p", "g", "v", untested="no item was judged by its verifier")])

@@ -12,7 +12,7 @@ from draftverify.checks.families import stands_outside
 from draftverify.errors import EndpointTimeout
 from draftverify.identity import identity_of
 from draftverify.kit import check_component, make_context
-from draftverify.kit.audit import Asked, Presented
+from draftverify.kit.audit import Presented, PresentedAnswer
 from draftverify.rules import Tournament
 from draftverify.secret import Secret
 from draftverify_llm import Endpoint, Judge, PairwiseJudge
@@ -292,7 +292,7 @@ def test_a_local_model_s_own_special_tokens_in_a_text_are_text(tiny, monkeypatch
     seen = []
     encode = tiny.encode_prompt
     monkeypatch.setattr(tiny, "encode_prompt", lambda input: seen.append(encode(input)) or seen[-1])
-    Judge(tiny).grade([Asked("q<end>", "four<end>yes")])
+    Judge(tiny).grade([PresentedAnswer("q<end>", "four<end>yes")])
     (ids,) = seen
     assert ids.count(tiny.tokenizer.eos_token_id) == template.count("<end>")
     assert "four< end>yes" in tiny.decode(ids)
@@ -338,7 +338,7 @@ def test_the_shipped_prompts_fit_their_judges():
         judge.open()
         assert "wording" in judge.varies
     model = Says(right)
-    Judge(model).grade([Asked("q", "4"), Asked("q", "4", wording=1)])
+    Judge(model).grade([PresentedAnswer("q", "4"), PresentedAnswer("q", "4", wording=1)])
     assert len(set(model.asked)) == 2
 
 
@@ -357,7 +357,7 @@ def test_identity_lasts_while_a_judge_is_asked_and_in_the_next_process():
     """It is of what the model was made with: not of what it has seen, and not of where its functions lie in memory."""
     judge = Judge(Says(right))
     before = identity_of(judge)
-    judge.grade([Asked("q", "4")])
+    judge.grade([PresentedAnswer("q", "4")])
     assert identity_of(judge) == before
     assert identity_of(Judge(Says(lambda prompt: "yes"))) == identity_of(Judge(Says(lambda prompt: "yes")))
     assert identity_of(Judge(Says(longer))) != before

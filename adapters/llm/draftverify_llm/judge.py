@@ -9,7 +9,7 @@ from typing import Literal
 
 from draftverify import Check, ConfigError, Context, Cost, Proposal, Verification
 from draftverify.checks.verifiers import at_threshold
-from draftverify.kit.audit import Asked, Grade, Variation
+from draftverify.kit.audit import Grade, PresentedAnswer, Variation
 from draftverify_llm.judging import (
     ModelJudge,
     answer_text,
@@ -110,7 +110,7 @@ class Judge(ModelJudge):
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
         """The blocks of many tasks, asked together."""
         requests = [
-            Asked(question_text(context.task), answer_text(item))
+            PresentedAnswer(question_text(context.task), answer_text(item))
             for context, proposal in zip(contexts, proposals, strict=True)
             for item in proposal.items
         ]
@@ -133,7 +133,7 @@ class Judge(ModelJudge):
         middle = 0.0 if self.asks == "yes_no" else (1 + self.highest) / 2
         return middle if self.threshold is None else self.threshold
 
-    def grade(self, requests: Sequence[Asked]) -> list[Grade]:
+    def grade(self, requests: Sequence[PresentedAnswer]) -> list[Grade]:
         """A grade for each; what an audit asks."""
         prompts = self._read()
         texts = [

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from draftverify import Check, ConfigError, Context, Cost, Evidence, Proposal, Verification
-from draftverify.kit.audit import Presented, Said, Variation
+from draftverify.kit.audit import PairVerdict, Presented, Variation
 from draftverify_llm.judging import (
     ModelJudge,
     answer_text,
@@ -103,7 +103,7 @@ class PairwiseJudge(ModelJudge):
         """The blocks of many tasks, each round of their comparisons asked together."""
         return compared(contexts, proposals, self.compare, self.against)
 
-    def compare(self, pairs: Sequence[Presented]) -> list[Said]:
+    def compare(self, pairs: Sequence[Presented]) -> list[PairVerdict]:
         """A word on each pair, in the order in which it is presented; what an audit asks."""
         prompts = self._read()
         texts = []
@@ -124,9 +124,9 @@ class PairwiseJudge(ModelJudge):
         return self._prompts
 
 
-def _said(reply: VerdictReply, exchanged: bool) -> Said:
+def _said(reply: VerdictReply, exchanged: bool) -> PairVerdict:
     if reply.verdict is None:
-        return Said(None, why=reply.why, words=reply.text, units=reply.units)
+        return PairVerdict(None, why=reply.why, words=reply.text, units=reply.units)
     score = reply.logprobs[0] - reply.logprobs[1] if reply.logprobs else None
     if score is not None and exchanged:
         score = -score
@@ -136,7 +136,7 @@ def _said(reply: VerdictReply, exchanged: bool) -> Said:
     ):  # a name has several tokens, and the likeliest of them may be of the less likely name
         first_wins = score > 0
     choice: Literal["first", "second", "tie"] = "tie" if score == 0 else "first" if first_wins else "second"
-    return Said(choice, score, words=reply.text, units=reply.units)
+    return PairVerdict(choice, score, words=reply.text, units=reply.units)
 
 
 class BlockComparison:
@@ -150,7 +150,7 @@ class BlockComparison:
     def __init__(self, n: int, against: Against) -> None:
         self.cross = np.full((n, n), math.nan)
         self.verdicts: list[dict[str, Any]] = []
-        self.unsaid: dict[int, Said] = {}
+        self.unsaid: dict[int, PairVerdict] = {}
         self.units = 0.0
         self._against = against
 
@@ -169,7 +169,7 @@ class BlockComparison:
             over = standing[len(pairs) * 2 :]
             standing = over + [k if self.cross[i, k] == 0.0 else i for i, k in pairs]
 
-    def take(self, pair: tuple[int, int], answers: Sequence[Said]) -> None:
+    def take(self, pair: tuple[int, int], answers: Sequence[PairVerdict]) -> None:
         """One pair's words: as it stands, and in the other order where that was asked."""
         i, k = pair
         wins = []

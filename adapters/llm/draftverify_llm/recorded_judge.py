@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from draftverify import ConfigError, Context, Proposal, Verification
-from draftverify.kit.audit import Presented, Said, Variation, as_choice
+from draftverify.kit.audit import PairVerdict, Presented, Variation, as_choice
 from draftverify_llm.pairwise_judge import Against, compared
 
 __all__ = ["RecordedJudge"]
@@ -44,7 +44,7 @@ class RecordedJudge:
         self.fields = fields
         self.against = against
         self.family = family
-        self._said: tuple[dict[_Key, Said], bool] | None = None
+        self._said: tuple[dict[_Key, PairVerdict], bool] | None = None
 
     def open(self) -> None:
         """Read the file.
@@ -78,16 +78,16 @@ class RecordedJudge:
             return compared(contexts, proposals, self.compare, self.against)
         return compared(contexts, proposals, self._either, self.against, orders=1)
 
-    def compare(self, pairs: Sequence[Presented]) -> list[Said]:
+    def compare(self, pairs: Sequence[Presented]) -> list[PairVerdict]:
         """The recorded word on each pair in this order; "not recorded" where there is none."""
-        recorded, unknown = self._known()[0], Said(None, why="not recorded")
+        recorded, unknown = self._known()[0], PairVerdict(None, why="not recorded")
         answers = []
         for pair in pairs:
             texts = (pair.question, pair.first, pair.second)
             answers.append(recorded.get((*texts, pair.id)) or recorded.get((*texts, "")) or unknown)
         return answers
 
-    def _either(self, pairs: Sequence[Presented]) -> list[Said]:
+    def _either(self, pairs: Sequence[Presented]) -> list[PairVerdict]:
         """The word on each pair in whichever order it was asked, as of this one."""
         answers = []
         for pair, answer in zip(pairs, self.compare(pairs), strict=True):
@@ -97,19 +97,19 @@ class RecordedJudge:
             answers.append(answer)
         return answers
 
-    def _known(self) -> tuple[dict[_Key, Said], bool]:
+    def _known(self) -> tuple[dict[_Key, PairVerdict], bool]:
         if self._said is None:
             recorded = self._read()
             self._said = recorded, all((key[0], key[2], key[1], key[3]) in recorded for key in recorded)
         return self._said
 
-    def _read(self) -> dict[_Key, Said]:
+    def _read(self) -> dict[_Key, PairVerdict]:
         names = {name: name for name in ("question", "first", "second", "verdict", "swapped", "words", "id")}
         for name in self.fields:
             if name not in names:
                 raise ConfigError(f"{name!r} is none of {', '.join(names)}", path=f"fields.{name}")
         names |= self.fields
-        recorded: dict[_Key, Said] = {}
+        recorded: dict[_Key, PairVerdict] = {}
         try:
             lines = self.path.read_text(encoding="utf-8").split("\n")
         except (OSError, UnicodeDecodeError) as error:
@@ -122,7 +122,9 @@ class RecordedJudge:
             raise ConfigError("the file holds no verdicts", where=str(self.path))
         return recorded
 
-    def _take(self, line: str, names: Mapping[str, str], recorded: dict[_Key, Said], where: str) -> None:
+    def _take(
+        self, line: str, names: Mapping[str, str], recorded: dict[_Key, PairVerdict], where: str
+    ) -> None:
         """One line's verdicts. Without an id a pair has one verdict; with ids the first line speaks for the texts."""
         entry = _entry(line, where)
         question, first, second = (
@@ -136,9 +138,9 @@ class RecordedJudge:
             verdicts[second, first] = entry[names["swapped"]]
         for pair, verdict in verdicts.items():
             choice = as_choice(verdict)
-            answer = Said(choice, words=text if isinstance(text, str) else "")
+            answer = PairVerdict(choice, words=text if isinstance(text, str) else "")
             if choice is None:
-                answer = Said(None, why="no verdict", words=answer.words or str(verdict))
+                answer = PairVerdict(None, why="no verdict", words=answer.words or str(verdict))
             key = (question, *pair, str(id))
             if key in recorded and recorded[key].choice != choice:
                 raise ConfigError("this pair stands in an earlier line, with another verdict", where=where)
@@ -150,10 +152,10 @@ _Key: TypeAlias = tuple[str, str, str, str]
 """Question, first answer, second answer, and the line's id or ""."""
 
 
-def _turned(answer: Said) -> Said:
+def _turned(answer: PairVerdict) -> PairVerdict:
     if answer.choice is None or answer.choice == "tie":
         return answer
-    return Said("second" if answer.choice == "first" else "first", words=answer.words)
+    return PairVerdict("second" if answer.choice == "first" else "first", words=answer.words)
 
 
 def _entry(line: str, where: str) -> dict[str, Any]:

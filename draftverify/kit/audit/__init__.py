@@ -8,60 +8,67 @@ docs/judges.md. `audit_verifiers(judged)` says the same of any verifier, by labe
 docs/statistics.md.
 """
 
-from draftverify.kit.audit.comparisons import Comparison, comparisons_of
+from draftverify.kit.audit.comparisons import AnswerComparison, comparisons_of
 from draftverify.kit.audit.enumeration import enumerate_rule
 from draftverify.kit.audit.judge_audit import (
     JudgeAudit,
-    Planned,
+    LabelPlan,
     audit_judge,
     find_audit,
     load_audit,
     plan_labels,
 )
-from draftverify.kit.audit.judge_probes import PROBES, Figure, Probe, ProbeName
+from draftverify.kit.audit.judge_probes import PROBES, Probe, ProbeFigure, ProbeName
 from draftverify.kit.audit.judges import (
-    Asked,
+    AnswerComparer,
+    AnswerGrader,
     Choice,
     Grade,
-    Grading,
-    Judging,
+    PairVerdict,
     Presented,
-    Said,
+    PresentedAnswer,
     Variation,
     as_choice,
     as_judge,
 )
 from draftverify.kit.audit.lossless import claims_exact, lossless
-from draftverify.kit.audit.report import Divergence, Draws, Enumeration, PipelineReport, Report, Text
+from draftverify.kit.audit.report import (
+    AuditReport,
+    DrawsReport,
+    Enumeration,
+    PipelineReport,
+    TextDivergence,
+    TextReport,
+)
 from draftverify.kit.audit.unknowns import NotEnumerable, Path, Stream, Unknown, explore
-from draftverify.kit.audit.verifier_audit import Item, Judged, VerifierAudit, audit_verifiers
+from draftverify.kit.audit.verifier_audit import JudgedItem, JudgedPipeline, VerifierAudit, audit_verifiers
 
 __all__ = [
-    "Asked",
+    "AnswerComparer",
+    "AnswerComparison",
+    "AnswerGrader",
+    "AuditReport",
     "Choice",
-    "Comparison",
-    "Divergence",
-    "Draws",
+    "DrawsReport",
     "Enumeration",
-    "Figure",
     "Grade",
-    "Grading",
-    "Item",
     "JudgeAudit",
-    "Judged",
-    "Judging",
+    "JudgedItem",
+    "JudgedPipeline",
+    "LabelPlan",
     "NotEnumerable",
     "PROBES",
+    "PairVerdict",
     "Path",
     "PipelineReport",
-    "Planned",
     "Presented",
+    "PresentedAnswer",
     "Probe",
+    "ProbeFigure",
     "ProbeName",
-    "Report",
-    "Said",
     "Stream",
-    "Text",
+    "TextDivergence",
+    "TextReport",
     "Unknown",
     "Variation",
     "VerifierAudit",

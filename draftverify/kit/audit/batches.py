@@ -16,7 +16,7 @@ import msgspec
 from draftverify.engine.pipeline import Pipeline
 from draftverify.engine.requests import Draft
 from draftverify.kit.audit.driving import uncached
-from draftverify.kit.audit.recorded import ROWS_APART, Recorded, on_host, rows_apart
+from draftverify.kit.audit.recorded import ROWS_APART, RecordedRound, on_host, rows_apart
 from draftverify.kit.contexts import as_numpy
 from draftverify.randomness import Draws, stream_key
 from draftverify.values import Context, Decision, Evidence, Proposal, Verification
@@ -34,7 +34,7 @@ UNLIKE = 0.25
 
 
 def batch_problems(
-    pipeline: Pipeline, recorded: Sequence[Recorded], *, judge_rule: bool, rows: bool
+    pipeline: Pipeline, recorded: Sequence[RecordedRound], *, judge_rule: bool, rows: bool
 ) -> tuple[list[str], list[str]]:
     """What parts do otherwise in a batch than alone, or when they are asked again.
 
@@ -50,28 +50,30 @@ def batch_problems(
     failures: list[str] = []
     notes: list[str] = []
 
-    def check(name: str, look: Callable[[Any, Any], list[str]], part: Any, at: Any, said: list[str]) -> None:
+    def check(
+        name: str, look: Callable[[Any, Any], list[str]], part: Any, at: Any, messages: list[str]
+    ) -> None:
         try:
-            said += look(part, at)
+            messages += look(part, at)
         except Exception as problem:
             failures.append(f"{name}: {type(problem).__name__}: {problem}")
 
     for generator in pipeline.generators:
-        drafts = [each.drafting for each in recorded if each.redrafts]
-        drafts = [each for each in drafts if each is not None and each.part is generator]
+        drafts = [entry.drafting for entry in recorded if entry.redrafts]
+        drafts = [draft for draft in drafts if draft is not None and draft.part is generator]
         if drafts:
-            said = failures if getattr(generator, "deterministic", True) else notes
-            check("propose_many", _generator, generator, drafts, said)
-    cut = [_cut(each, at) for at, each in enumerate(recorded)]
+            messages = failures if getattr(generator, "deterministic", True) else notes
+            check("propose_many", _generator, generator, drafts, messages)
+    cut = [_cut(entry, at) for at, entry in enumerate(recorded)]
     if rows and cut and hasattr(pipeline.verifier, "verify_many"):
-        bound = max(each.rows_bound for each in recorded)
+        bound = max(entry.rows_bound for entry in recorded)
         check("verify_many", partial(_verifier, bound), pipeline.verifier, cut, failures)
     if judge_rule and cut and hasattr(pipeline.rule, "decide_many"):
         check("decide_many", _rule, pipeline.rule, cut, failures)
     return failures, notes
 
 
-def _cut(recorded: Recorded, at: int) -> tuple[Context, Proposal, Evidence]:
+def _cut(recorded: RecordedRound, at: int) -> tuple[Context, Proposal, Evidence]:
     """The round with its block cut to a length that its neighbours do not have."""
     block, maxima = recorded.proposal, recorded.raw_maxima
     m = len(block) - at % (len(block) + 1)
@@ -84,15 +86,15 @@ def _cut(recorded: Recorded, at: int) -> tuple[Context, Proposal, Evidence]:
 
 def _verifier(bound: float, verifier: Any, cut: Sequence[tuple[Context, Proposal, Evidence]]) -> list[str]:
     with _all_uncached([context for context, *_ in cut]) as contexts:
-        made = verifier.verify_many(contexts, [block for _, block, _ in cut])
-    apart = [
-        rows_apart(as_numpy(found.evidence.target), alone.target)
-        for found, (*_, alone) in zip(made, cut, strict=True)
+        verifications = verifier.verify_many(contexts, [block for _, block, _ in cut])
+    distances = [
+        rows_apart(as_numpy(verification.evidence.target), evidence.target)
+        for verification, (*_, evidence) in zip(verifications, cut, strict=True)
     ]
-    if max(apart) <= bound:
+    if max(distances) <= bound:
         return []
     return [
-        f"in a batch of {len(cut)} blocks the verifier's rows are up to TV {max(apart):.2g} from those of the same "
+        f"in a batch of {len(cut)} blocks the verifier's rows are up to TV {max(distances):.2g} from those of the same "
         "blocks alone (rows of another session, or of the padding)"
     ]
 
@@ -106,9 +108,9 @@ def _rule(rule: Any, cut: Sequence[tuple[Context, Proposal, Evidence]]) -> list[
     with _all_uncached([context for context, *_ in cut]) as contexts:
         for copy in range(copies):
             rngs = [Draws(stream_key(copy, f"batch {at}", 0, "rule"), 0) for at in range(len(cut))]
-            together = rule.decide_many(contexts, proposals, verifications, rngs)
-            for made, *call in zip(together, contexts, proposals, verifications, rngs, strict=True):
-                unlike += _what(made) != _what(rule.decide(*call))
+            batched = rule.decide_many(contexts, proposals, verifications, rngs)
+            for decision, *call in zip(batched, contexts, proposals, verifications, rngs, strict=True):
+                unlike += _effect(decision) != _effect(rule.decide(*call))
     if unlike <= ROUNDING:
         return []
     return [
@@ -117,40 +119,42 @@ def _rule(rule: Any, cut: Sequence[tuple[Context, Proposal, Evidence]]) -> list[
     ]
 
 
-def _what(decision: Decision) -> Any:
-    """What of a decision changes the answer."""
+def _effect(decision: Decision) -> Any:
+    """The parts of a decision that change the answer."""
     spliced = tuple(int(value) for value in decision.spliced)
     return tuple(decision.kept), spliced, tuple(decision.held), decision.done
 
 
 def _generator(generator: Any, drafts: Sequence[Draft]) -> list[str]:
-    ns = [1 + at % each.n for at, each in enumerate(drafts)]
-    contexts = [each.context for each in drafts]
+    ns = [1 + at % draft.n for at, draft in enumerate(drafts)]
+    contexts = [draft.context for draft in drafts]
 
-    def one(of: list[Context], n: list[int]) -> list[Proposal]:
+    def propose_one(of: list[Context], n: list[int]) -> list[Proposal]:
         return [generator.propose(of[0], n[0])]
 
-    def alone() -> list[Proposal]:
-        return [_proposed(one, [context], [n])[0] for context, n in zip(contexts, ns, strict=True)]
+    def proposed_alone() -> list[Proposal]:
+        return [_proposed(propose_one, [context], [n])[0] for context, n in zip(contexts, ns, strict=True)]
 
-    first = alone()
-    ways = [("asked twice with the same draws", alone())]
+    baseline = proposed_alone()
+    conditions = [("asked twice with the same draws", proposed_alone())]
     if hasattr(generator, "propose_many"):
-        ways.append(("in a batch", _proposed(generator.propose_many, contexts, ns)))
+        conditions.append(("in a batch", _proposed(generator.propose_many, contexts, ns)))
     problems: list[str] = []
-    for how, again in ways:
-        apart = [
-            rows_apart(b.law.q, a.law.q) for a, b in zip(first, again, strict=True) if _block(a) == _block(b)
+    for condition, proposals in conditions:
+        distances = [
+            rows_apart(b.law.q, a.law.q)
+            for a, b in zip(baseline, proposals, strict=True)
+            if _block(a) == _block(b)
         ]
-        if max(apart, default=0.0) > ROWS_APART:
+        if max(distances, default=0.0) > ROWS_APART:
             problems.append(
-                f"{how} the generator declares another q for the same items, up to TV {max(apart):.2f} away"
+                f"{condition} the generator declares another q for the same items, up to TV {max(distances):.2f} away"
             )
-        unlike = sum(_block(a) != _block(b) for a, b in zip(first, again, strict=True))
-        if unlike > max(1, UNLIKE * len(first)):
+        unlike = sum(_block(a) != _block(b) for a, b in zip(baseline, proposals, strict=True))
+        if unlike > max(1, UNLIKE * len(baseline)):
             problems.append(
-                f"{how} the generator proposes otherwise than before, in {unlike} of {len(first)} rounds: its draws "
-                "are not `context.draws` alone, and nothing shows that they are independent of the rounds before"
+                f"{condition} the generator proposes otherwise than before, in {unlike} of {len(baseline)} rounds: its "
+                "draws are not `context.draws` alone, and nothing shows that they are independent of the rounds before"
             )
             break
     return problems
@@ -160,7 +164,7 @@ def _proposed(
     call: Callable[[list[Context], list[int]], Any], contexts: Sequence[Context], ns: list[int]
 ) -> list[Proposal]:
     with _all_uncached(contexts) as fresh:
-        return [on_host(made) for made in call(fresh, ns)]
+        return [on_host(proposal) for proposal in call(fresh, ns)]
 
 
 def _block(proposal: Proposal) -> Any:

@@ -11,10 +11,10 @@ from draftverify.errors import ConfigError
 from draftverify.kit.audit.judges import Choice, as_choice
 from draftverify.values import Task
 
-__all__ = ["Comparison", "comparisons_of"]
+__all__ = ["AnswerComparison", "comparisons_of"]
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class AnswerComparison(msgspec.Struct, frozen=True):
     """Two answers to a question.
 
     Args:
@@ -40,7 +40,7 @@ class Comparison(msgspec.Struct, frozen=True):
         return counts[0][0] if counts and 2 * counts[0][1] > len(self.labels) else None
 
 
-def comparisons_of(tasks: Iterable[Task]) -> list[Comparison]:
+def comparisons_of(tasks: Iterable[Task]) -> list[AnswerComparison]:
     """Comparisons out of tasks, as any source of tasks gives them.
 
     A task's input has `question` (else `prompt`), `first` and `second`, and may have `systems` and `families`, a list
@@ -49,32 +49,32 @@ def comparisons_of(tasks: Iterable[Task]) -> list[Comparison]:
     Raises:
         ConfigError: a task lacks a field, a label is no such word, or an id stands twice; the message names the task.
     """
-    found: dict[str, Comparison] = {}
+    comparisons: dict[str, AnswerComparison] = {}
     for task in tasks:
         if not isinstance(task, Task):
             raise ConfigError(f"the tasks should be Tasks, not {task!r:.60}")
-        if task.id in found:
+        if task.id in comparisons:
             raise ConfigError(f"two tasks have the id {task.id!r}; ids are unique")
-        found[task.id] = _comparison(task)
-    if not found:
+        comparisons[task.id] = _comparison(task)
+    if not comparisons:
         raise ConfigError("there are no comparisons to audit the judge on")
-    return list(found.values())
+    return list(comparisons.values())
 
 
-def _comparison(task: Task) -> Comparison:
+def _comparison(task: Task) -> AnswerComparison:
     labels: list[Choice] = []
     for name, value in task.expected.items():
-        for word in value if isinstance(value, (list, tuple)) else (value,):
-            choice = as_choice(word)
-            if choice is None and word is not None:
+        for label in value if isinstance(value, (list, tuple)) else (value,):
+            choice = as_choice(label)
+            if choice is None and label is not None:
                 raise ConfigError(
-                    f"{name} of {task.id} is {word!r}; a label is first, second or tie (or 1, 2, 0; A, B, C), or null "
+                    f"{name} of {task.id} is {label!r}; a label is first, second or tie (or 1, 2, 0; A, B, C), or null "
                     "for none",
                     path="expected",
                 )
             labels += [choice] if choice is not None else []
     question = "question" if "question" in task.input else "prompt"
-    return Comparison(
+    return AnswerComparison(
         id=task.id,
         question=_text(task, question),
         first=_text(task, "first"),
@@ -101,6 +101,8 @@ def _two(input: Mapping[str, object], name: str, id: str) -> tuple[str, str] | N
     value = input.get(name)
     if value is None:
         return None
-    if not (isinstance(value, Sequence) and len(value) == 2 and all(isinstance(each, str) for each in value)):
+    if not (
+        isinstance(value, Sequence) and len(value) == 2 and all(isinstance(entry, str) for entry in value)
+    ):
         raise ConfigError(f"{name} of {id} are {value!r:.60}; two texts are needed", path=f"fields.{name}")
     return value[0], value[1]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Count", "count", "detectable", "limit", "pooled", "strays", "verdicts"]
+__all__ = ["CellCounts", "count", "detectable", "limit", "pooled", "strays", "verdicts"]
 
 LEAST = 5.0
 """A cell's least expected count."""
@@ -25,7 +25,7 @@ CELLS = 10
 """The most cells of a test, an impossible one aside; more cells see less of any one deviation."""
 
 
-class Count(NamedTuple):
+class CellCounts(NamedTuple):
     """Observed counts of the cells of one test, and their probabilities.
 
     Args:
@@ -46,10 +46,10 @@ class Count(NamedTuple):
     @property
     def statistic(self) -> float:
         """n·KL(observed ‖ expected), in nats."""
-        seen = self.observed > 0
-        if np.any(self.expected[seen] <= 0):
+        nonzero = self.observed > 0
+        if np.any(self.expected[nonzero] <= 0):
             return math.inf
-        observed, expected = self.observed[seen], self.expected[seen] * self.n
+        observed, expected = self.observed[nonzero], self.expected[nonzero] * self.n
         return max(0.0, float(np.sum(observed * np.log(observed / expected))))
 
     @property
@@ -116,14 +116,14 @@ def pooled(p: Any, n: int, side: Any = None) -> Any:
     p = np.asarray(p, dtype=np.float64)
     side = np.zeros(len(p), dtype=bool) if side is None else np.asarray(side)
     order = np.argsort(-p, kind="stable")
-    alone = [int(v) for v in order[: CELLS - 2] if p[v] * n >= LEAST]
+    single = [int(v) for v in order[: CELLS - 2] if p[v] * n >= LEAST]
     cells = np.full(len(p), -1)
-    cells[alone] = np.arange(len(alone))
-    used = len(alone)
+    cells[single] = np.arange(len(single))
+    used = len(single)
     for half in (side, ~side):
-        rest = (cells == -1) & (p > 0) & half
-        if p[rest].sum() * n >= LEAST:
-            cells[rest] = used
+        remaining = (cells == -1) & (p > 0) & half
+        if p[remaining].sum() * n >= LEAST:
+            cells[remaining] = used
             used += 1
     if used == 0:
         cells[p > 0], used = 0, 1
@@ -132,25 +132,29 @@ def pooled(p: Any, n: int, side: Any = None) -> Any:
     return cells
 
 
-def count(name: str, values: Any, p: Any, cells: Any) -> Count:
+def count(name: str, values: Any, p: Any, cells: Any) -> CellCounts:
     """Count the drawn values [n] in cells [V] of items with probabilities p [V]."""
     size = int(cells.max()) + 1
     p = np.asarray(p, dtype=np.float64)
     observed = np.bincount(cells[np.asarray(values)], minlength=size)
     expected = np.bincount(cells, weights=p / p.sum(), minlength=size)
-    return Count(name, observed, expected)
+    return CellCounts(name, observed, expected)
 
 
-def verdicts(counts: list[Count], error: float) -> list[str]:
+def verdicts(counts: list[CellCounts], error: float) -> list[str]:
     """A message for each test that fails.
 
     Args:
         counts: the tests.
         error: the probability that one of them fails although all is well, at most; shared out evenly.
     """
-    found: list[str] = []
-    for each in counts:
-        if each.statistic >= limit(each.degrees, error / len(counts)):
-            how = "an impossible value came" if math.isinf(each.statistic) else f"TV {each.distance:.3f}"
-            found.append(f"{each.name}: {how}, in {each.n} draws")
-    return found
+    messages: list[str] = []
+    for cell_count in counts:
+        if cell_count.statistic >= limit(cell_count.degrees, error / len(counts)):
+            deviation = (
+                "an impossible value came"
+                if math.isinf(cell_count.statistic)
+                else f"TV {cell_count.distance:.3f}"
+            )
+            messages.append(f"{cell_count.name}: {deviation}, in {cell_count.n} draws")
+    return messages

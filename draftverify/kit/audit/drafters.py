@@ -56,10 +56,12 @@ class HardDraft(DraftFrom):
 
     def propose(self, context: Context, n: int) -> Proposal:
         """The first n items of the layout, less where siblings run out."""
-        made = super().propose(context, n)
+        proposal = super().propose(context, n)
         if self.manner == "sorted":
-            made = msgspec.structs.replace(made, items=_sorted_siblings(made.items, made.parents))
-        return msgspec.structs.replace(made, law=GIVEN) if self.manner in _DRAWN else made
+            proposal = msgspec.structs.replace(
+                proposal, items=_sorted_siblings(proposal.items, proposal.parents)
+            )
+        return msgspec.structs.replace(proposal, law=GIVEN) if self.manner in _DRAWN else proposal
 
     def pick(self, path: tuple[int, ...], elder: list[int], draws: Draws, place: int) -> int | None:
         """One more child after `path`, or None when there is no other."""
@@ -76,12 +78,12 @@ class HardDraft(DraftFrom):
 
 def _sorted_siblings(items: Sequence[int], parents: Parents) -> tuple[int, ...]:
     """Siblings in the order of their values. For leaves alone: what is drafted below an item must stay below it."""
-    found = list(items)
+    ordered = list(items)
     for parent in set(parents):
-        places = [at for at, above in enumerate(parents) if above == parent]
+        places = [at for at, item_parent in enumerate(parents) if item_parent == parent]
         for at, item in zip(places, sorted(items[at] for at in places), strict=True):
-            found[at] = item
-    return tuple(found)
+            ordered[at] = item
+    return tuple(ordered)
 
 
 def layouts(shape: Shape, n: int) -> list[Parents]:

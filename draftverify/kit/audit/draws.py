@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from draftverify.errors import ContractError
-from draftverify.kit.audit.counts import Count, count, detectable, pooled, strays, verdicts
-from draftverify.kit.audit.recorded import Recorded, next_round
-from draftverify.kit.audit.report import Draws as DrawsReport
+from draftverify.kit.audit.counts import CellCounts, count, detectable, pooled, strays, verdicts
+from draftverify.kit.audit.recorded import RecordedRound, next_round
+from draftverify.kit.audit.report import DrawsReport
 from draftverify.kit.contexts import values_of
 from draftverify.protocols import AcceptanceRule
 from draftverify.randomness import Draws, inverse_cdf, stream_key, uniforms
@@ -40,9 +40,14 @@ THIRDS = 3
 
 
 def draw_tests(
-    rule: AcceptanceRule, recorded: Sequence[Recorded], *, copies: int, error: float, judge_rule: bool = True
+    rule: AcceptanceRule,
+    recorded: Sequence[RecordedRound],
+    *,
+    copies: int,
+    error: float,
+    judge_rule: bool = True,
 ) -> DrawsReport:
-    """Play and count.
+    """Play recorded rounds with fresh draws, and count what comes against p and q.
 
     Args:
         rule: the pipeline's.
@@ -52,15 +57,15 @@ def draw_tests(
         judge_rule: whether what the rule emits must be p's; else the generator alone is judged.
     """
     failures: list[str] = []
-    played: list[Count] = []
+    played: list[CellCounts] = []
     ranks: list[list[Any]] = [[] for _ in range(DEPTHS)]
-    for at, each in enumerate(recorded if judge_rule else ()):
+    for at, entry in enumerate(recorded if judge_rule else ()):
         try:
-            found, ranked = _play(rule, each, copies, at)
+            round_counts, ranked = _play(rule, entry, copies, at)
         except Exception as problem:
-            failures.append(f"{each.where}: {type(problem).__name__}: {problem}")
+            failures.append(f"{entry.where}: {type(problem).__name__}: {problem}")
             continue
-        played += found
+        played += round_counts
         for place, values in enumerate(ranked):
             ranks[place].append(values)
     together = [
@@ -69,7 +74,10 @@ def draw_tests(
         if values
     ]
     if ranks[0]:
-        two = [np.stack([each[: len(each) // 2 * 2 : 2], each[1::2]], axis=1) for each in ranks[0]]
+        two = [
+            np.stack([round_ranks[: len(round_ranks) // 2 * 2 : 2], round_ranks[1::2]], axis=1)
+            for round_ranks in ranks[0]
+        ]
         together.append(
             _even("the first values of two rounds of a task together", np.concatenate(two), THIRDS)
         )
@@ -78,36 +86,40 @@ def draw_tests(
     counts = played + together + drafts
     share = error / (len(counts) + 1)
     failures += verdicts(counts, error * len(counts) / (len(counts) + 1))
-    redrafts = [redraft for each in recorded for redraft in each.redrafts]
-    if strays(sum(each.surprise for each in redrafts), sum(each.variance for each in redrafts), share):
+    redrafts = [redraft for entry in recorded for redraft in entry.redrafts]
+    if strays(
+        sum(redraft.surprise for redraft in redrafts), sum(redraft.variance for redraft in redrafts), share
+    ):
         failures.append(
             f"the generator's items, in {len(redrafts)} proposals, are more, or less, likely under its q than q "
             "expects: they are drawn at another temperature than is declared, or after a cut that is not"
         )
-    apart = {each.where: each.rows_apart for each in recorded if each.rows_apart is not None}
-    bound = max((each.rows_bound for each in recorded), default=0.0)
+    distances = {entry.where: entry.rows_apart for entry in recorded if entry.rows_apart is not None}
+    bound = max((entry.rows_bound for entry in recorded), default=0.0)
     failures += [
         f"{where}: a row of the block is TV {far:.2g} from the same row of a plain step, and rounding {bound:g}; "
         "the verifier gives other rows for blocks (another temperature, a cache that is not rolled back, shifted rows)"
-        for where, far in apart.items()
+        for where, far in distances.items()
         if far > bound
     ]
-    items = sum(len(each.ranks) for each in redrafts)
+    items = sum(len(redraft.ranks) for redraft in redrafts)
     return DrawsReport(
         prefixes=len(recorded),
-        drafted=sum(len(each.proposal) > 0 for each in recorded),
+        drafted=sum(len(entry.proposal) > 0 for entry in recorded),
         copies=copies if judge_rule else 0,
         redrawn=len(redrafts),
         tests=len(counts),
         error=error,
-        detects=max((detectable(each.n, each.degrees, share) for each in played), default=None),
+        detects=max(
+            (detectable(cell_count.n, cell_count.degrees, share) for cell_count in played), default=None
+        ),
         detects_together=max(
-            (detectable(each.n, each.degrees, share) for each in together[:1]), default=None
+            (detectable(cell_count.n, cell_count.degrees, share) for cell_count in together[:1]), default=None
         ),
         detects_generator=detectable(items, BINS - 1, share) if items else None,
-        farthest=max((each.distance for each in played), default=None),
-        rows_apart=max(apart.values(), default=None),
-        rows_bound=bound if apart else None,
+        farthest=max((cell_count.distance for cell_count in played), default=None),
+        rows_apart=max(distances.values(), default=None),
+        rows_bound=bound if distances else None,
         failures=tuple(failures),
     )
 
@@ -122,13 +134,13 @@ class _Process:
         recorded: the round.
     """
 
-    def __init__(self, recorded: Recorded) -> None:
+    def __init__(self, recorded: RecordedRound) -> None:
         self.recorded = recorded
         proposal = recorded.proposal
         self.parents = proposal.parents
         self.depth_of = [len(proposal.path(at)) for at in range(len(proposal))]
-        first = {depth: at for at, depth in reversed(list(enumerate(self.depth_of)))}
-        rows = [0, *(first[depth] + 1 for depth in sorted(first))]
+        first_at = {depth: at for at, depth in reversed(list(enumerate(self.depth_of)))}
+        rows = [0, *(first_at[depth] + 1 for depth in sorted(first_at))]
         drawn = rows[:-1] if len(proposal) else None  # the last depth has leaves alone, and no row of q
         p, q = recorded.target[rows], _taken(proposal.law.q, drawn)
         self.given, self.p, self.q = _fewer(p, q, proposal.items)
@@ -156,24 +168,24 @@ class _Process:
             alive[:, node] = possible & (alive[:, parent] if parent >= 0 else True)
             safe = np.where(possible[:, None], weights, row)
             items[:, node] = inverse_cdf(safe, u[:, node])
-        return [self._block(*each) for each in zip(items.tolist(), alive.tolist(), strict=True)]
+        return [self._block(*drawn_copy) for drawn_copy in zip(items.tolist(), alive.tolist(), strict=True)]
 
     def _block(self, items: list[int], alive: list[bool]) -> Proposal:
         """The nodes of one copy that could be drawn, with their rows of q."""
-        kept = [node for node, there in enumerate(alive) if there]
-        place = {node: at for at, node in enumerate(kept)}
-        parents = tuple(place[self.parents[node]] if self.parents[node] >= 0 else -1 for node in kept)
-        above = [0, *(self.depth_of[node] for node in kept)][: max(parents, default=-1) + 2]
-        rows = [min(depth, len(self.q) - 1) for depth in above]  # a row of no parent is not looked at
+        nodes = [node for node, is_alive in enumerate(alive) if is_alive]
+        place = {node: at for at, node in enumerate(nodes)}
+        parents = tuple(place[self.parents[node]] if self.parents[node] >= 0 else -1 for node in nodes)
+        parent_depths = [0, *(self.depth_of[node] for node in nodes)][: max(parents, default=-1) + 2]
+        rows = [min(depth, len(self.q) - 1) for depth in parent_depths]  # a row of no parent is not looked at
         law = Law(self.recorded.proposal.law.kind, self.q[rows], _taken(self.q_maxima, rows))
-        return Proposal(items=tuple(items[node] for node in kept), parents=parents, law=law)
+        return Proposal(items=tuple(items[node] for node in nodes), parents=parents, law=law)
 
     def q_row(self, depth: int) -> Any:
         """q at a depth, or all mass on the given item; None where nothing was drafted, or several items were given."""
         if self.q is not None:
             return np.asarray(self.q[depth], dtype=np.float64) if depth < len(self.q) else None
-        here = [item for item, d in zip(self.given, self.depth_of, strict=True) if d == depth + 1]
-        return np.eye(self.p.shape[-1])[here[0]] if len(here) == 1 else None
+        items_here = [item for item, d in zip(self.given, self.depth_of, strict=True) if d == depth + 1]
+        return np.eye(self.p.shape[-1])[items_here[0]] if len(items_here) == 1 else None
 
     def verification(self, parents: tuple[int, ...]) -> Verification:
         """The rows by depth, of a block of this layout."""
@@ -193,22 +205,24 @@ def _fewer(p: Any, q: Any, items: Sequence[int]) -> tuple[list[int], Any, Any]:
     if size <= KEPT_ITEMS:
         return list(items), p, q
     rows = [*p, *(q if q is not None else ())]
-    each = max(8, KEPT_ITEMS // len(rows))
-    likely = [np.argpartition(-row, each)[:each] for row in rows]
-    kept = np.unique(np.concatenate([*likely, np.asarray(items, dtype=np.int64)]))
-    place = {int(item): at for at, item in enumerate(kept)}
+    items_per_row = max(8, KEPT_ITEMS // len(rows))
+    likely = [np.argpartition(-row, items_per_row)[:items_per_row] for row in rows]
+    likely_items = np.unique(np.concatenate([*likely, np.asarray(items, dtype=np.int64)]))
+    place = {int(item): at for at, item in enumerate(likely_items)}
 
     def narrow(row: Any) -> Any:
-        chosen = row[:, kept]
-        rest = row.sum(axis=1, keepdims=True, dtype=np.float64) - chosen.sum(
+        chosen = row[:, likely_items]
+        remainder = row.sum(axis=1, keepdims=True, dtype=np.float64) - chosen.sum(
             axis=1, keepdims=True, dtype=np.float64
         )
-        return np.concatenate([chosen, np.maximum(rest, 0).astype(row.dtype)], axis=1)
+        return np.concatenate([chosen, np.maximum(remainder, 0).astype(row.dtype)], axis=1)
 
     return [place[item] for item in items], narrow(p), None if q is None else narrow(q)
 
 
-def _play(rule: AcceptanceRule, recorded: Recorded, copies: int, at: int) -> tuple[list[Count], list[Any]]:
+def _play(
+    rule: AcceptanceRule, recorded: RecordedRound, copies: int, at: int
+) -> tuple[list[CellCounts], list[Any]]:
     process = _Process(recorded)
     n = len(process.parents)
     depths = min(len(process.p), DEPTHS)
@@ -218,7 +232,7 @@ def _play(rule: AcceptanceRule, recorded: Recorded, copies: int, at: int) -> tup
             for start in range(0, copies, CHUNK)
         ]
     )
-    counts: list[Count] = []
+    counts: list[CellCounts] = []
     cells: list[Any] = []
     ranks: list[Any] = []
     keys = np.asarray([stream_key(at, "ranks", 0, "audit")])
@@ -230,8 +244,10 @@ def _play(rule: AcceptanceRule, recorded: Recorded, copies: int, at: int) -> tup
         w = uniforms(keys, np.asarray([depth]), np.arange(copies))[0]
         order = np.argsort(-p if q is None else (q + 1e-300) / (p + 1e-300), kind="stable")
         ranks.append(_ranks(values[:, depth], p, order, w))
-    for one, two in pairwise(range(depths)):
-        counts.append(_pair(f"{recorded.where}, values {one} and {two}", values, counts, cells, one, two))
+    for earlier, later in pairwise(range(depths)):
+        counts.append(
+            _pair(f"{recorded.where}, values {earlier} and {later}", values, counts, cells, earlier, later)
+        )
     return counts, ranks
 
 
@@ -241,37 +257,39 @@ def _ranks(values: Any, p: Any, order: Any, w: Any) -> Any:
     In the order of p/q a mistake that moves mass from where p > q to where p < q moves it to one end.
     """
     sums = np.cumsum(p[order]) / p.sum()
-    before = np.empty_like(p)
-    before[order] = sums - p[order] / p.sum()
-    return before[values] + w * p[values] / p.sum()
+    mass_before = np.empty_like(p)
+    mass_before[order] = sums - p[order] / p.sum()
+    return mass_before[values] + w * p[values] / p.sum()
 
 
-def _even(name: str, ranks: Any, bins: int = BINS) -> Count:
-    """Ranks [n], uniform on [0, 1); or several in each row [n, d], which are so and independent."""
+def _even(name: str, ranks: Any, bins: int = BINS) -> CellCounts:
+    """The counts of ranks [n], uniform on [0, 1); or of several in each row [n, d], which are so and independent."""
     places = np.clip((np.asarray(ranks).reshape(len(ranks), -1) * bins).astype(np.int64), 0, bins - 1)
     cells = bins ** places.shape[1]
     values = places @ bins ** np.arange(places.shape[1])[::-1]
     return count(name, values, np.full(cells, 1 / cells), np.arange(cells))
 
 
-def _pair(name: str, values: Any, counts: list[Count], cells: list[Any], one: int, two: int) -> Count:
+def _pair(
+    name: str, values: Any, counts: list[CellCounts], cells: list[Any], earlier: int, later: int
+) -> CellCounts:
     """The cells of two places together; in the process they are independent."""
-    size = len(counts[two].expected)
-    together = cells[one][values[:, one]] * size + cells[two][values[:, two]]
-    expected = np.outer(counts[one].expected, counts[two].expected).reshape(-1)
+    size = len(counts[later].expected)
+    together = cells[earlier][values[:, earlier]] * size + cells[later][values[:, later]]
+    expected = np.outer(counts[earlier].expected, counts[later].expected).reshape(-1)
     place = pooled(expected, len(values))
     return count(name, together, expected, place)
 
 
 def _sequences(rule: Any, process: _Process, copies: range, n: int, depths: int, at: int) -> Any:
-    """[copies, depths] values: emitted by one round each, and filled up from p."""
+    """The values [copies, depths] that one round each emits, filled up from p."""
     keys = [[stream_key(copy, f"prefix {at}", 0, role) for copy in copies] for role in ("draft", "rest")]
-    first = np.zeros(len(copies), dtype=np.int64)
-    u = uniforms(np.asarray(keys[0]), first, np.arange(max(n, 1)))
-    rest = uniforms(np.asarray(keys[1]), first, np.arange(depths))
+    round_numbers = np.zeros(len(copies), dtype=np.int64)
+    u = uniforms(np.asarray(keys[0]), round_numbers, np.arange(max(n, 1)))
+    fill = uniforms(np.asarray(keys[1]), round_numbers, np.arange(depths))
     proposals = process.proposals(u)
-    made = cache(process.verification)
-    verifications = [made(proposal.parents) for proposal in proposals]
+    verification_of = cache(process.verification)
+    verifications = [verification_of(proposal.parents) for proposal in proposals]
     # Two rounds of a task after each other: what is drawn in them must be as independent as in two tasks.
     rngs = [Draws(stream_key(copy // 2, f"prefix {at}", 0, "rule"), copy % 2) for copy in copies]
     both = process.recorded.context, next_round(process.recorded.context)
@@ -280,9 +298,12 @@ def _sequences(rule: Any, process: _Process, copies: range, n: int, depths: int,
     if hasattr(rule, "decide_many"):
         decided = rule.decide_many(contexts, proposals, verifications, rngs)
     else:
-        decided = [rule.decide(*each) for each in zip(contexts, proposals, verifications, rngs, strict=True)]
+        decided = [
+            rule.decide(*arguments)
+            for arguments in zip(contexts, proposals, verifications, rngs, strict=True)
+        ]
     p = process.p[:depths]
-    values = inverse_cdf(np.broadcast_to(p, (len(copies), *p.shape)), rest)
+    values = inverse_cdf(np.broadcast_to(p, (len(copies), *p.shape)), fill)
     for copy, (proposal, decision) in enumerate(zip(proposals, decided, strict=True)):
         emitted = list(map(int, values_of(proposal, decision)))[:depths]
         if not emitted and not decision.done:
@@ -296,43 +317,43 @@ def _sequences(rule: Any, process: _Process, copies: range, n: int, depths: int,
 # The generator
 
 
-def _draft_counts(recorded: Sequence[Recorded]) -> tuple[list[Count], list[str]]:
+def _draft_counts(recorded: Sequence[RecordedRound]) -> tuple[list[CellCounts], list[str]]:
     """The generator's fresh drafts against their declared law.
 
     An item's rank in its q, spread evenly over the item's probability, is uniform on [0, 1) when it was drawn from q
     (the probability integral transform), so draws at all prefixes and places can be counted together.
     """
-    counts: list[Count] = []
+    counts: list[CellCounts] = []
     impossible: list[str] = []
     ranks: list[list[float]] = [[] for _ in range(DEPTHS)]
     pairs: list[list[tuple[float, float]]] = [[], []]
     rounds: list[list[tuple[float, float]]] = [[], []]
-    for each in recorded:
-        lost = [redraft.impossible for redraft in each.redrafts if redraft.impossible is not None]
+    for entry in recorded:
+        lost = [redraft.impossible for redraft in entry.redrafts if redraft.impossible is not None]
         if lost:
             impossible.append(
-                f"{each.where}: the generator drew item {lost[0]}, to which the q that it declares gives nothing"
+                f"{entry.where}: the generator drew item {lost[0]}, to which the q that it declares gives nothing"
             )
-        elif each.redrafts:
-            for redraft in each.redrafts:
+        elif entry.redrafts:
+            for redraft in entry.redrafts:
                 for place, rank in enumerate(redraft.ranks):
                     ranks[min(place, DEPTHS - 1)].append(rank)
                 for place, two in enumerate(pairwise(redraft.quantiles)):
                     pairs[place % 2].append(two)
-            for one, following in pairwise(each.redrafts):
-                if following.again == one.again + 1 and following.again % 2:
+            for earlier, following in pairwise(entry.redrafts):
+                if following.number == earlier.number + 1 and following.number % 2:
                     for later, both in enumerate(rounds):
-                        both += zip(one.quantiles[later:], following.quantiles, strict=False)
-            row = each.redrafts[0].first
-            first = [redraft.items[0] for redraft in each.redrafts if redraft.first is row]
-            name = f"{each.where}: the generator's first item against its q"
-            counts.append(count(name, first, row, pooled(row, len(first))))
-            counts += _twins(each, row)
+                        both += zip(earlier.quantiles[later:], following.quantiles, strict=False)
+            row = entry.redrafts[0].first_row
+            first_items = [redraft.items[0] for redraft in entry.redrafts if redraft.first_row is row]
+            name = f"{entry.where}: the generator's first item against its q"
+            counts.append(count(name, first_items, row, pooled(row, len(first_items))))
+            counts += _twins(entry, row)
     named: list[tuple[str, Any, int]] = [
         ("all the generator's items, by their rank in q", list(chain(*ranks)), BINS)
     ]
-    for place, found in enumerate(ranks[1:], 1):
-        named.append((f"the generator's items number {place}, by their rank in q", found, BINS))
+    for place, place_ranks in enumerate(ranks[1:], 1):
+        named.append((f"the generator's items number {place}, by their rank in q", place_ranks, BINS))
     # Pairs that share no item, since each test's counts must be independent.
     for which, neighbours in zip(("2nd, 4th, …", "3rd, 5th, …"), pairs, strict=True):
         name = f"the generator's {which} items and those before them together, by their quantiles in q"
@@ -340,18 +361,18 @@ def _draft_counts(recorded: Sequence[Recorded]) -> tuple[list[Count], list[str]]
     for where, both in zip(("the same place", "neighbouring places"), rounds, strict=True):
         name = f"the generator's items at {where} of two rounds of a task together, by their quantiles in q"
         named.append((name, both, THIRDS))
-    return counts + [_even(*each) for each in named if each[1]], impossible
+    return counts + [_even(*test) for test in named if test[1]], impossible
 
 
-def _twins(recorded: Recorded, row: Any) -> list[Count]:
-    """Of independent siblings the first two are equal as often as Σ q² says."""
+def _twins(recorded: RecordedRound, row: Any) -> list[CellCounts]:
+    """How often the first two siblings are equal, against Σ q², as often as independent ones are."""
     pairs = []
     for redraft in recorded.redrafts:
         roots = [item for item, parent in zip(redraft.items, redraft.parents, strict=True) if parent == -1]
-        if redraft.kind == "iid" and len(roots) > 1 and redraft.first is row:
+        if redraft.kind == "iid" and len(roots) > 1 and redraft.first_row is row:
             pairs.append(int(roots[0] == roots[1]))
     if not pairs:
         return []
-    same = float(np.sum((row / row.sum()) ** 2))
+    match_chance = float(np.sum((row / row.sum()) ** 2))
     name = f"{recorded.where}: how often the generator's first two siblings are equal"
-    return [count(name, pairs, np.asarray([1.0 - same, same]), np.arange(2))]
+    return [count(name, pairs, np.asarray([1.0 - match_chance, match_chance]), np.arange(2))]

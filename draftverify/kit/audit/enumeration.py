@@ -40,7 +40,7 @@ PATHS = 3000
 """About so many ways through a case are followed; a rule that looks at more numbers gets a smaller vocabulary."""
 
 
-class Case(NamedTuple):
+class TinyCase(NamedTuple):
     """A tiny pipeline: what is drafted how, by which law, in blocks of how many; answers of `limit` items at most."""
 
     tables: TablePair
@@ -50,7 +50,7 @@ class Case(NamedTuple):
     block: int
     limit: int
     manner: Manner = "full"
-    whole: bool = False
+    whole_sessions: bool = False
 
     def pipeline(self, rule: AcceptanceRule, done: Done | None, settings: Mapping[str, Any]) -> Pipeline:
         """The case with a rule and a stopping rule."""
@@ -65,7 +65,7 @@ class Case(NamedTuple):
 
     @property
     def task(self) -> Task:
-        """Of the tiny pipeline."""
+        """The one task of the tiny pipeline."""
         tables = self.tables
         return Task(
             id="audit", input={"prompt_ids": [], "eos_ids": [tables.end], "vocabulary": tables.vocabulary}
@@ -75,11 +75,11 @@ class Case(NamedTuple):
         """The pipeline's stopping rule, or where it has none the tables' end item; and the limit besides."""
 
         def keep(context: Context, new: tuple[Any, ...]) -> int | None:
-            before = len(context.accepted) - len(new)
-            ends = [self.limit - before] if len(context.accepted) >= self.limit else []
+            length_before = len(context.accepted) - len(new)
+            ends = [self.limit - length_before] if len(context.accepted) >= self.limit else []
             if done is not None:
-                kept = done(context, new)
-                ends += [] if kept is None else [kept]
+                cut = done(context, new)
+                ends += [] if cut is None else [cut]
             elif self.tables.end in new:
                 ends.append(new.index(self.tables.end) + 1)
             return min(ends, default=None)
@@ -87,9 +87,9 @@ class Case(NamedTuple):
         return keep
 
     def __str__(self) -> str:
-        what = self.shape if self.shape != "tree" else f"tree {list(self.parents)}"
+        layout = self.shape if self.shape != "tree" else f"tree {list(self.parents)}"
         return (
-            f"{what} of law {self.law} ({self.manner}), block {self.block}, {self.tables.vocabulary} items, table "
+            f"{layout} of law {self.law} ({self.manner}), block {self.block}, {self.tables.vocabulary} items, table "
             f"{self.tables.seed}"
         )
 
@@ -127,14 +127,14 @@ def enumerate_rule(
     for case in _cases(laws, shapes, most, greedy):
         try:
             case, pipeline = _affordable(case, rule, done, settings)
-            found, followed = (_whole_sessions if case.whole else _round_by_round)(pipeline, case)
+            answers, followed = (_whole_sessions if case.whole_sessions else _round_by_round)(pipeline, case)
         except NotEnumerable:
             raise
         except Exception as error:
-            found, followed = {}, 0
+            answers, followed = {}, 0
             failures.append(f"{case}: {type(error).__name__}: {error}")
         else:
-            far, message = _difference(found, _target_answers(case, done, settings))
+            far, message = _difference(answers, _target_answers(case, done, settings))
             worst = max(worst, far)
             if not far <= TOLERANCE:
                 failures.append(f"{case}: {message}")
@@ -153,11 +153,13 @@ def enumerate_rule(
     )
 
 
-def _cases(laws: tuple[LawKind, ...], shapes: tuple[Shape, ...], most: int, greedy: bool) -> Iterator[Case]:
+def _cases(
+    laws: tuple[LawKind, ...], shapes: tuple[Shape, ...], most: int, greedy: bool
+) -> Iterator[TinyCase]:
     """The tiny pipelines, the quickest first: every law and shape, every block up to 3, and the largest one."""
     table = partial(TablePair, greedy=greedy)
     sizes = [n for n in (1, 2, 3) if n <= most]
-    yield Case(table(6, 1, mixed=True), laws[0], "chain", (), 0, 3)
+    yield TinyCase(table(6, 1, mixed=True), laws[0], "chain", (), 0, 3)
     for law in laws:
         manners: list[Manner] = ["likely", "unlikely", "unknown"] if law == "given" else ["full"]
         for shape in shapes:
@@ -165,22 +167,24 @@ def _cases(laws: tuple[LawKind, ...], shapes: tuple[Shape, ...], most: int, gree
                 V, limit = {1: (6, 3), 2: (5, 3), 3: (4, 3)}[n]
                 for parents in layouts(shape, n):
                     for manner in _manners(manners, law, parents):
-                        yield Case(table(V, 10 + n), law, shape, parents, n, limit, manner)
+                        yield TinyCase(table(V, 10 + n), law, shape, parents, n, limit, manner)
                         if n < 3:
-                            yield Case(table(4, 20 + n, mixed=True), law, shape, parents, n, limit, manner)
+                            yield TinyCase(
+                                table(4, 20 + n, mixed=True), law, shape, parents, n, limit, manner
+                            )
             n = min(most, 2)
             if n:
                 parents = layouts(shape, n)[0]
-                yield Case(table(2, 31), law, shape, parents, n, 3, manners[-1], whole=True)
+                yield TinyCase(table(2, 31), law, shape, parents, n, 3, manners[-1], whole_sessions=True)
             if most > 3:
                 free = sorted({0, most // 2, most - 1}) if shape == "chain" else [0, 1, 2]
                 for parents in layouts(shape, most):
-                    many = shape != "chain" and parents.count(-1) > 3
+                    has_many_siblings = shape != "chain" and parents.count(-1) > 3
                     manner = "likely" if law == "given" else "full"
-                    if many and law == "iid":
+                    if has_many_siblings and law == "iid":
                         continue  # so many siblings from one row are too many paths
-                    for places in (free, *_others(free, _depth(parents))):
-                        yield Case(
+                    for places in (free, *_remaining_places(free, _depth(parents))):
+                        yield TinyCase(
                             table(3, 41, free=frozenset(places)), law, shape, parents, most, most + 2, manner
                         )
 
@@ -192,10 +196,10 @@ def _depth(parents: Parents) -> int:
     return max(depths)
 
 
-def _others(free: list[int], depth: int) -> list[list[int]]:
-    """The places of a block that `free` leaves out, and that after its end, two by two."""
-    left = [place for place in range(depth + 1) if place not in free]
-    return [left[at : at + 2] for at in range(0, len(left), 2)]
+def _remaining_places(drawn: list[int], depth: int) -> list[list[int]]:
+    """The places of a block that `drawn` leaves out, and that after its end, two by two."""
+    remaining = [place for place in range(depth + 1) if place not in drawn]
+    return [remaining[at : at + 2] for at in range(0, len(remaining), 2)]
 
 
 def _manners(manners: list[Manner], law: LawKind, parents: Parents) -> list[Manner]:
@@ -208,8 +212,8 @@ def _manners(manners: list[Manner], law: LawKind, parents: Parents) -> list[Mann
 
 
 def _affordable(
-    case: Case, rule: AcceptanceRule, done: Done | None, settings: Mapping[str, Any]
-) -> tuple[Case, Pipeline]:
+    case: TinyCase, rule: AcceptanceRule, done: Done | None, settings: Mapping[str, Any]
+) -> tuple[TinyCase, Pipeline]:
     """The case, over as many items as make for about `PATHS` paths, judged by its first round; and its pipeline."""
     while True:
         pipeline, tables = case.pipeline(rule, done, settings), case.tables
@@ -220,23 +224,23 @@ def _affordable(
             of_length *= tables.end if tables.is_free(length) else 1
             prefixes += of_length
         most = PATHS // prefixes
-        first = explore(partial(_round, pipeline, case, ()))
-        if sum(1 for _ in islice(first, most + 1)) <= most:
+        first_rounds = explore(partial(_round, pipeline, case, ()))
+        if sum(1 for _ in islice(first_rounds, most + 1)) <= most:
             return case, pipeline
         case = case._replace(tables=dataclasses.replace(tables, vocabulary=tables.vocabulary - 1))
 
 
 def _weighed(run: Callable[[Path], Result]) -> tuple[dict[Result, float], int]:
     """Each result's probability, and how many paths led to them."""
-    found: dict[Result, float] = {}
+    probabilities: dict[Result, float] = {}
     paths = 0
     for result, probability in explore(run):
-        found[result] = found.get(result, 0.0) + probability
+        probabilities[result] = probabilities.get(result, 0.0) + probability
         paths += 1
-    return found, paths
+    return probabilities, paths
 
 
-def _whole_sessions(pipeline: Pipeline, case: Case) -> tuple[Answers, int]:
+def _whole_sessions(pipeline: Pipeline, case: TinyCase) -> tuple[Answers, int]:
     def run(path: Path) -> tuple[int, ...]:
         session = Session(pipeline, case.task)
         drive(session, partial(_with_unknowns, path))
@@ -246,29 +250,29 @@ def _whole_sessions(pipeline: Pipeline, case: Case) -> tuple[Answers, int]:
     return _weighed(run)
 
 
-def _round_by_round(pipeline: Pipeline, case: Case) -> tuple[Answers, int]:
-    """Prefix by prefix, shortest first: a round's emissions times the probability of coming to its prefix."""
-    found: Answers = {}
+def _round_by_round(pipeline: Pipeline, case: TinyCase) -> tuple[Answers, int]:
+    """The answers, prefix by prefix, shortest first: a round's emissions times the probability of its prefix."""
+    answers: Answers = {}
     states: dict[tuple[int, ...], float] = {(): 1.0}
     paths = 0
     for length in range(case.limit):
         for prefix in [state for state in states if len(state) == length]:
             weight = states.pop(prefix)
-            after, followed = _weighed(partial(_round, pipeline, case, prefix))
+            results, followed = _weighed(partial(_round, pipeline, case, prefix))
             paths += followed
             # A rule that leaves the splice to a retry may emit nothing; the retries end in something, in proportion.
-            nothing = after.pop(((), False), 0.0)
-            if not after:
+            nothing = results.pop(((), False), 0.0)
+            if not results:
                 raise DraftVerifyError(f"after {list(prefix)} no value is ever emitted")
-            for (new, ended), probability in after.items():
-                place = found if ended else states
+            for (new, ended), probability in results.items():
+                place = answers if ended else states
                 sequence = (*prefix, *new)
                 place[sequence] = place.get(sequence, 0.0) + weight * probability / (1.0 - nothing)
-    return found, paths
+    return answers, paths
 
 
 def _round(
-    pipeline: Pipeline, case: Case, prefix: tuple[int, ...], path: Path
+    pipeline: Pipeline, case: TinyCase, prefix: tuple[int, ...], path: Path
 ) -> tuple[tuple[int, ...], bool]:
     """What one round after `prefix` emits, and whether the answer ends with it."""
     restore = [Round(index=0, decision=Decision(spliced=prefix, emitted=prefix))] if prefix else []
@@ -291,10 +295,10 @@ def _with_unknowns(path: Path, request: Request) -> Any:
     return perform(request)
 
 
-def _target_answers(case: Case, done: Done | None, settings: Mapping[str, Any]) -> Answers:
+def _target_answers(case: TinyCase, done: Done | None, settings: Mapping[str, Any]) -> Answers:
     """What the target itself emits, item by item, stopped by the same rule at every item."""
     context, ending = make_context(case.task, settings=settings), case.ending(done)
-    found: Answers = {}
+    answers: Answers = {}
     states: Answers = {(): 1.0}
     while states:
         following: Answers = {}
@@ -303,24 +307,24 @@ def _target_answers(case: Case, done: Done | None, settings: Mapping[str, Any]) 
             for item in map(int, row.nonzero()[0]):
                 sequence = (*prefix, item)
                 keep = ending(advanced(context, *sequence), (item,))
-                place = following if keep is None else found
+                place = following if keep is None else answers
                 place[sequence if keep != 0 else prefix] = weight * float(row[item])
         states = following
-    return found
+    return answers
 
 
 def stopping_problem(done: Done, settings: Mapping[str, Any]) -> str:
     """Why a stopping rule cannot be asked about a tiny task, which has token ids and nothing else; "" when it can."""
     try:
-        _target_answers(Case(TablePair(3, 0), "given", "chain", (), 0, 2), done, settings)
+        _target_answers(TinyCase(TablePair(3, 0), "given", "chain", (), 0, 2), done, settings)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return ""
 
 
-def _difference(found: Answers, wanted: Answers) -> tuple[float, str]:
+def _difference(answers: Answers, target_answers: Answers) -> tuple[float, str]:
     """The largest difference of two distributions, and the answer that it is at."""
-    answers = found.keys() | wanted.keys()
-    worst = max(answers, key=lambda answer: abs(found.get(answer, 0.0) - wanted.get(answer, 0.0)))
-    got, right = found.get(worst, 0.0), wanted.get(worst, 0.0)
+    sequences = answers.keys() | target_answers.keys()
+    worst = max(sequences, key=lambda answer: abs(answers.get(answer, 0.0) - target_answers.get(answer, 0.0)))
+    got, right = answers.get(worst, 0.0), target_answers.get(worst, 0.0)
     return abs(got - right), f"{list(worst)} comes with probability {got:.6g}; the target's is {right:.6g}"

@@ -26,17 +26,17 @@ from draftverify.bench.artifact import Kept, PartIdentity, check_made_with, read
 from draftverify.engine.parts import name_of
 from draftverify.errors import ConfigError, ContractError
 from draftverify.identity import identity_of
-from draftverify.kit.audit.comparisons import Comparison
-from draftverify.kit.audit.judge_probes import PROBES, WIN, Asking, Figure, Probe, ProbeName
+from draftverify.kit.audit.comparisons import AnswerComparison
+from draftverify.kit.audit.judge_probes import PROBES, WIN, Asking, Probe, ProbeFigure, ProbeName
 from draftverify.kit.audit.judges import as_judge
 from draftverify.stats.judgement.agreement import cohen_kappa
 from draftverify.stats.judgement.trust import labels_needed
 
-__all__ = ["JudgeAudit", "Planned", "audit_judge", "find_audit", "load_audit", "plan_labels"]
+__all__ = ["JudgeAudit", "LabelPlan", "audit_judge", "find_audit", "load_audit", "plan_labels"]
 
 
 class JudgeAudit(Kept, frozen=True, kw_only=True, tag="draftverify.judge_audit"):
-    """What an audit found.
+    """The results of the audit of one judge.
 
     Args:
         judge: the identity of the judge.
@@ -65,32 +65,32 @@ class JudgeAudit(Kept, frozen=True, kw_only=True, tag="draftverify.judge_audit")
     probes: tuple[Probe, ...]
     versions: Mapping[str, str] = {}
 
-    def figure(self, probe: str, name: str) -> Figure | None:
+    def figure(self, probe: str, name: str) -> ProbeFigure | None:
         """A probe's figure; None where it was not measured."""
-        found = (one for each in self.probes if each.name == probe for one in each.figures)
-        return next((one for one in found if one.name == name), None)
+        figures = (figure for entry in self.probes if entry.name == probe for figure in entry.figures)
+        return next((figure for figure in figures if figure.name == name), None)
 
     @property
     def mark(self) -> str:
         """What reports say of a pipeline with this judge: "audited: accuracy .81, κ .62, on 200 labels"."""
         if not self.labelled:
             return f"audited on {self.comparisons} comparisons without a label"
-        told = []
+        phrases = []
         for name in ("accuracy", "Cohen's κ"):
-            found = self.figure("agreement", name)
+            figure = self.figure("agreement", name)
             short = name.removeprefix("Cohen's ")
-            told.append(
-                f"{short} {found.value:.2f}" if found and found.value is not None else f"{short} unknown"
+            phrases.append(
+                f"{short} {figure.value:.2f}" if figure and figure.value is not None else f"{short} unknown"
             )
-        return f"audited: {', '.join(told)}, on {self.labelled} labels"
+        return f"audited: {', '.join(phrases)}, on {self.labelled} labels"
 
 
 def audit_judge(
     judge: Any,
-    comparisons: Sequence[Comparison],
+    comparisons: Sequence[AnswerComparison],
     *,
     probes: Sequence[ProbeName] = tuple(PROBES),
-    watcher: Callable[[int], None] = lambda asked: None,
+    watcher: Callable[[int], None] = lambda count: None,
 ) -> JudgeAudit:
     """Audit a judge.
 
@@ -118,19 +118,19 @@ def audit_judge(
         raise ContractError(
             f"{name_of(judge)} gave no verdict on any of {len(comparisons)} comparisons; first {asking.first_trouble()}"
         )
-    found = tuple(PROBES[name](asking) for name in probes)
-    said = msgspec.json.encode(list(comparisons))
+    probe_results = tuple(PROBES[name](asking) for name in probes)
+    encoded = msgspec.json.encode(list(comparisons))
     return JudgeAudit(
         judge=identity,
         name=name_of(judge),
         family=asking.family,
         comparisons=len(comparisons),
-        questions=len({each.question for each in comparisons}),
-        labelled=sum(each.label is not None for each in comparisons),
-        comparisons_sha256=hashlib.sha256(said).hexdigest(),
+        questions=len({comparison.question for comparison in comparisons}),
+        labelled=sum(comparison.label is not None for comparison in comparisons),
+        comparisons_sha256=hashlib.sha256(encoded).hexdigest(),
         asked=asking.asked,
         seconds=time.perf_counter() - started,
-        probes=found,
+        probes=probe_results,
         versions={"draftverify": version("draftverify")},
     )
 
@@ -145,10 +145,10 @@ def load_audit(path: str | os.PathLike[str], *, judge: Any = None) -> JudgeAudit
     Raises:
         ConfigError: the file is missing, is no audit, or is the audit of another judge.
     """
-    found = read_artifact(path, JudgeAudit)
+    audit = read_artifact(path, JudgeAudit)
     if judge is not None:
-        check_made_with("judge", judge, PartIdentity(found.name, found.judge), found, path)
-    return found
+        check_made_with("judge", judge, PartIdentity(audit.name, audit.judge), audit, path)
+    return audit
 
 
 def find_audit(directory: str | os.PathLike[str], judge: Any) -> JudgeAudit | None:
@@ -160,18 +160,20 @@ def find_audit(directory: str | os.PathLike[str], judge: Any) -> JudgeAudit | No
     folder = Path(directory)
     if not folder.is_dir():
         return None
-    identity, found = identity_of(judge), []
+    identity, audits = identity_of(judge), []
     for path in sorted(folder.glob("*.json")):
         with suppress(ConfigError):
-            found.append(load_audit(path))
-    own = [each for each in found if each.judge == identity]
+            audits.append(load_audit(path))
+    matching = [audit for audit in audits if audit.judge == identity]
     # One that asked for other probes alone has no accuracy to tell, on however many labels.
     return max(
-        own, key=lambda each: (each.figure("agreement", "accuracy") is not None, each.labelled), default=None
+        matching,
+        key=lambda audit: (audit.figure("agreement", "accuracy") is not None, audit.labelled),
+        default=None,
     )
 
 
-class Planned(msgspec.Struct, frozen=True):
+class LabelPlan(msgspec.Struct, frozen=True):
     """How many labels one figure needs.
 
     Args:
@@ -185,7 +187,9 @@ class Planned(msgspec.Struct, frozen=True):
     assumed: str
 
 
-def plan_labels(width: float, comparisons: Sequence[Comparison] = (), judge: Any = None) -> list[Planned]:
+def plan_labels(
+    width: float, comparisons: Sequence[AnswerComparison] = (), judge: Any = None
+) -> list[LabelPlan]:
     """How many labels a 95 % interval of this width needs, for accuracy, κ and a win rate.
 
     With labelled comparisons and a judge these are a pilot; without, the worst case is assumed: an accuracy of ½, a κ
@@ -200,34 +204,34 @@ def plan_labels(width: float, comparisons: Sequence[Comparison] = (), judge: Any
     Raises:
         ConfigError: the width is not above 0; or the judge is none.
     """
-    pilot = [each for each in comparisons if each.label is not None]
-    others = len(comparisons) - len(pilot)
+    pilot = [comparison for comparison in comparisons if comparison.label is not None]
+    unlabelled = len(comparisons) - len(pilot)
     if judge is None or len(pilot) < 2:
         why = "the worst case"
         return [
-            Planned("accuracy", labels_needed(width, 0.25), f"{why}: an accuracy of ½"),
-            Planned("Cohen's κ", labels_needed(width, 1.0), f"{why}: two verdicts, as frequent, κ = 0"),
-            Planned("win rate", labels_needed(width, 0.25), f"{why}: a rate of ½, labels alone"),
+            LabelPlan("accuracy", labels_needed(width, 0.25), f"{why}: an accuracy of ½"),
+            LabelPlan("Cohen's κ", labels_needed(width, 1.0), f"{why}: two verdicts, as frequent, κ = 0"),
+            LabelPlan("win rate", labels_needed(width, 0.25), f"{why}: a rate of ½, labels alone"),
         ]
     orders = Asking(as_judge(judge), pilot).verdicts()  # all of them, as the audit's agreement takes them
-    said = [choice for each in orders for choice in each]
-    labels = [each.label for each in pilot] * len(orders)
-    p = float(np.mean([one == other for one, other in zip(said, labels, strict=True)]))
-    kappa = cohen_kappa(said, labels)
+    choices = [choice for verdicts in orders for choice in verdicts]
+    labels = [comparison.label for comparison in pilot] * len(orders)
+    p = float(np.mean([choice == label for choice, label in zip(choices, labels, strict=True)]))
+    kappa = cohen_kappa(choices, labels)
     # κ = (p − c) / (1 − c), so that 1 − c, which κ's variance is over, follows from both.
     beyond = (1.0 - p) / (1.0 - kappa) if kappa < 1.0 else math.nan
-    y = np.array([WIN[each] for each in labels])
-    j = np.array([WIN[each] if each is not None else 0.5 for each in said])
+    y = np.array([WIN[label] for label in labels])
+    j = np.array([WIN[choice] if choice is not None else 0.5 for choice in choices])
     rho = float(np.corrcoef(y, j)[0, 1]) if y.std() > 0 and j.std() > 0 else 0.0
     of = f"a pilot of {len(pilot)} labels"
     spread = float(y.var()) or 0.25
-    found = [
-        Planned("accuracy", labels_needed(width, p * (1.0 - p) or 0.25), f"{of}: an accuracy of {p:.2f}")
+    plans = [
+        LabelPlan("accuracy", labels_needed(width, p * (1.0 - p) or 0.25), f"{of}: an accuracy of {p:.2f}")
     ]
     if beyond > 0:
-        needed = labels_needed(width, (p * (1.0 - p) or 0.25) / beyond**2)
-        found.append(Planned("Cohen's κ", needed, f"{of}: κ = {kappa:.2f}"))
-    found.append(Planned("win rate, labels alone", labels_needed(width, spread), of))
-    assisted = labels_needed(width, spread, correlation=rho, unlabelled=others)
-    besides = f"{of}: correlation {rho:.2f}, {others} comparisons judged besides"
-    return [*found, Planned("win rate, with the judge", assisted, besides)]
+        label_count = labels_needed(width, (p * (1.0 - p) or 0.25) / beyond**2)
+        plans.append(LabelPlan("Cohen's κ", label_count, f"{of}: κ = {kappa:.2f}"))
+    plans.append(LabelPlan("win rate, labels alone", labels_needed(width, spread), of))
+    assisted = labels_needed(width, spread, correlation=rho, unlabelled=unlabelled)
+    besides = f"{of}: correlation {rho:.2f}, {unlabelled} comparisons judged besides"
+    return [*plans, LabelPlan("win rate, with the judge", assisted, besides)]

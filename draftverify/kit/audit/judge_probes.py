@@ -21,14 +21,14 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 import numpy as np
 
-from draftverify.kit.audit.comparisons import Comparison
-from draftverify.kit.audit.judges import Choice, Judging, Presented, Said
+from draftverify.kit.audit.comparisons import AnswerComparison
+from draftverify.kit.audit.judges import AnswerComparer, Choice, PairVerdict, Presented
 from draftverify.stats.intervals import Estimate, rate
 from draftverify.stats.judgement.agreement import kappa_of_places, krippendorff_alpha
 from draftverify.stats.judgement.trust import assisted_rate
 from draftverify.stats.selective import bootstrap
 
-__all__ = ["PROBES", "Asking", "Figure", "Probe", "ProbeName"]
+__all__ = ["PROBES", "Asking", "Probe", "ProbeFigure", "ProbeName"]
 
 ProbeName: TypeAlias = Literal[
     "agreement", "order", "length", "win_rate", "family",
@@ -51,8 +51,8 @@ TURNED: dict[Choice | None, Choice | None] = {"first": "second", "second": "firs
 WIN: dict[Choice | None, float] = {"first": 1.0, "tie": 0.5, "second": 0.0, None: math.nan}
 
 
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure.
+class ProbeFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of a probe, with its interval.
 
     Args:
         name: what it is.
@@ -72,7 +72,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """What one probe found.
+    """The figures of one probe.
 
     Args:
         name: of the probe.
@@ -81,7 +81,7 @@ class Probe(msgspec.Struct, frozen=True):
     """
 
     name: str
-    figures: tuple[Figure, ...] = ()
+    figures: tuple[ProbeFigure, ...] = ()
     untested: str = ""
 
 
@@ -97,10 +97,10 @@ class Asking:
 
     def __init__(
         self,
-        judge: Judging,
-        comparisons: Sequence[Comparison],
+        judge: AnswerComparer,
+        comparisons: Sequence[AnswerComparison],
         family: str | None = None,
-        watcher: Callable[[int], None] = lambda asked: None,
+        watcher: Callable[[int], None] = lambda count: None,
     ) -> None:
         self.judge = judge
         self.comparisons = comparisons
@@ -108,26 +108,26 @@ class Asking:
         self.varies = judge.varies
         self.asked = 0
         self._watcher = watcher
-        self._said: dict[Presented, Said] = {}
+        self._said: dict[Presented, PairVerdict] = {}
 
     def ask(self, presented: Sequence[Presented]) -> list[Choice | None]:
         """The choices, by place as presented."""
-        new = [each for each in dict.fromkeys(presented) if each not in self._said]
+        new = [entry for entry in dict.fromkeys(presented) if entry not in self._said]
         for start in range(0, len(new), AT_ONCE):
-            some = new[start : start + AT_ONCE]
-            self._said.update(zip(some, self.judge.compare(some), strict=True))
-            self.asked += len(some)
+            chunk = new[start : start + AT_ONCE]
+            self._said.update(zip(chunk, self.judge.compare(chunk), strict=True))
+            self.asked += len(chunk)
             self._watcher(self.asked)
-        return [self._said[each].choice for each in presented]
+        return [self._said[entry].choice for entry in presented]
 
     def plain(self) -> list[Choice | None]:
         """The verdicts in the comparisons' own order."""
-        return self.ask([shown(each) for each in self.comparisons])
+        return self.ask([shown(comparison) for comparison in self.comparisons])
 
     def swapped(self) -> list[Choice | None]:
         """The verdicts in the other order, turned back."""
-        other = self.ask([shown(each, swapped=True) for each in self.comparisons])
-        return [TURNED[choice] for choice in other]
+        swapped = self.ask([shown(comparison, swapped=True) for comparison in self.comparisons])
+        return [TURNED[choice] for choice in swapped]
 
     def verdicts(self) -> list[list[Choice | None]]:
         """One list for each order that the judge can be asked in."""
@@ -135,31 +135,44 @@ class Asking:
 
     def first_trouble(self) -> str:
         """What the judge said where it gave no verdict; "" where it always did."""
-        return next((f"{each.why}: {each.words}" for each in self._said.values() if each.choice is None), "")
+        return next(
+            (f"{verdict.why}: {verdict.words}" for verdict in self._said.values() if verdict.choice is None),
+            "",
+        )
 
-    def duel(self, pairs: Sequence[tuple[Comparison, str, str]]) -> list[list[Choice | None]]:
+    def duel(self, pairs: Sequence[tuple[AnswerComparison, str, str]]) -> list[list[Choice | None]]:
         """Two other texts under each comparison's question, in each order that the judge can be asked in."""
-        own = self.ask([Presented(each.question, one, other, id=each.id) for each, one, other in pairs])
+        direct = self.ask(
+            [
+                Presented(comparison.question, text, rival, id=comparison.id)
+                for comparison, text, rival in pairs
+            ]
+        )
         if "order" not in self.varies:
-            return [[choice] for choice in own]
-        back = self.ask([Presented(each.question, other, one, id=each.id) for each, one, other in pairs])
-        return [[choice, TURNED[turned]] for choice, turned in zip(own, back, strict=True)]
+            return [[choice] for choice in direct]
+        back = self.ask(
+            [
+                Presented(comparison.question, rival, text, id=comparison.id)
+                for comparison, text, rival in pairs
+            ]
+        )
+        return [[choice, TURNED[turned]] for choice, turned in zip(direct, back, strict=True)]
 
-    def share(self, name: str, hits: Sequence[tuple[int, bool]], reads: str = "") -> Figure:
+    def share(self, name: str, hits: Sequence[tuple[int, bool]], reads: str = "") -> ProbeFigure:
         """The share of hits among verdicts, each of the comparison at its place."""
         where = [self.comparisons[place].question for place, _ in hits]
-        hit = np.array([float(each) for _, each in hits])
+        hit = np.array([float(is_hit) for _, is_hit in hits])
 
         def statistic(weights: Any) -> float:
             return float(weights @ hit / weights.sum()) if weights.sum() > 0 else math.nan
 
-        found = bootstrap(statistic, where)
-        if found.value in (0.0, 1.0):
+        estimate = bootstrap(statistic, where)
+        if estimate.value in (0.0, 1.0):
             trials: dict[str, float] = {}
             for question in where:
                 trials[question] = trials.get(question, 0.0) + 1.0
-            found = rate([found.value * count for count in trials.values()], list(trials.values()))
-        return figure(name, found, reads, within=(0.0, 1.0))
+            estimate = rate([estimate.value * count for count in trials.values()], list(trials.values()))
+        return figure(name, estimate, reads, bounds=(0.0, 1.0))
 
     def of(
         self,
@@ -168,28 +181,36 @@ class Asking:
         places: Sequence[int],
         reads: str,
         low: float = -1.0,
-    ) -> Figure:
+    ) -> ProbeFigure:
         """A figure of the comparisons at these places, each weighted by the bootstrap; from `low` to 1."""
         where = [self.comparisons[place].question for place in places]
-        return figure(name, bootstrap(statistic, where), reads, within=(low, 1.0))
+        return figure(name, bootstrap(statistic, where), reads, bounds=(low, 1.0))
 
 
 def figure(
-    name: str, found: Estimate, reads: str, within: tuple[float, float] = (-math.inf, math.inf)
-) -> Figure:
+    name: str, estimate: Estimate, reads: str, bounds: tuple[float, float] = (-math.inf, math.inf)
+) -> ProbeFigure:
     """An estimate as a figure, its interval cut to what the figure can be; an end that is not finite is None."""
-    ends = (found.value, max(found.low, within[0]), min(found.high, within[1]))
-    known = not math.isnan(found.value)
-    value, low, high = (each if known and math.isfinite(each) else None for each in ends)
-    return Figure(
-        name=name, value=value, low=low, high=high, n=found.trials, questions=found.clusters, reads=reads
+    ends = (estimate.value, max(estimate.low, bounds[0]), min(estimate.high, bounds[1]))
+    is_known = not math.isnan(estimate.value)
+    value, low, high = (end if is_known and math.isfinite(end) else None for end in ends)
+    return ProbeFigure(
+        name=name,
+        value=value,
+        low=low,
+        high=high,
+        n=estimate.trials,
+        questions=estimate.clusters,
+        reads=reads,
     )
 
 
-def shown(each: Comparison, *, swapped: bool = False, **more: Any) -> Presented:
+def shown(comparison: AnswerComparison, *, swapped: bool = False, **variation: Any) -> Presented:
     """A comparison as it is shown to the judge."""
-    first, second = (each.second, each.first) if swapped else (each.first, each.second)
-    return Presented(each.question, first, second, id=each.id, **more)
+    first_answer, second_answer = (
+        (comparison.second, comparison.first) if swapped else (comparison.first, comparison.second)
+    )
+    return Presented(comparison.question, first_answer, second_answer, id=comparison.id, **variation)
 
 
 def agreement(asking: Asking) -> Probe:
@@ -199,34 +220,35 @@ def agreement(asking: Asking) -> Probe:
     κ: Cohen's, of the same verdicts and labels, no verdict being a category of its own. annotators' α: Krippendorff's,
     of the annotators among themselves, which is what a judge can be measured against at best. no verdict: their share.
     """
-    said = [(place, choice) for each in asking.verdicts() for place, choice in enumerate(each)]
-    labels = [each.label for each in asking.comparisons]
-    labelled = [(place, choice) for place, choice in said if labels[place] is not None]
+    verdicts = [(place, choice) for choices in asking.verdicts() for place, choice in enumerate(choices)]
+    labels = [comparison.label for comparison in asking.comparisons]
+    labelled = [(place, choice) for place, choice in verdicts if labels[place] is not None]
     none = asking.share(
-        "no verdict", [(place, choice is None) for place, choice in said], "prose, cut off, errors"
+        "no verdict", [(place, choice is None) for place, choice in verdicts], "prose, cut off, errors"
     )
     if not labelled:
         return Probe("agreement", (none,), "no comparison has a label")
     hits = [(place, choice == labels[place]) for place, choice in labelled]
-    given = [(place, choice == labels[place]) for place, choice in labelled if choice is not None]
+    decided = [(place, choice == labels[place]) for place, choice in labelled if choice is not None]
     kinds: list[Choice | None] = ["first", "second", "tie", None]
-    one = np.array([kinds.index(choice) for _, choice in labelled])
-    other = np.array([kinds.index(labels[place]) for place, _ in labelled])
+    judge_places = np.array([kinds.index(choice) for _, choice in labelled])
+    label_places = np.array([kinds.index(labels[place]) for place, _ in labelled])
     figures = [
         asking.share("accuracy", hits, "verdicts that are the label; none is wrong"),
         asking.of(
-            "Cohen's κ", lambda w: kappa_of_places(one, other, 4, w), [place for place, _ in labelled],
+            "Cohen's κ", lambda w: kappa_of_places(judge_places, label_places, 4, w), [place for place, _ in labelled],
             "agreement beyond chance: 0 is chance, 1 is all",
         ),
         none,
     ]  # fmt: skip
-    if len(given) < len(hits):
+    if len(decided) < len(hits):
         figures.insert(
-            1, asking.share("accuracy of verdicts given", given, "those without a verdict left out")
+            1, asking.share("accuracy of verdicts given", decided, "those without a verdict left out")
         )
-    if any(len(each.labels) > 1 for each in asking.comparisons):
+    if any(len(comparison.labels) > 1 for comparison in asking.comparisons):
         counts = np.array(
-            [[each.labels.count(kind) for kind in kinds[:3]] for each in asking.comparisons], dtype=float
+            [[comparison.labels.count(kind) for kind in kinds[:3]] for comparison in asking.comparisons],
+            dtype=float,
         )
         places = range(len(counts))
         reads = "how far the annotators agree among themselves"
@@ -248,15 +270,23 @@ def order(asking: Asking) -> Probe:
         for place, pair in enumerate(zip(asking.plain(), asking.swapped(), strict=True))
         if None not in pair
     ]
-    same = [(place, one == other) for place, one, other in both]
-    labels = [each.label for each in asking.comparisons]
-    right = [(place, one == labels[place]) for place, one, other in both if one == other and labels[place]]
+    consistent = [(place, choice == turned) for place, choice, turned in both]
+    labels = [comparison.label for comparison in asking.comparisons]
+    right = [
+        (place, choice == labels[place])
+        for place, choice, turned in both
+        if choice == turned and labels[place]
+    ]
     # Turned back, the second verdict names the other answer where the same place was chosen again.
-    placed = [(place, one == "first") for place, one, other in both if {one, other} == {"first", "second"}]
+    placed = [
+        (place, choice == "first")
+        for place, choice, turned in both
+        if {choice, turned} == {"first", "second"}
+    ]
     return Probe(
         "order",
         (
-            asking.share("swap consistency", same, "same answer in both orders; it is not validity"),
+            asking.share("swap consistency", consistent, "same answer in both orders; it is not validity"),
             asking.share(
                 "accuracy where consistent", right, "of the consistent ones, those that are the label"
             ),
@@ -271,17 +301,21 @@ def length(asking: Asking) -> Probe:
     longer, judge: the share of its verdicts for one answer that name the longer. longer, labels: the same of the
     labels. The difference, of both drawn together, is the leaning that is the judge's own.
     """
-    apart = [len(each.first) - len(each.second) for each in asking.comparisons]
-    said = [(place, choice) for each in asking.verdicts() for place, choice in enumerate(each)]
+    differences = [len(comparison.first) - len(comparison.second) for comparison in asking.comparisons]
+    verdicts = [(place, choice) for choices in asking.verdicts() for place, choice in enumerate(choices)]
 
     def longer(places: Sequence[tuple[int, Choice | None]]) -> list[tuple[int, bool]]:
-        told = [(place, choice) for place, choice in places if choice in ("first", "second") and apart[place]]
-        return [(place, (choice == "first") == (apart[place] > 0)) for place, choice in told]
+        decided = [
+            (place, choice)
+            for place, choice in places
+            if choice in ("first", "second") and differences[place]
+        ]
+        return [(place, (choice == "first") == (differences[place] > 0)) for place, choice in decided]
 
-    judge = longer(said)
+    judge = longer(verdicts)
     if not judge:
         return Probe("length", untested="no verdict is on two answers of different length")
-    labels = longer([(place, each.label) for place, each in enumerate(asking.comparisons)])
+    labels = longer([(place, comparison.label) for place, comparison in enumerate(asking.comparisons)])
     figures = [asking.share("longer, judge", judge, "read it beside the labels' own")]
     if labels:
         figures.append(asking.share("longer, labels", labels, "what people preferred"))
@@ -296,19 +330,19 @@ def win_rate(asking: Asking) -> Probe:
     PPI++ (`calibration.assisted_rate`) of the labels and of the judge's verdicts on comparisons without a label.
     Without names of systems it is the rate of the answer that is listed first.
     """
-    wins = np.array([[WIN[choice] for choice in each] for each in asking.verdicts()])
+    wins = np.array([[WIN[choice] for choice in choices] for choices in asking.verdicts()])
     with np.errstate(invalid="ignore"):
-        known = ~np.isnan(wins)
-        judge = np.where(known.any(0), np.nansum(wins, 0) / np.maximum(known.sum(0), 1), math.nan)
-    labels = np.array([WIN[each.label] for each in asking.comparisons])
-    names = [each.systems or ("first listed", "second listed") for each in asking.comparisons]
+        has_verdict = ~np.isnan(wins)
+        judge = np.where(has_verdict.any(0), np.nansum(wins, 0) / np.maximum(has_verdict.sum(0), 1), math.nan)
+    labels = np.array([WIN[comparison.label] for comparison in asking.comparisons])
+    names = [comparison.systems or ("first listed", "second listed") for comparison in asking.comparisons]
     every = [
         name
-        for each, pair in zip(asking.comparisons, names, strict=True)
-        for name in pair[: 2 if each.systems else 1]
+        for comparison, pair in zip(asking.comparisons, names, strict=True)
+        for name in pair[: 2 if comparison.systems else 1]
     ]
     systems = sorted(dict.fromkeys(every), key=lambda name: (-every.count(name), name))[:SYSTEMS]
-    figures: list[Figure] = []
+    figures: list[ProbeFigure] = []
     for system in systems:
         places = [
             i
@@ -328,22 +362,34 @@ def win_rate(asking: Asking) -> Probe:
         figures.append(asking.of(f"{system}: judge", _mean(ours), places, "wins by the judge alone", 0.0))
         if not has.any():
             continue
-        own = [place for place, each in zip(places, has, strict=True) if each]
+        labelled_places = [place for place, is_labelled in zip(places, has, strict=True) if is_labelled]
         figures.append(
-            asking.of(f"{system}: labels", _mean(theirs[has]), own, "wins by the labels alone", 0.0)
+            asking.of(
+                f"{system}: labels", _mean(theirs[has]), labelled_places, "wins by the labels alone", 0.0
+            )
         )
         figures.append(
-            asking.of(f"{system}: bias", _mean(ours[has] - theirs[has]), own, "judge − labels; 0 is none")
+            asking.of(
+                f"{system}: bias",
+                _mean(ours[has] - theirs[has]),
+                labelled_places,
+                "judge − labels; 0 is none",
+            )
         )
         if not has.all():
             where = [
                 asking.comparisons[place].question
-                for place in (*own, *(p for p in places if p not in set(own)))
+                for place in (*labelled_places, *(p for p in places if p not in set(labelled_places)))
             ]
-            found = assisted_rate(theirs[has].tolist(), ours[has].tolist(), ours[~has].tolist(), where).rate
+            estimate = assisted_rate(
+                theirs[has].tolist(), ours[has].tolist(), ours[~has].tolist(), where
+            ).rate
             figures.append(
                 figure(
-                    f"{system}: corrected", found, "labels and judge together, without its bias", (0.0, 1.0)
+                    f"{system}: corrected",
+                    estimate,
+                    "labels and judge together, without its bias",
+                    (0.0, 1.0),
                 )
             )
     if not figures:
@@ -359,20 +405,20 @@ def family(asking: Asking) -> Probe:
     """
     if asking.family is None:
         return Probe("family", untested="the judge has no family")
-    own: list[tuple[int, bool]] = []
-    for place, each in enumerate(asking.comparisons):
-        mine = [name == asking.family for name in each.families or ()]
-        if sum(mine) == 1 and each.label is not None:
-            own.append((place, mine[1]))
-    if not own:
+    own_family: list[tuple[int, bool]] = []
+    for place, comparison in enumerate(asking.comparisons):
+        is_own = [name == asking.family for name in comparison.families or ()]
+        if sum(is_own) == 1 and comparison.label is not None:
+            own_family.append((place, is_own[1]))
+    if not own_family:
         return Probe(
             "family", untested=f"no labelled comparison has one answer of its family, {asking.family}"
         )
     rows = []
-    for said in asking.verdicts():
-        for place, turn in own:
-            if said[place] is not None:
-                judge, label = WIN[said[place]], WIN[asking.comparisons[place].label]
+    for choices in asking.verdicts():
+        for place, turn in own_family:
+            if choices[place] is not None:
+                judge, label = WIN[choices[place]], WIN[asking.comparisons[place].label]
                 rows.append((place, *((1.0 - judge, 1.0 - label) if turn else (judge, label))))
     places, ours, theirs = (
         [row[0] for row in rows],
@@ -399,22 +445,26 @@ def names(asking: Asking) -> Probe:
     """
     if "names" not in asking.varies:
         return Probe("names", untested="the judge cannot be asked under other names")
-    other = asking.ask([shown(each, names_exchanged=True) for each in asking.comparisons])
+    renamed = asking.ask([shown(comparison, names_exchanged=True) for comparison in asking.comparisons])
     both = [
         (place, *pair)
-        for place, pair in enumerate(zip(asking.plain(), other, strict=True))
+        for place, pair in enumerate(zip(asking.plain(), renamed, strict=True))
         if None not in pair
     ]
-    kept = [(place, one == "first") for place, one, two in both if {one, two} == {"first", "second"}]
+    kept_names = [
+        (place, choice == "first")
+        for place, choice, renamed_choice in both
+        if {choice, renamed_choice} == {"first", "second"}
+    ]
     return Probe(
         "names",
         (
             asking.share(
                 "name consistency",
-                [(place, one == two) for place, one, two in both],
+                [(place, choice == renamed_choice) for place, choice, renamed_choice in both],
                 "same answer under the other name",
             ),
-            asking.share("name bias", kept, 'of those that kept to a name, "A"; ½ is none'),
+            asking.share("name bias", kept_names, 'of those that kept to a name, "A"; ½ is none'),
         ),
     )
 
@@ -429,10 +479,10 @@ def format(asking: Asking) -> Probe:
     }
     figures = []
     for name, wrap in ways.items():
-        other = asking.ask(
+        wrapped = asking.ask(
             [Presented(e.question, wrap(e.first), wrap(e.second), id=e.id) for e in asking.comparisons]
         )
-        figures.append(_same(asking, f"same in {name}", other, "same answer when both are wrapped"))
+        figures.append(_same(asking, f"same in {name}", wrapped, "same answer when both are wrapped"))
     return Probe("format", tuple(figures))
 
 
@@ -440,11 +490,11 @@ def wording(asking: Asking) -> Probe:
     """Whether the verdict survives another wording of the judging prompt, and how right it is under that one."""
     if "wording" not in asking.varies:
         return Probe("wording", untested="the judge has one wording; give it `paraphrases`")
-    other = asking.ask([shown(each, wording=1) for each in asking.comparisons])
-    figures = [_same(asking, "same in other words", other, "same answer under the second prompt")]
-    labels = [each.label for each in asking.comparisons]
+    reworded = asking.ask([shown(comparison, wording=1) for comparison in asking.comparisons])
+    figures = [_same(asking, "same in other words", reworded, "same answer under the second prompt")]
+    labels = [comparison.label for comparison in asking.comparisons]
     if any(labels):
-        hits = [(place, choice == labels[place]) for place, choice in enumerate(other) if labels[place]]
+        hits = [(place, choice == labels[place]) for place, choice in enumerate(reworded) if labels[place]]
         figures.append(
             asking.share("accuracy in other words", hits, "in the comparisons' own order; none is wrong")
         )
@@ -455,9 +505,9 @@ def repeat(asking: Asking) -> Probe:
     """Whether the judge says the same when asked again. A judge can repeat itself and lean all the same."""
     if "repeat" not in asking.varies:
         return Probe("repeat", untested="recorded verdicts are of one call each")
-    other = asking.ask([shown(each, repeat=1) for each in asking.comparisons])
+    repeated = asking.ask([shown(comparison, repeat=1) for comparison in asking.comparisons])
     return Probe(
-        "repeat", (_same(asking, "retest", other, "same answer when asked again; it is not validity"),)
+        "repeat", (_same(asking, "retest", repeated, "same answer when asked again; it is not validity"),)
     )
 
 
@@ -470,11 +520,13 @@ def padding(asking: Asking) -> Probe:
     """
     if "answers" not in asking.varies:
         return Probe("padding", untested="recorded verdicts know no other answers")
-    found = asking.duel([(each, padded(each.first), each.first) for each in asking.comparisons])
+    duels = asking.duel(
+        [(comparison, padded(comparison.first), comparison.first) for comparison in asking.comparisons]
+    )
     hits = [
-        (place, all(choice == "first" for choice in said))
-        for place, said in enumerate(found)
-        if None not in said
+        (place, all(choice == "first" for choice in choices))
+        for place, choices in enumerate(duels)
+        if None not in choices
     ]
     return Probe("padding", (asking.share("padded wins", hits, "the padded copy is preferred; 0 is right"),))
 
@@ -489,25 +541,36 @@ def empty(asking: Asking) -> Probe:
         return Probe("empty", untested="recorded verdicts know no other answers")
     figures = []
     for name, nothing in (("constant answer loses", CONSTANT), ("vague answer loses", VAGUE)):
-        real = [each.second if each.label == "second" else each.first for each in asking.comparisons]
-        found = asking.duel(
-            [(each, text, nothing) for each, text in zip(asking.comparisons, real, strict=True)]
+        real = [
+            comparison.second if comparison.label == "second" else comparison.first
+            for comparison in asking.comparisons
+        ]
+        duels = asking.duel(
+            [(comparison, text, nothing) for comparison, text in zip(asking.comparisons, real, strict=True)]
         )
-        hits = [(place, all(choice == "first" for choice in said)) for place, said in enumerate(found)]
+        hits = [(place, all(choice == "first" for choice in choices)) for place, choices in enumerate(duels)]
         figures.append(asking.share(name, hits, "the real answer is preferred in every order; 1 is right"))
     return Probe("empty", tuple(figures))
 
 
 def padded(text: str) -> str:
     """An answer and, behind it, its own sentences twice over as a numbered list."""
-    sentences = [each for each in re.split(r"(?<=[.!?])\s+|\n+", text.strip()) if each]
+    sentences = [sentence for sentence in re.split(r"(?<=[.!?])\s+|\n+", text.strip()) if sentence]
     lines = [f"{number}. {sentence}" for number, sentence in enumerate([*sentences, *sentences], 1)]
     return "\n".join([text, "", *lines])
 
 
-def _same(asking: Asking, name: str, other: Sequence[Choice | None], reads: str) -> Figure:
-    pairs = enumerate(zip(asking.plain(), other, strict=True))
-    return asking.share(name, [(place, one == two) for place, (one, two) in pairs if one and two], reads)
+def _same(asking: Asking, name: str, varied: Sequence[Choice | None], reads: str) -> ProbeFigure:
+    pairs = enumerate(zip(asking.plain(), varied, strict=True))
+    return asking.share(
+        name,
+        [
+            (place, choice == varied_choice)
+            for place, (choice, varied_choice) in pairs
+            if choice and varied_choice
+        ],
+        reads,
+    )
 
 
 def _mean(values: Any) -> Callable[[Any], float]:
@@ -520,15 +583,17 @@ def _difference(
     ours: Sequence[tuple[int, bool]],
     theirs: Sequence[tuple[int, bool]],
     reads: str,
-) -> Figure:
+) -> ProbeFigure:
     """The difference of two shares whose questions are drawn together."""
-    hit = np.array([float(each) for _, each in [*ours, *theirs]])
+    hit = np.array([float(is_hit) for _, is_hit in [*ours, *theirs]])
 
     def statistic(weights: Any) -> float:
-        (one, other), n = (weights[: len(ours)], weights[len(ours) :]), len(ours)
-        if not (one.sum() > 0 and other.sum() > 0):
+        (our_weights, their_weights), n = (weights[: len(ours)], weights[len(ours) :]), len(ours)
+        if not (our_weights.sum() > 0 and their_weights.sum() > 0):
             return math.nan
-        return float(one @ hit[:n] / one.sum() - other @ hit[n:] / other.sum())
+        return float(
+            our_weights @ hit[:n] / our_weights.sum() - their_weights @ hit[n:] / their_weights.sum()
+        )
 
     return asking.of(name, statistic, [place for place, _ in [*ours, *theirs]], reads)
 

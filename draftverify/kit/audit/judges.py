@@ -20,13 +20,13 @@ from draftverify.values import Check, Proposal, Task
 
 __all__ = [
     "CHOICES",
-    "Asked",
+    "AnswerComparer",
+    "AnswerGrader",
     "Choice",
     "Grade",
-    "Grading",
-    "Judging",
+    "PairVerdict",
     "Presented",
-    "Said",
+    "PresentedAnswer",
     "Variation",
     "as_choice",
     "as_judge",
@@ -47,15 +47,15 @@ _WORDS: dict[str, Choice] = {
 }
 
 
-def as_choice(word: object) -> Choice | None:
+def as_choice(label: object) -> Choice | None:
     """A label's or a recorded verdict's word: first, 1, A, model_a; second, 2, B, model_b; tie, 0, C; None for others.
 
     Examples:
-        >>> [as_choice(each) for each in (1, "B", "Tie", "garbage", None)]
+        >>> [as_choice(label) for label in (1, "B", "Tie", "garbage", None)]
         ['first', 'second', 'tie', None, None]
     """
-    known = isinstance(word, (str, int)) and not isinstance(word, bool)
-    return _WORDS.get(str(word).strip().casefold()) if known else None
+    readable = isinstance(label, (str, int)) and not isinstance(label, bool)
+    return _WORDS.get(str(label).strip().casefold()) if readable else None
 
 
 class Presented(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ class Presented(msgspec.Struct, frozen=True):
     id: str = ""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class PresentedAnswer(msgspec.Struct, frozen=True):
     """One answer to a question, to be graded; the fields are those of `Presented`."""
 
     question: str
@@ -87,7 +87,7 @@ class Asked(msgspec.Struct, frozen=True):
     repeat: int = 0
 
 
-class Said(msgspec.Struct, frozen=True, omit_defaults=True):
+class PairVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """A judge's word on two answers.
 
     Args:
@@ -107,7 +107,7 @@ class Said(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Grade(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A judge's word on one answer: its score, higher being better, or None; the rest as of `Said`."""
+    """A judge's word on one answer: its score, higher being better, or None; the rest as of `PairVerdict`."""
 
     score: float | None
     why: str = ""
@@ -116,7 +116,7 @@ class Grade(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @runtime_checkable
-class Judging(Protocol):
+class AnswerComparer(Protocol):
     """A pairwise judge.
 
     Attributes:
@@ -126,13 +126,13 @@ class Judging(Protocol):
     @property
     def varies(self) -> frozenset[Variation]: ...
 
-    def compare(self, asked: Sequence[Presented]) -> list[Said]:
+    def compare(self, pairs: Sequence[Presented]) -> list[PairVerdict]:
         """One word for each, in order; what cannot be judged has no choice and says why."""
         ...
 
 
 @runtime_checkable
-class Grading(Protocol):
+class AnswerGrader(Protocol):
     """A pointwise judge.
 
     Attributes:
@@ -142,7 +142,7 @@ class Grading(Protocol):
     @property
     def varies(self) -> frozenset[Variation]: ...
 
-    def grade(self, asked: Sequence[Asked]) -> list[Grade]:
+    def grade(self, answers: Sequence[PresentedAnswer]) -> list[Grade]:
         """One grade for each, in order; what cannot be judged has no score and says why."""
         ...
 
@@ -153,38 +153,41 @@ class ByGrades:
     It sees one answer at a time, so neither their order nor their names can sway it, and neither is probed.
     """
 
-    def __init__(self, judge: Grading) -> None:
+    def __init__(self, judge: AnswerGrader) -> None:
         self.judge = judge
 
     @property
     def varies(self) -> frozenset[Variation]:
         return self.judge.varies - {"order", "names"}
 
-    def compare(self, asked: Sequence[Presented]) -> list[Said]:
+    def compare(self, pairs: Sequence[Presented]) -> list[PairVerdict]:
         singles = [
-            Asked(each.question, answer, each.wording, each.repeat)
-            for each in asked
-            for answer in (each.first, each.second)
+            PresentedAnswer(pair.question, answer, pair.wording, pair.repeat)
+            for pair in pairs
+            for answer in (pair.first, pair.second)
         ]
         # One that stands in several comparisons is graded once.
-        places = {each: place for place, each in enumerate(dict.fromkeys(singles))}
+        places = {single: place for place, single in enumerate(dict.fromkeys(singles))}
         grades = self.judge.grade(list(places))
-        found = [grades[places[each]] for each in singles]
-        return [_higher(first, second) for first, second in zip(found[::2], found[1::2], strict=True)]
+        grade_of_each = [grades[places[single]] for single in singles]
+        return [
+            _higher(first, second)
+            for first, second in zip(grade_of_each[::2], grade_of_each[1::2], strict=True)
+        ]
 
 
-def _higher(first: Grade, second: Grade) -> Said:
+def _higher(first: Grade, second: Grade) -> PairVerdict:
     units = first.units + second.units
-    for each in (first, second):
-        if each.score is None:
-            return Said(None, why=each.why, words=each.words, units=units)
-        if math.isnan(each.score):  # neither higher nor lower than any, which is no tie
-            return Said(None, why="error", words="the score is no number", units=units)
+    for grade in (first, second):
+        if grade.score is None:
+            return PairVerdict(None, why=grade.why, words=grade.words, units=units)
+        if math.isnan(grade.score):  # neither higher nor lower than any, which is no tie
+            return PairVerdict(None, why="error", words="the score is no number", units=units)
     assert first.score is not None
     assert second.score is not None
-    one, other = first.score, second.score
-    choice: Choice = "first" if one > other else "second" if one < other else "tie"
-    return Said(choice, one - other if choice != "tie" else 0.0, units=units)
+    score, rival = first.score, second.score
+    choice: Choice = "first" if score > rival else "second" if score < rival else "tie"
+    return PairVerdict(choice, score - rival if choice != "tie" else 0.0, units=units)
 
 
 class _ByScores:
@@ -195,17 +198,20 @@ class _ByScores:
     def __init__(self, verifier: Any) -> None:
         self.verifier = verifier
 
-    def grade(self, asked: Sequence[Asked]) -> list[Grade]:
-        inputs = [{"question": each.question, "prompt": each.question} for each in asked]
+    def grade(self, answers: Sequence[PresentedAnswer]) -> list[Grade]:
+        inputs = [{"question": answer.question, "prompt": answer.question} for answer in answers]
         contexts = [make_context(Task(id=str(place), input=input)) for place, input in enumerate(inputs)]
-        blocks = [Proposal.alternatives((each.answer,)) for each in asked]
+        blocks = [Proposal.alternatives((answer.answer,)) for answer in answers]
         if hasattr(self.verifier, "verify_many"):
-            found = self.verifier.verify_many(contexts, blocks)
+            verifications = self.verifier.verify_many(contexts, blocks)
         else:
-            found = [
+            verifications = [
                 self.verifier.verify(context, block) for context, block in zip(contexts, blocks, strict=True)
             ]
-        return [_grade(each.checks[0], each.cost.units if each.cost else 0.0) for each in found]
+        return [
+            _grade(verification.checks[0], verification.cost.units if verification.cost else 0.0)
+            for verification in verifications
+        ]
 
 
 def _grade(check: Check, units: float) -> Grade:
@@ -214,15 +220,15 @@ def _grade(check: Check, units: float) -> Grade:
     return Grade(check.score, units=units)
 
 
-def as_judge(part: Any) -> Judging:
+def as_judge(part: Any) -> AnswerComparer:
     """What an audit asks: a pairwise judge as it is, another through its grades or scores.
 
     Raises:
         ConfigError: it neither compares, nor grades, nor gives scores.
     """
-    if isinstance(part, Judging):
+    if isinstance(part, AnswerComparer):
         return part
-    if isinstance(part, Grading):
+    if isinstance(part, AnswerGrader):
         return ByGrades(part)
     if "scores" in getattr(part, "provides", ()) and "cross" not in part.provides:
         return ByGrades(_ByScores(part))

@@ -17,9 +17,9 @@ from draftverify.bench.runner.build import Builder
 from draftverify.errors import below
 from draftverify.kit.audit import (
     PROBES,
-    Comparison,
+    AnswerComparison,
     JudgeAudit,
-    Planned,
+    LabelPlan,
     ProbeName,
     audit_judge,
     comparisons_of,
@@ -59,7 +59,7 @@ def judge_audit(
 
     Args:
         judge: a judge, or any verifier that gives scores.
-        comparisons: tasks with `question`, `first` and `second`, whose truth are labels: first, second or tie.
+        comparisons: tasks with `question`, `first` and `second`, whose `expected` are labels: first, second or tie.
         probes: these alone; all when absent.
         limit: the first so many comparisons; all when absent.
         parts: as of an experiment.
@@ -67,10 +67,10 @@ def judge_audit(
     """
 
 
-def _judge_audit(models: object = None, parts: object = None, **given: Any) -> AuditSpec:
-    if "probes" in given:
-        given["probes"] = tuple(given["probes"])
-    return AuditSpec(**given)
+def _judge_audit(models: object = None, parts: object = None, **fields: Any) -> AuditSpec:
+    if "probes" in fields:
+        fields["probes"] = tuple(fields["probes"])
+    return AuditSpec(**fields)
 
 
 AUDIT = Record(judge_audit, _judge_audit)
@@ -92,7 +92,7 @@ def load_judge_audit(
     return spec
 
 
-def audit_of(spec: AuditSpec, watcher: Callable[[int], None] = lambda asked: None) -> JudgeAudit:
+def audit_of(spec: AuditSpec, watcher: Callable[[int], None] = lambda count: None) -> JudgeAudit:
     """Open the judge, audit it, and close it.
 
     Args:
@@ -102,19 +102,21 @@ def audit_of(spec: AuditSpec, watcher: Callable[[int], None] = lambda asked: Non
     Raises:
         DraftVerifyError: a part cannot be built or opened; or as of `audit_judge`.
     """
-    return _with(spec, lambda judge, some: audit_judge(judge, some, probes=spec.probes, watcher=watcher))
+    return _with(
+        spec, lambda judge, comparisons: audit_judge(judge, comparisons, probes=spec.probes, watcher=watcher)
+    )
 
 
-def plan_of(spec: AuditSpec, width: float) -> list[Planned]:
+def plan_of(spec: AuditSpec, width: float) -> list[LabelPlan]:
     """How many labels intervals of this width need; the judge is asked about the labelled comparisons, as a pilot.
 
     Raises:
         DraftVerifyError: as of `audit_of`.
     """
-    return _with(spec, lambda judge, some: plan_labels(width, some, judge))
+    return _with(spec, lambda judge, comparisons: plan_labels(width, comparisons, judge))
 
 
-def _with(spec: AuditSpec, do: Callable[[Any, list[Comparison]], T]) -> T:
+def _with(spec: AuditSpec, do: Callable[[Any, list[AnswerComparison]], T]) -> T:
     builder = Builder()
     judge, source = builder.part(spec.judge), builder.part(spec.comparisons)
     with below("comparisons"):

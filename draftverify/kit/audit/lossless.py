@@ -11,7 +11,7 @@ from draftverify.kit.audit.draws import draw_tests
 from draftverify.kit.audit.driving import with_block
 from draftverify.kit.audit.enumeration import enumerate_rule, stopping_problem
 from draftverify.kit.audit.recorded import record
-from draftverify.kit.audit.report import Draws, Enumeration, PipelineReport, Text
+from draftverify.kit.audit.report import DrawsReport, Enumeration, PipelineReport, TextReport
 from draftverify.kit.audit.stopping import stopping_problems
 from draftverify.kit.audit.text import greedy_text
 from draftverify.kit.audit.unknowns import NotEnumerable
@@ -62,8 +62,8 @@ def lossless(
     if listed or pipeline.done is not None:
         pipeline.open()
     enumeration = _enumerated(pipeline, notes, not enumerate_all) if exact else None
-    draws: Draws | None = None
-    text: Text | None = None
+    draws: DrawsReport | None = None
+    text: TextReport | None = None
     drift: float | None = None
     if not listed:
         notes.append("no tasks: nothing was recorded")
@@ -78,7 +78,7 @@ def lossless(
                 f"real tasks: blocks of {drafting.block.n} in place of {type(pipeline.block).__name__}'s choice"
             )
         recorded = record(drafting, listed, prefixes, redraws, rows=not greedy)
-        if not any(len(each.proposal) for each in recorded):
+        if not any(len(entry.proposal) for entry in recorded):
             notes.append("nothing was drafted at the recorded rounds")
         draws = draw_tests(pipeline.rule, recorded, copies=copies, error=error, judge_rule=exact)
         looks = [batch_problems(pipeline, recorded, judge_rule=exact, rows=not greedy)]
@@ -86,12 +86,12 @@ def lossless(
             text = greedy_text(drafting, listed[:texts])
         if exact and pipeline.done is not None:
             looks.append(stopping_problems(drafting, listed, _largest_block(drafting)))
-        for found, remarks in looks:
-            failures += found
+        for problems, remarks in looks:
+            failures += problems
             notes += remarks
         if not exact:
             drifts = [pipeline.run(task).drift for task in listed]
-            measured = [each for each in drifts if each is not None]
+            measured = [value for value in drifts if value is not None]
             drift = sum(measured) / len(measured) if measured else None
     return PipelineReport(
         pipeline=pipeline.name,
@@ -156,5 +156,5 @@ def _enumerated(pipeline: Pipeline, notes: list[str], stop_at_first: bool) -> En
 
 def _largest_block(pipeline: Pipeline) -> int:
     block = pipeline.block
-    found = getattr(block, "n", getattr(block, "at_most", None))
-    return found if isinstance(found, int) else 4
+    size = getattr(block, "n", getattr(block, "at_most", None))
+    return size if isinstance(size, int) else 4

@@ -29,20 +29,20 @@ def judge_marks(pipeline: Pipeline, audits: str | Path) -> list[str]:
 
 
 def _judges(verifier: Any) -> Iterator[Any]:
-    """The verifiers in a verifier whose own word is a model's; one that gives distributions says no word."""
+    """The verifiers in a verifier whose own word is a model's; one that gives distributions has none."""
     if "target" in getattr(verifier, "provides", ()):
         return
     stages = getattr(verifier, "stages", None)
     if stages is not None:
-        for each in stages:
-            yield from _judges(each)
+        for stage in stages:
+            yield from _judges(stage)
     elif getattr(verifier, "family", None) is not None:
         yield verifier
 
 
 def _audited(judge: Any, audits: str | Path) -> str:
     try:
-        found = find_audit(audits, judge)
+        audit = find_audit(audits, judge)
     except (ConfigError, ResourceError):  # it cannot be told from others, so no audit is its own
-        found = None
-    return "unaudited" if found is None else found.mark
+        audit = None
+    return "unaudited" if audit is None else audit.mark

@@ -20,7 +20,7 @@ from draftverify.kit.contexts import as_numpy
 from draftverify.randomness import Draws, stream_key
 from draftverify.values import Array, Context, Law, Proposal, Round, Task, Trail, Verification
 
-__all__ = ["ROWS_APART", "Recorded", "Redraft", "next_round", "on_host", "record", "rows_apart"]
+__all__ = ["ROWS_APART", "RecordedRound", "Redraft", "next_round", "on_host", "record", "rows_apart"]
 
 SPACING = 3
 """Of a task's rounds with drafted items every third is recorded, and an answer is decoded no further than is needed."""
@@ -36,10 +36,10 @@ LOOKED_AT = 20
 
 
 class Redraft(msgspec.Struct, frozen=True, eq=False):
-    """What the generator proposed with other draws, without its q, of which hundreds would not fit into memory.
+    """A proposal that the generator made with other draws, without its q, of which hundreds would not fit into memory.
 
     Args:
-        again: which it is: of an even number and the next one the draws are those of two rounds under one key.
+        number: which it is: of an even number and the next one the draws are those of two rounds under one key.
         items, parents, kind: of the proposal and its law.
         ranks: for each item its rank in the row that the law says it was drawn from, spread over its probability:
             uniform on [0, 1) when it was drawn from that row.
@@ -49,10 +49,10 @@ class Redraft(msgspec.Struct, frozen=True, eq=False):
         surprise: Σ f(item) − E f over the items, f being the logarithm of the row's probability, cut off and scaled to
             [-1, 0]; what is drawn at another temperature is more or less likely than its row expects.
         variance: Σ of the terms' variances under their rows.
-        first: [V], q's first row; the same array in all redrafts of a round whose rows are equal.
+        first_row: [V], q's first row; the same array in all redrafts of a round whose rows are equal.
     """
 
-    again: int
+    number: int
     items: tuple[int, ...]
     parents: tuple[int, ...]
     kind: str
@@ -61,14 +61,14 @@ class Redraft(msgspec.Struct, frozen=True, eq=False):
     impossible: int | None
     surprise: float
     variance: float
-    first: Any
+    first_row: Any
 
 
 Drafted: TypeAlias = "tuple[Draft | None, tuple[Redraft, ...]]"
 """What the generator was asked, None where nothing was drafted; and what it proposed with other draws."""
 
 
-class Recorded(msgspec.Struct, frozen=True, eq=False):
+class RecordedRound(msgspec.Struct, frozen=True, eq=False):
     """One round at a real prefix.
 
     Args:
@@ -97,7 +97,7 @@ class Recorded(msgspec.Struct, frozen=True, eq=False):
 
 def record(
     pipeline: Pipeline, tasks: Sequence[Task], prefixes: int, redraws: int, *, rows: bool
-) -> list[Recorded]:
+) -> list[RecordedRound]:
     """Run the tasks as far as is needed and record rounds, those with drafted items where there are enough.
 
     Args:
@@ -111,25 +111,25 @@ def record(
         ContractError: a call failed.
         Exception: whatever a component raises.
     """
-    found: list[Recorded] = []
+    rounds: list[RecordedRound] = []
     for at, task in enumerate(tasks):
-        wanted = -(-(prefixes - len(found)) // (len(tasks) - at))
-        if wanted > 0:
-            found += _of_task(pipeline, task, wanted, redraws, rows, at % SPACING)
-    return found
+        quota = -(-(prefixes - len(rounds)) // (len(tasks) - at))
+        if quota > 0:
+            rounds += _of_task(pipeline, task, quota, redraws, rows, at % SPACING)
+    return rounds
 
 
 def _of_task(
-    pipeline: Pipeline, task: Task, wanted: int, redraws: int, rows: bool, offset: int
-) -> list[Recorded]:
+    pipeline: Pipeline, task: Task, quota: int, redraws: int, rows: bool, offset: int
+) -> list[RecordedRound]:
     session = Session(pipeline, task)
-    drafted: list[Recorded] = []
-    plain: list[Recorded] = []
-    seen = {True: 0, False: 0}  # rounds with drafted items and without
+    drafted: list[RecordedRound] = []
+    plain: list[RecordedRound] = []
+    round_counts = {True: 0, False: 0}  # rounds with drafted items and without
 
     def due(has_items: bool) -> bool:
-        seen[has_items] += 1
-        return (seen[has_items] - 1) % SPACING == offset
+        round_counts[has_items] += 1
+        return (round_counts[has_items] - 1) % SPACING == offset
 
     drafting: Drafted | None = None
 
@@ -141,33 +141,37 @@ def _of_task(
         if isinstance(request, Decide):
             if drafting is not None:
                 drafted.append(_recorded(pipeline, request, drafting, rows, offset + len(drafted)))
-            elif not len(request.proposal) and len(plain) < wanted and due(False):
+            elif not len(request.proposal) and len(plain) < quota and due(False):
                 plain.append(_recorded(pipeline, request, (None, ()), rows, 0))
             drafting = None
         return value
 
     try:
-        while session.outcome is None and len(drafted) < wanted and len(session.rounds) < LOOKED_AT * wanted:
+        while session.outcome is None and len(drafted) < quota and len(session.rounds) < LOOKED_AT * quota:
             drive(session, hook, rounds=len(session.rounds) + 1)
     finally:
         session.release()
-    return (drafted + plain)[:wanted]
+    return (drafted + plain)[:quota]
 
 
 def _redrafts(request: Draft, redraws: int) -> Iterator[Redraft]:
-    first: Any = None
+    first_row: Any = None
     with uncached(request.context) as context:
-        for again in range(redraws):
-            other = next_round(context) if again % 2 else context
-            draws = Draws(stream_key(again // 2, context.task.id, context.attempt, "audit"), other.round)
-            made = on_host(request.part.propose(msgspec.structs.replace(other, draws=draws), request.n))
-            if len(made):
-                row = np.asarray(made.law.q[0], dtype=np.float64)  # type: ignore[index]
-                first = row if first is None or not np.array_equal(row, first) else first
+        for number in range(redraws):
+            round_context = next_round(context) if number % 2 else context
+            draws = Draws(
+                stream_key(number // 2, context.task.id, context.attempt, "audit"), round_context.round
+            )
+            proposal = on_host(
+                request.part.propose(msgspec.structs.replace(round_context, draws=draws), request.n)
+            )
+            if len(proposal):
+                row = np.asarray(proposal.law.q[0], dtype=np.float64)  # type: ignore[index]
+                first_row = row if first_row is None or not np.array_equal(row, first_row) else first_row
                 # Numbers of its own for each round: an item that could only be one has no others.
                 name = f"ranks of {context.task.id}, round {context.round}"
                 yield _redraft(
-                    again, made, first, Draws(stream_key(again, name, context.attempt, "audit"), 0)
+                    number, proposal, first_row, Draws(stream_key(number, name, context.attempt, "audit"), 0)
                 )
 
 
@@ -177,7 +181,7 @@ def next_round(context: Context) -> Context:
     return msgspec.structs.replace(context, rounds=rounds)
 
 
-def _redraft(again: int, proposal: Proposal, first: Any, spread: Draws) -> Redraft:
+def _redraft(number: int, proposal: Proposal, first_row: Any, spread: Draws) -> Redraft:
     ranks: list[float] = []
     quantiles: list[float] = []
     impossible = None
@@ -188,16 +192,16 @@ def _redraft(again: int, proposal: Proposal, first: Any, spread: Draws) -> Redra
             impossible = item
             break
         row /= row.sum()
-        before = float(row[row > row[item]].sum() + row[:item][row[:item] == row[item]].sum())
-        within = spread.uniform(node) * float(row[item])
-        ranks.append(before + within)
-        quantiles.append(float(row[:item].sum()) + within)
+        mass_before = float(row[row > row[item]].sum() + row[:item][row[:item] == row[item]].sum())
+        share = spread.uniform(node) * float(row[item])
+        ranks.append(mass_before + share)
+        quantiles.append(float(row[:item].sum()) + share)
         f = np.log(np.maximum(row, _RAREST)) / -np.log(_RAREST)
         mean = float(row @ f)
         surprise += float(f[item]) - mean
         variance += max(float(row @ np.square(f)) - mean**2, 0.0)
     return Redraft(
-        again=again,
+        number=number,
         items=tuple(proposal.items),
         parents=proposal.parents,
         kind=proposal.law.kind,
@@ -206,7 +210,7 @@ def _redraft(again: int, proposal: Proposal, first: Any, spread: Draws) -> Redra
         impossible=impossible,
         surprise=surprise,
         variance=variance,
-        first=first,
+        first_row=first_row,
     )
 
 
@@ -214,7 +218,7 @@ _RAREST = 1e-4
 
 
 def _declared(proposal: Proposal, node: int) -> Any:
-    """What the law says that the item was drawn from [V]."""
+    """The row [V] that the law says the item was drawn from."""
     q: Any = proposal.law.q
     parent = proposal.parents[node]
     row = np.array(q[parent + 1], dtype=np.float64)
@@ -223,17 +227,17 @@ def _declared(proposal: Proposal, node: int) -> Any:
     return row
 
 
-def _recorded(pipeline: Pipeline, request: Decide, drafted: Drafted, rows: bool, at: int) -> Recorded:
+def _recorded(pipeline: Pipeline, request: Decide, drafted: Drafted, rows: bool, at: int) -> RecordedRound:
     evidence = request.verification.evidence
     assert evidence is not None
     target = as_numpy(evidence.target)
-    apart = None
+    distance = None
     if rows:
         # The first, the last, and one between them, another each time: in a tree only some rows may be wrong.
         n = len(request.proposal)
         looked_at = {-1, n - 1, *([at % n] if n else [])}
-        apart = max(_apart(pipeline, request, end, target[end + 1]) for end in looked_at)
-    return Recorded(
+        distance = max(_apart(pipeline, request, end, target[end + 1]) for end in looked_at)
+    return RecordedRound(
         where=f"task {request.context.task.id}, round {request.context.round}",
         context=request.context,
         proposal=on_host(request.proposal),
@@ -241,16 +245,19 @@ def _recorded(pipeline: Pipeline, request: Decide, drafted: Drafted, rows: bool,
         raw_maxima=None if evidence.raw_maxima is None else as_numpy(evidence.raw_maxima),
         drafting=drafted[0],
         redrafts=drafted[1],
-        rows_apart=apart,
+        rows_apart=distance,
         rows_bound=_no_rounding(request.verification),
     )
 
 
 def _no_rounding(verification: Verification) -> float:
-    """The TV that is no rounding. Half precision may give rows of 32 bits too, but says it is not deterministic."""
+    """The least TV of two rows that rounding does not explain.
+
+    Half precision may give rows of 32 bits too, but says it is not deterministic.
+    """
     evidence: Any = verification.evidence
-    whole = verification.deterministic and not str(evidence.target.dtype).endswith("float16")
-    return EXACT_ROWS_APART if whole else ROWS_APART
+    full_precision = verification.deterministic and not str(evidence.target.dtype).endswith("float16")
+    return EXACT_ROWS_APART if full_precision else ROWS_APART
 
 
 def _apart(pipeline: Pipeline, request: Decide, end: int, row: Array) -> float:
@@ -264,14 +271,14 @@ def _apart(pipeline: Pipeline, request: Decide, end: int, row: Array) -> float:
     return rows_apart(as_numpy(evidence.target), row[None])
 
 
-def rows_apart(one: Array, other: Array) -> float:
+def rows_apart(rows: Array, reference: Array) -> float:
     """The largest TV of two arrays' rows [rows, V], each scaled to sum 1; 1 where one is not a distribution."""
-    if not len(other):
+    if not len(reference):
         return 0.0
-    one, other = (np.asarray(rows[: len(other)], dtype=np.float64) for rows in (one, other))
+    rows, reference = (np.asarray(table[: len(reference)], dtype=np.float64) for table in (rows, reference))
     with np.errstate(invalid="ignore", divide="ignore"):
         tv = 0.5 * np.abs(
-            one / one.sum(axis=1, keepdims=True) - other / other.sum(axis=1, keepdims=True)
+            rows / rows.sum(axis=1, keepdims=True) - reference / reference.sum(axis=1, keepdims=True)
         ).sum(axis=1)
     return float(np.where(np.isfinite(tv), tv, 1.0).max())
 

@@ -6,7 +6,7 @@ import msgspec
 
 from draftverify.values import Explanation
 
-__all__ = ["Divergence", "Draws", "Enumeration", "PipelineReport", "Report", "Text"]
+__all__ = ["AuditReport", "DrawsReport", "Enumeration", "PipelineReport", "TextDivergence", "TextReport"]
 
 
 class Enumeration(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class Enumeration(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[str, ...] = ()
 
 
-class Draws(msgspec.Struct, frozen=True, kw_only=True):
+class DrawsReport(msgspec.Struct, frozen=True, kw_only=True):
     """The rule and the generator, played at recorded prefixes.
 
     Args:
@@ -67,14 +67,14 @@ class Draws(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[str, ...] = ()
 
 
-class Divergence(msgspec.Struct, frozen=True):
+class TextDivergence(msgspec.Struct, frozen=True):
     """A task whose greedy text is not that of plain steps, and why."""
 
     task: str
     why: Explanation
 
 
-class Text(msgspec.Struct, frozen=True, kw_only=True):
+class TextReport(msgspec.Struct, frozen=True, kw_only=True):
     """Greedy text with blocks against the same with plain steps.
 
     Args:
@@ -85,13 +85,15 @@ class Text(msgspec.Struct, frozen=True, kw_only=True):
 
     tasks: int
     same: int
-    divergences: tuple[Divergence, ...] = ()
+    divergences: tuple[TextDivergence, ...] = ()
 
     @property
     def failures(self) -> tuple[str, ...]:
         """The divergences that rounding does not explain."""
         return tuple(
-            f"task {each.task}: {each.why.text}" for each in self.divergences if each.why.cause != "rounding"
+            f"task {divergence.task}: {divergence.why.text}"
+            for divergence in self.divergences
+            if divergence.why.cause != "rounding"
         )
 
 
@@ -112,8 +114,8 @@ class PipelineReport(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     exact: bool
     enumeration: Enumeration | None = None
-    draws: Draws | None = None
-    text: Text | None = None
+    draws: DrawsReport | None = None
+    text: TextReport | None = None
     drift: float | None = None
     failures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -122,7 +124,7 @@ class PipelineReport(msgspec.Struct, frozen=True, kw_only=True):
     def found(self) -> tuple[str, ...]:
         """Everything that is wrong, part by part."""
         parts = (self.enumeration, self.draws, self.text)
-        return (*self.failures, *(found for part in parts if part is not None for found in part.failures))
+        return (*self.failures, *(finding for part in parts if part is not None for finding in part.failures))
 
     @property
     def passed(self) -> bool:
@@ -133,17 +135,17 @@ class PipelineReport(msgspec.Struct, frozen=True, kw_only=True):
     def tested(self) -> tuple[str, ...]:
         """What was looked at, in words, and the least that would have been seen."""
         tiny, draws, text = self.enumeration, self.draws, self.text
-        said = [f"the rule on {tiny.cases} tiny models, exactly"] if tiny else []
+        phrases = [f"the rule on {tiny.cases} tiny models, exactly"] if tiny else []
         if draws and draws.detects is not None and draws.detects_together is not None:
             part = f"to TV {draws.detects:.3f} at one prefix and {draws.detects_together:.3f} over all"
-            said.append(f"the rule at {draws.prefixes} prefixes, {part}")
+            phrases.append(f"the rule at {draws.prefixes} prefixes, {part}")
         if draws and draws.detects_generator is not None:
-            said.append(
+            phrases.append(
                 f"{draws.redrawn} proposals of the generator, to TV {draws.detects_generator:.3f} from its q"
             )
         if draws and draws.rows_bound is not None:
-            said.append(f"the verifier's rows of blocks, to TV {draws.rows_bound:g} from plain steps")
-        return (*said, *([f"the greedy text of {text.tasks} tasks"] if text else []))
+            phrases.append(f"the verifier's rows of blocks, to TV {draws.rows_bound:g} from plain steps")
+        return (*phrases, *([f"the greedy text of {text.tasks} tasks"] if text else []))
 
     @property
     def untested(self) -> tuple[str, ...]:
@@ -171,7 +173,7 @@ class PipelineReport(msgspec.Struct, frozen=True, kw_only=True):
         return "lossless as far as tested"
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
     """An experiment's audit, in the order of its pipelines."""
 
     experiment: str
@@ -180,13 +182,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def passed(self) -> bool:
         """Whether every exact claim holds."""
-        return all(each.passed for each in self.pipelines)
+        return all(pipeline.passed for pipeline in self.pipelines)
 
     def to_json(self) -> bytes:
         """The report as JSON, with what its properties say."""
         plain = msgspec.to_builtins(self)
         plain["passed"] = self.passed
-        for entry, each in zip(plain["pipelines"], self.pipelines, strict=True):
-            entry["passed"] = each.passed
-            entry |= {name: getattr(each, name) for name in ("found", "verdict", "tested", "untested")}
+        for entry, pipeline in zip(plain["pipelines"], self.pipelines, strict=True):
+            entry["passed"] = pipeline.passed
+            entry |= {name: getattr(pipeline, name) for name in ("found", "verdict", "tested", "untested")}
         return msgspec.json.format(msgspec.json.encode(plain), indent=1)

@@ -25,7 +25,13 @@ from draftverify.checks.metrics import check_metrics
 from draftverify.checks.verifiers import shared_families
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError
-from draftverify.kit.audit.verifier_audit import Item, Judged, VerifierAudit, audit_verifiers, score_curves
+from draftverify.kit.audit.verifier_audit import (
+    JudgedItem,
+    JudgedPipeline,
+    VerifierAudit,
+    audit_verifiers,
+    score_curves,
+)
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric
 from draftverify.stats import trials
@@ -74,12 +80,12 @@ def audit_run(
     try:
         label: Label
         if people is not None:
-            wanted, label = "people", _by_people(people)
+            label_source, label = "people", _by_people(people)
         else:
-            wanted, judging = judging_metric(experiment, builder, metric)
+            label_source, judging = judging_metric(experiment, builder, metric)
             load = workload(experiment, builder)
             tasks = {task.id: task for task in (*load.first, *load.measured)}
-            check_metrics({wanted: judging}, list(tasks.values()))
+            check_metrics({label_source: judging}, list(tasks.values()))
             label = _by_metric(bench.opened(judging), tasks)
         judged = [
             _judged(pipeline, (entry.record for entry in run.entries(pipeline=name, texts=False)), label)
@@ -87,11 +93,11 @@ def audit_run(
         ]
     finally:
         bench.close()
-    found, shared = audit_verifiers(judged)
+    probes, shared = audit_verifiers(judged)
     return VerifierAudit(
-        labels=wanted,
+        labels=label_source,
         written=run.store.written()[1],
-        pipelines=found,
+        pipelines=probes,
         shared=shared,
         curves=score_curves(judged),
         versions={"draftverify": version("draftverify")},
@@ -100,39 +106,39 @@ def audit_run(
 
 def _by_metric(metric: Metric, tasks: Mapping[str, Task]) -> Label:
     """A metric asked once about equal items of a task; it has no say on a task that its source no longer has."""
-    said: dict[tuple[str, str], bool | None] = {}
+    labels: dict[tuple[str, str], bool | None] = {}
 
     def label(pipeline: str, task: str, item: Any, check: Check | None) -> bool | None:
         value = item if check is None or check.correction is UNSET else check.correction
         key = (task, _text(value))
-        if key not in said:
-            said[key] = is_right(metric, tasks[task], item, check) if task in tasks else None
-        return said[key]
+        if key not in labels:
+            labels[key] = is_right(metric, tasks[task], item, check) if task in tasks else None
+        return labels[key]
 
     return label
 
 
 def _by_people(decided: Iterable[tuple[str, str, Any, bool]]) -> Label:
-    said = {(pipeline, task, _text(value)): right for pipeline, task, value, right in decided}
-    return lambda pipeline, task, item, check: said.get((pipeline, task, _text(item)))
+    labels = {(pipeline, task, _text(value)): right for pipeline, task, value, right in decided}
+    return lambda pipeline, task, item, check: labels.get((pipeline, task, _text(item)))
 
 
-def _judged(pipeline: Pipeline, records: Iterable[TaskRecord], label: Label) -> Judged:
+def _judged(pipeline: Pipeline, records: Iterable[TaskRecord], label: Label) -> JudgedPipeline:
     """The items that a pipeline's own generator drafted and its verifier judged, retries too."""
-    items: list[Item] = []
+    items: list[JudgedItem] = []
     stepwise = getattr(pipeline.generator, "shape", None) in ("chain", "tree")
     for record in records:
-        for each in record.rounds:
-            if each.source != "generator" or each.by != "verifier" or each.failure is not None:
+        for round in record.rounds:
+            if round.source != "generator" or round.by != "verifier" or round.failure is not None:
                 continue
-            stepwise = stepwise or any(parent >= 0 for parent in each.parents)
+            stepwise = stepwise or any(parent >= 0 for parent in round.parents)
             if not stepwise:
-                items += _of_round(pipeline.name, record.task, each, label)
+                items += _of_round(pipeline.name, record.task, round, label)
     if stepwise:
         why = "its items are steps of one answer, and a label says of whole answers whether they are right"
     else:
         why = "" if items else "no item was judged by its verifier"
-    return Judged(
+    return JudgedPipeline(
         pipeline=pipeline.name,
         generator=str(id(pipeline.generator)),  # the builder makes equal ones once
         verifier=str(id(pipeline.verifier)),
@@ -143,12 +149,12 @@ def _judged(pipeline: Pipeline, records: Iterable[TaskRecord], label: Label) -> 
     )
 
 
-def _of_round(pipeline: str, task: str, round: Round, label: Label) -> Iterator[Item]:
+def _of_round(pipeline: str, task: str, round: Round, label: Label) -> Iterator[JudgedItem]:
     judged = list(trials(round))
     share = max(len(judged), 1)
     for index, passed in judged:
         item, check = round.items[index], round.checks[index] if round.checks else None
-        yield Item(
+        yield JudgedItem(
             task=task,
             value=_text(item),
             passed=passed,

@@ -41,12 +41,12 @@ def stopping_problems(pipeline: Pipeline, tasks: Sequence[Task], most: int) -> t
     ended = 0
     verifier: Any = pipeline.verifier
     for task in tasks[:PLAYED]:
-        found = pipeline.record(task)
-        if found.outcome.failure is not None:
-            failures.append(f"task {task.id}: {found.outcome.failure}")
-        if not found.rounds or not found.rounds[-1].decision.done:
+        record = pipeline.record(task)
+        if record.outcome.failure is not None:
+            failures.append(f"task {task.id}: {record.outcome.failure}")
+        if not record.rounds or not record.rounds[-1].decision.done:
             continue  # ended by its budget, or by that failure
-        answer = tuple(value for round in found.rounds for value in round.decision.emitted)
+        answer = tuple(value for round in record.rounds for value in round.decision.emitted)
         try:
             prepared = verifier.prepare(task) if pipeline.prepares else task
             problem = _problem(pipeline, prepared, answer, most)
@@ -65,21 +65,23 @@ def stopping_problems(pipeline: Pipeline, tasks: Sequence[Task], most: int) -> t
 
 def _problem(pipeline: Pipeline, task: Task, answer: tuple[Any, ...], most: int) -> str:
     values = answer + answer[: most + 1]
-    alone = _kept(pipeline, task, values, 1, 1)
-    if alone != len(answer):
-        return f"the answer has {len(answer)} values; one at a time, the stopping rule ends it after {alone}"
+    stepwise = _kept(pipeline, task, values, 1, 1)
+    if stepwise != len(answer):
+        return (
+            f"the answer has {len(answer)} values; one at a time, the stopping rule ends it after {stepwise}"
+        )
     for size in sorted({2, most + 1}):
-        for first in range(1, size + 1):
-            kept = _kept(pipeline, task, values, first, size)
-            if kept != alone:
-                return f"one value at a time the stopping rule keeps {alone}, in blocks of {size} it keeps {kept}"
+        for first_size in range(1, size + 1):
+            count = _kept(pipeline, task, values, first_size, size)
+            if count != stepwise:
+                return f"one value at a time the stopping rule keeps {stepwise}, in blocks of {size} it keeps {count}"
     return ""
 
 
-def _kept(pipeline: Pipeline, task: Task, values: tuple[Any, ...], first: int, size: int) -> int:
-    """How many values are kept that come in blocks of `size` after `first` of them."""
+def _kept(pipeline: Pipeline, task: Task, values: tuple[Any, ...], first_size: int, size: int) -> int:
+    """How many values are kept that come in blocks of `size` after `first_size` of them."""
     done: Any = pipeline.done
-    begin, end = 0, first
+    begin, end = 0, first_size
     with uncached(
         make_context(task, settings=pipeline.settings, seed=pipeline.seed, role="verify")
     ) as context:

@@ -12,7 +12,7 @@ from typing import Any
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ContractError
 from draftverify.kit.audit.driving import with_block
-from draftverify.kit.audit.report import Divergence, Text
+from draftverify.kit.audit.report import TextDivergence, TextReport
 from draftverify.values import Explanation, Outcome, Task
 
 __all__ = ["greedy_text"]
@@ -21,7 +21,7 @@ BATCH = 8
 """Tasks under way at once; the others take the places of those that end."""
 
 
-def greedy_text(pipeline: Pipeline, tasks: Sequence[Task]) -> Text:
+def greedy_text(pipeline: Pipeline, tasks: Sequence[Task]) -> TextReport:
     """Decode the tasks by plain steps and with blocks, and where a part serves many sessions in a call, in a batch too.
 
     Raises:
@@ -31,23 +31,25 @@ def greedy_text(pipeline: Pipeline, tasks: Sequence[Task]) -> Text:
     batch: Sequence[Outcome | None] = [None] * len(tasks)
     if _serves_many(pipeline):
         batch = pipeline.run_batch(tasks, size=BATCH)
-    same = 0
-    divergences: list[Divergence] = []
+    equal_count = 0
+    divergences: list[TextDivergence] = []
     for task, together in zip(tasks, batch, strict=True):
-        expected, got = (_value(each, task, each.run(task)) for each in (plain, pipeline))
+        expected, got = (_value(variant, task, variant.run(task)) for variant in (plain, pipeline))
         if expected != got:
-            divergences.append(Divergence(task.id, _explained(pipeline, task, expected, got)))
+            divergences.append(TextDivergence(task.id, _explained(pipeline, task, expected, got)))
         elif together is not None and (batched := _value(pipeline, task, together)) != expected:
-            found = _explained(pipeline, task, expected, batched)
-            said = Explanation(found.cause, f"alone it is equal, in a batch not: {found.text}")
-            divergences.append(Divergence(task.id, said))
+            explanation = _explained(pipeline, task, expected, batched)
+            batch_explanation = Explanation(
+                explanation.cause, f"alone it is equal, in a batch not: {explanation.text}"
+            )
+            divergences.append(TextDivergence(task.id, batch_explanation))
         else:
-            same += 1
-    return Text(tasks=len(tasks), same=same, divergences=tuple(divergences))
+            equal_count += 1
+    return TextReport(tasks=len(tasks), same=equal_count, divergences=tuple(divergences))
 
 
 def _serves_many(pipeline: Pipeline) -> bool:
-    parts = [(each, "propose_many") for each in pipeline.generators]
+    parts = [(generator, "propose_many") for generator in pipeline.generators]
     parts += [(pipeline.verifier, "verify_many"), (pipeline.rule, "decide_many")]
     return any(hasattr(part, name) for part, name in parts)
 
@@ -61,9 +63,9 @@ def _value(pipeline: Pipeline, task: Task, outcome: Outcome) -> tuple[Any, ...]:
 def _explained(
     pipeline: Pipeline, task: Task, expected: tuple[Any, ...], got: tuple[Any, ...]
 ) -> Explanation:
-    said = pipeline.explain(task, expected, got)
-    if said is not None:
-        return said
+    explanation = pipeline.explain(task, expected, got)
+    if explanation is not None:
+        return explanation
     at = next(
         (i for i, (a, b) in enumerate(zip(expected, got, strict=False)) if a != b),
         min(len(expected), len(got)),

@@ -50,12 +50,12 @@ class Path:
 
     @property
     def probability(self) -> float:
-        """Of taking this path."""
+        """The probability of taking this path."""
         return math.prod(high - low for low, high in self.bounds.values())
 
 
 class Unknown:
-    """factor · u + shift, for a u that is uniform on [0, 1). It is never just the number it is compared with."""
+    """A number factor · u + shift, for a u that is uniform on [0, 1); it never equals what it is compared with."""
 
     __slots__ = ("factor", "key", "path", "shift")
 
@@ -74,19 +74,19 @@ class Unknown:
     def __truediv__(self, by: Any) -> Unknown:
         return self * (1.0 / float(by))
 
-    def __add__(self, other: Any) -> Unknown:
-        return Unknown(self.path, self.key, self.factor, self.shift + float(other))
+    def __add__(self, term: Any) -> Unknown:
+        return Unknown(self.path, self.key, self.factor, self.shift + float(term))
 
     __radd__ = __add__
 
     def __neg__(self) -> Unknown:
         return Unknown(self.path, self.key, -self.factor, -self.shift)
 
-    def __sub__(self, other: Any) -> Unknown:
-        return self + -float(other)
+    def __sub__(self, term: Any) -> Unknown:
+        return self + -float(term)
 
-    def __rsub__(self, other: Any) -> Unknown:
-        return (-self).__add__(other)
+    def __rsub__(self, term: Any) -> Unknown:
+        return (-self).__add__(term)
 
     def __lt__(self, threshold: Any) -> bool:
         room = float(threshold) - self.shift

@@ -19,7 +19,7 @@ from draftverify.kit.cli.verifier import verifier
 
 if TYPE_CHECKING:
     from draftverify.bench.config.specs import Experiment
-    from draftverify.kit.audit.report import Draws, Enumeration, PipelineReport, Report, Text
+    from draftverify.kit.audit.report import AuditReport, DrawsReport, Enumeration, PipelineReport, TextReport
 
 __all__ = ["audit"]
 
@@ -66,7 +66,7 @@ def lossless(
     from draftverify.errors import ConfigError
     from draftverify.kit.audit.lossless import claims_exact
     from draftverify.kit.audit.lossless import lossless as examine
-    from draftverify.kit.audit.report import PipelineReport, Report
+    from draftverify.kit.audit.report import AuditReport, PipelineReport
     from draftverify.plugins import did_you_mean
 
     pipeline_names = [spec.name for spec in experiment.pipelines]
@@ -106,7 +106,7 @@ def lossless(
     finally:
         for pipeline in pipelines:
             pipeline.close()
-    report_of_all = Report(experiment=experiment.name, pipelines=tuple(reports))
+    report_of_all = AuditReport(experiment=experiment.name, pipelines=tuple(reports))
     if as_json:
         click.echo(report_of_all.to_json().decode())
     else:
@@ -115,8 +115,8 @@ def lossless(
         exit_with(ExitCode.NOT_LOSSLESS)
 
 
-def _print_report(report: Report) -> None:
-    """A table, and under it what was found and left out."""
+def _print_report(report: AuditReport) -> None:
+    """Print a table of the pipelines, and under it what was found and left out."""
 
     headings = ("pipeline", "rule", "claim", "verdict", "tiny models", "recorded prefixes", "greedy text")
     table = Table(*headings, title=Line(clean(report.experiment)), title_justify="left", pad_edge=False)
@@ -136,7 +136,7 @@ def _print_report(report: Report) -> None:
 
 
 def _remarks(report: PipelineReport) -> Iterator[tuple[str, str]]:
-    """What was looked at, found, and explained, each with its style."""
+    """The lines on what was tested, found and explained, each with its style."""
     for verdict, looks in (
         (("tested", report.tested), ("not tested", report.untested)) if report.exact else ()
     ):
@@ -158,7 +158,7 @@ def _enumerated(section: Enumeration | None) -> str:
     return f"{section.cases} cases, {section.paths} paths, blocks {sizes}: within {section.worst:.0e}"
 
 
-def _drawn(section: Draws | None) -> str:
+def _drawn(section: DrawsReport | None) -> str:
     if section is None:
         return "–"
     if section.failures:
@@ -169,7 +169,7 @@ def _drawn(section: Draws | None) -> str:
     return f"{section.prefixes} × {section.copies} draws agree with p (error {section.error:.0e}; {sees})"
 
 
-def _decoded(section: Text | None) -> str:
+def _decoded(section: TextReport | None) -> str:
     if section is None:
         return "–"
     rounding, wrong = len(section.divergences) - len(section.failures), len(section.failures)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from draftverify.kit.audit.judge_audit import JudgeAudit
-    from draftverify.kit.audit.judge_probes import Figure, Probe
+    from draftverify.kit.audit.judge_probes import Probe, ProbeFigure
 
 __all__ = ["judge", "probes_table"]
 
@@ -43,8 +43,8 @@ def judge(
     """Ask the judge of CONFIG about labelled pairs of answers, and say what its word is worth.
 
     CONFIG has a `judge` ({use: llm.pairwise_judge, …}, recorded verdicts, or any verifier that gives scores) and
-    `comparisons`: tasks with question, first and second, whose truth are labels. The audit is kept under the judge's
-    identity; runs whose config lies beside the directory `audits` find it there.
+    `comparisons`: tasks with question, first and second, whose `expected` are labels. The audit is kept under the
+    judge's identity; runs whose config lies beside the directory `audits` find it there.
     """
 
     from draftverify.bench.artifact import write_artifact
@@ -89,7 +89,7 @@ def _place(directory: Path, name: str, judge: str) -> Path:
 
 
 def _print_audit(audit: JudgeAudit) -> None:
-    """A line for each figure, and what was not tested."""
+    """Print a line for each figure, and what was not tested."""
 
     head = f"{audit.name} ({audit.judge}): {audit.comparisons} comparisons of {audit.questions} questions, "
     head += f"{audit.labelled} with a label; {audit.asked} judgements in {audit.seconds:.1f} s"
@@ -97,7 +97,7 @@ def _print_audit(audit: JudgeAudit) -> None:
 
 
 def probes_table(of: str, probes: Sequence[Probe]) -> Table:
-    """A line for each figure, and what was not tested.
+    """A table with a line for each figure, and what was not tested.
 
     Args:
         of: what the first column names.
@@ -117,7 +117,7 @@ def probes_table(of: str, probes: Sequence[Probe]) -> Table:
     return table
 
 
-def _cells(figure: Figure) -> tuple[str, str]:
+def _cells(figure: ProbeFigure) -> tuple[str, str]:
     if figure.value is None or figure.low is None:
         return "–", ""
     value, low, high = (

@@ -13,7 +13,7 @@ import click
 from draftverify.bench.cli.exits import ExitCode, exit_with
 
 if TYPE_CHECKING:
-    from draftverify.kit.conformance import Report
+    from draftverify.kit.conformance import ConformanceReport
     from draftverify.kit.subject import Role
 
 __all__ = ["part"]
@@ -91,7 +91,7 @@ def _ensure_one(name: str, *, may_be_local: bool) -> None:
     raise click.UsageError(unknown(CHECKED, name))
 
 
-def _print_report(report: Report) -> None:
+def _print_report(report: ConformanceReport) -> None:
     from draftverify.bench.tables.words import clean
 
     width = min(shutil.get_terminal_size().columns, 110)
