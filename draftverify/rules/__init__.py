@@ -9,7 +9,7 @@ and `stopping` says when a task is finished. See docs/rules.md.
 
 from draftverify.protocols import Threshold
 from draftverify.rules.agreement import ConsensusSet, DualAgreement, consensus_sets
-from draftverify.rules.ballots import Count, count
+from draftverify.rules.ballots import AnswerVotes, count
 from draftverify.rules.block_verification import BlockVerification
 from draftverify.rules.cascades import Cascade
 from draftverify.rules.ensemble import Ensemble
@@ -53,7 +53,7 @@ __all__ = [
     "BlockVerification",
     "Cascade",
     "ConsensusSet",
-    "Count",
+    "AnswerVotes",
     "DualAgreement",
     "EnoughEvidence",
     "Ensemble",

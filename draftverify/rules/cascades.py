@@ -76,11 +76,11 @@ class Cascade(Positionwise):
         least = (1 - self.alpha) * top if self.kind == "token_v3" else top - self.alpha
         return least, 1 - xp.sum(q * self._keeps(p, q, least), axis=-1, keepdims=True)
 
-    def accept(self, p: Array, q: Array, *known: Array) -> Array:
+    def accept(self, p: Array, q: Array, *statistics: Array) -> Array:
         if self.kind in ("chow", "diff", "opt"):
-            return array_namespace(p, q).where(known[0], q, p)
-        least, rest = known
-        return q * self._keeps(p, q, least) + rest * p
+            return array_namespace(p, q).where(statistics[0], q, p)
+        least, deferred = statistics
+        return q * self._keeps(p, q, least) + deferred * p
 
     def _sure(self, p: Array, q: Array, p_max: Array) -> Array:
         """[...], the max q from which on the draft is left the word."""

@@ -57,15 +57,17 @@ def tally(n: int, checks: Sequence[Check], decision: Decision) -> Tally:
     for refusal in decision.refused:
         if verdicts[refusal.index] == "pass":
             accepted -= 1
-    found = Tally(trials, accepted)
+    round_tally = Tally(trials, accepted)
     if trials < n:
         errors, timeouts, abstentions, unchecked = map(verdicts.count, _UNJUDGED)
-        found = Tally(trials, accepted, errors, timeouts, abstentions, unchecked)
+        round_tally = Tally(trials, accepted, errors, timeouts, abstentions, unchecked)
     if any(check.caveat for check in checks):
         refused = {refusal.index for refusal in decision.refused}
         passed = [check for i, check in enumerate(checks) if check.verdict == "pass" and i not in refused]
-        found = replace(found, caveats=dict(Counter(check.caveat for check in passed if check.caveat)))
-    return found
+        round_tally = replace(
+            round_tally, caveats=dict(Counter(check.caveat for check in passed if check.caveat))
+        )
+    return round_tally
 
 
 def of_group(records: Iterable[TaskRecord], group: str | None) -> list[TaskRecord]:
@@ -186,19 +188,23 @@ def pass_at_k_rate(records: Iterable[TaskRecord], k: int, *, group: str | None =
 def fewest_samples(records: Iterable[TaskRecord]) -> int:
     """The largest k of which no task with samples is left out of pass@k for want of more; 0 where none is known."""
     tasks = _first_tries(records).values()
-    known = (rounds for rounds in tasks if not _unknown(rounds, Tally.total(entry.tally for entry in rounds)))
-    drawn = (sum(len(entry.items) for entry in rounds) for rounds in known)
+    judged = (
+        rounds for rounds in tasks if not _unknown(rounds, Tally.total(entry.tally for entry in rounds))
+    )
+    drawn = (sum(len(entry.items) for entry in rounds) for rounds in judged)
     return min((count for count in drawn if count), default=0)
 
 
 def _first_tries(records: Iterable[TaskRecord]) -> dict[str, list[Round]]:
     """By task the rounds that the pipeline's own generator drafted before any retry, failed ones too."""
-    found: dict[str, list[Round]] = {}
+    rounds_of: dict[str, list[Round]] = {}
     for record in records:
         # After a retry that made progress `tries` is 0 again, but what is drafted then builds on the retry.
-        first = takewhile(lambda entry: entry.tries == 0, record.rounds)
-        found.setdefault(record.task, []).extend(entry for entry in first if entry.source == "generator")
-    return found
+        first_rounds = takewhile(lambda entry: entry.tries == 0, record.rounds)
+        rounds_of.setdefault(record.task, []).extend(
+            entry for entry in first_rounds if entry.source == "generator"
+        )
+    return rounds_of
 
 
 def _unknown(rounds: Sequence[Round], total: Tally) -> str:
@@ -207,5 +213,5 @@ def _unknown(rounds: Sequence[Round], total: Tally) -> str:
     if failure is not None:
         return f"a call failed: {failure}"
     counts = ((total.errors, "error"), (total.timeouts, "timeout"), (total.abstentions, "abstention"))
-    told = ", ".join(f"{count} {what}{'s' * (count > 1)}" for count, what in counts if count)
-    return f"samples without a verdict: {told}" if told else "" if rounds else "nothing was drawn"
+    unjudged = ", ".join(f"{count} {verdict}{'s' * (count > 1)}" for count, verdict in counts if count)
+    return f"samples without a verdict: {unjudged}" if unjudged else "" if rounds else "nothing was drawn"

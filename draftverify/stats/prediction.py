@@ -32,13 +32,13 @@ class Prediction(msgspec.Struct, frozen=True):
 
 def _log_seconds(records: Iterable[TaskRecord]) -> dict[str, float]:
     """Per accepted task the mean log of its seconds over its records (repeats of one task are one observation)."""
-    found: dict[str, list[float]] = {}
+    logs_of: dict[str, list[float]] = {}
     for record in records:
         if (
             record.outcome.status == "accepted" and record.outcome.seconds > 0.0
         ):  # one that gave up has no speed
-            found.setdefault(record.task, []).append(math.log(record.outcome.seconds))
-    return {task: sum(logs) / len(logs) for task, logs in found.items()}
+            logs_of.setdefault(record.task, []).append(math.log(record.outcome.seconds))
+    return {task: sum(logs) / len(logs) for task, logs in logs_of.items()}
 
 
 def measured_ratio(
@@ -81,29 +81,29 @@ def predict(
         ConfigError: when no task can be compared with plain decoding.
     """
     base = _log_seconds(plain)
-    logs = {task: base[task] - own for task, own in _log_seconds(records).items() if task in base}
+    logs = {task: base[task] - log for task, log in _log_seconds(records).items() if task in base}
     if not logs:
         raise ConfigError(
             "no calibration task can be compared with plain decoding: record some with both pipelines"
         )
     of_task = {record.task: record.group for record in records}
-    found: dict[str, list[float]] = {}
+    of_group: dict[str, list[float]] = {}
     for task, log in logs.items():
-        found.setdefault(of_task[task], []).append(log)
-    within = sum(len(values) - 1 for values in found.values())
+        of_group.setdefault(of_task[task], []).append(log)
+    freedom = sum(len(values) - 1 for values in of_group.values())
     everything = list(logs.values())
     overall = float(np.var(everything, ddof=1)) if len(everything) > 1 else math.inf
     spread, df = overall, float(len(everything) - 1)
-    if within:
-        spread, df = sum(float(np.var(v)) * len(v) for v in found.values()) / within, float(within)
+    if freedom:
+        spread, df = sum(float(np.var(v)) * len(v) for v in of_group.values()) / freedom, float(freedom)
     predictions = {}
     for group, count in new_tasks.items():
-        own, m = found.get(group, []), max(1, count)
-        if own:
-            mean, c = sum(own) / len(own), len(own)
+        group_logs, m = of_group.get(group, []), max(1, count)
+        if group_logs:
+            mean, c = sum(group_logs) / len(group_logs), len(group_logs)
             low, high = log_interval(mean, math.sqrt(spread * (1.0 / c + 1.0 / m)), df)
             note = f"{c} task{'s' * (c > 1)}"
-            if not within:
+            if not freedom:
                 note += "; one task per group, so the spread between groups stands in for the spread within"
         else:
             mean, c = sum(everything) / len(everything), len(everything)

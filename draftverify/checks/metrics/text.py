@@ -61,9 +61,9 @@ class AgainstTruth(ABC):
 
     def _expected_of(self, task: Task) -> Any:
         if self.expected not in task.expected:
-            there = ", ".join(map(str, task.expected))
+            names = ", ".join(map(str, task.expected))
             raise ConfigError(
-                f"what is expected of task {task.id!r} has no {self.expected!r}; there is {there}",
+                f"what is expected of task {task.id!r} has no {self.expected!r}; there is {names}",
                 path="expected",
             )
         return task.expected[self.expected]
@@ -106,8 +106,8 @@ class Contains(AgainstTruth):
         """Whether one stands in it."""
         text = as_text(value).casefold()
         return any(
-            as_text(each).casefold() in text
-            for each in (expected if isinstance(expected, list) else [expected])
+            as_text(text_part).casefold() in text
+            for text_part in (expected if isinstance(expected, list) else [expected])
         )
 
 
@@ -172,8 +172,8 @@ def last_number(value: Any) -> Decimal | None:
     """The last number in a text, exactly; a number as it is; None without any."""
     numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
     try:
-        found = [repr(value)] if numeric else NUMBER.findall(as_text(value))
-        number = Decimal(found[-1].replace(",", "")) if found else None
+        digits = [repr(value)] if numeric else NUMBER.findall(as_text(value))
+        number = Decimal(digits[-1].replace(",", "")) if digits else None
     except (ArithmeticError, ValueError):  # of more digits than can be read
         return None
     return number if number is not None and number.is_finite() else None
@@ -183,7 +183,7 @@ def as_text(value: Any) -> str:
     """An answer as text: of a chain of texts their concatenation, of what is no text its JSON."""
     if isinstance(value, str):
         return value
-    if isinstance(value, (list, tuple)) and value and all(isinstance(each, str) for each in value):
+    if isinstance(value, (list, tuple)) and value and all(isinstance(item, str) for item in value):
         return "".join(value)
     return json.dumps(value, ensure_ascii=False)
 
@@ -194,9 +194,9 @@ def _equal(expected: Any, value: Any) -> bool:
     values = [value]
     if isinstance(value, (list, tuple)) and len(value) == 1:
         values.extend(value)  # a chain of one is its item
-    for each in values:
+    for candidate in values:
         with suppress(ValueError, RecursionError):
-            if _same(expected, json.loads(each) if isinstance(each, str) else each):
+            if _same(expected, json.loads(candidate) if isinstance(candidate, str) else candidate):
                 return True
     return False
 
@@ -205,7 +205,7 @@ def _same(expected: Any, value: Any) -> bool:
     """Whether two JSON values are one: mappings in any order, 1 and 1.0, texts but for space around; true is not 1."""
     if isinstance(expected, Mapping) and isinstance(value, Mapping):
         return expected.keys() == value.keys() and all(
-            _same(each, value[key]) for key, each in expected.items()
+            _same(member, value[key]) for key, member in expected.items()
         )
     if isinstance(expected, (list, tuple)) and isinstance(value, (list, tuple)):
         return len(expected) == len(value) and all(map(_same, expected, value))
