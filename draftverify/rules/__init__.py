@@ -31,8 +31,8 @@ from draftverify.rules.selection import (
 from draftverify.rules.speculative import Speculative
 from draftverify.rules.stopping import (
     AdaptiveConsistency,
-    AnyOf,
     EnoughEvidence,
+    FirstStop,
     Limit,
     Rounds,
     SureMajority,
@@ -46,7 +46,7 @@ from draftverify.rules.typical import Typical
 __all__ = [
     "AdaptiveConsistency",
     "All",
-    "AnyOf",
+    "FirstStop",
     "Beam",
     "Best",
     "BestStep",

@@ -20,7 +20,7 @@ from draftverify.values import Context
 
 __all__ = [
     "AdaptiveConsistency",
-    "AnyOf",
+    "FirstStop",
     "EnoughEvidence",
     "Limit",
     "Rounds",
@@ -206,7 +206,7 @@ class SureMajority:
         return len(new) if evidence >= -np.log(self.alpha) else None
 
 
-class AnyOf:
+class FirstStop:
     """Stops when any of several stopping rules does, at the earliest of their cuts.
 
     Args:

@@ -19,7 +19,7 @@ import regex
 from draftverify.errors import ConfigError
 from draftverify.values import Outcome, Task
 
-__all__ = ["Contains", "Exact", "Numeric", "Regex"]
+__all__ = ["Contains", "EqualAnswer", "Numeric", "RegexMatch"]
 
 
 class AgainstTruth(ABC):
@@ -73,7 +73,7 @@ class AgainstTruth(ABC):
         """Whether an accepted answer is right, by what is expected, which is not null."""
 
 
-class Exact(AgainstTruth):
+class EqualAnswer(AgainstTruth):
     """Whether the answer is what is expected.
 
     White space around texts does not count, nor the order of a mapping's keys; 1 and 1.0 are one number, and true is
@@ -83,7 +83,7 @@ class Exact(AgainstTruth):
         expected: the field of what the task expects.
 
     Examples:
-        >>> exact = Exact("answer")
+        >>> exact = EqualAnswer("answer")
         >>> exact(
         ...     Task(id="1", expected={"answer": {"age": 7}}), Outcome(status="accepted", value='{"age": 7}')
         ... )
@@ -149,7 +149,7 @@ class Numeric(AgainstTruth):
         return got is not None and (got == want or abs(got - want) <= Decimal(repr(self.tolerance)))
 
 
-class Regex(AgainstTruth):
+class RegexMatch(AgainstTruth):
     """Whether the expected, a regular expression, is found in the answer; a search of more than a second says nothing.
 
     Args:
