@@ -22,10 +22,10 @@ from draftverify.stats.intervals import TAIL, t_quantile
 from draftverify.stats.task_costs import FIRST_GAP, SHARED, WARM_UP, task_costs
 from draftverify.values import Round, TaskRecord
 
-__all__ = ["Drafting", "drafting"]
+__all__ = ["DraftingAccount", "drafting"]
 
 
-class Drafting(msgspec.Struct, frozen=True, kw_only=True):
+class DraftingAccount(msgspec.Struct, frozen=True, kw_only=True):
     """An account of drafting.
 
     Args:
@@ -57,7 +57,7 @@ class Drafting(msgspec.Struct, frozen=True, kw_only=True):
     said: str
 
 
-def drafting(records: Sequence[TaskRecord]) -> Drafting | None:
+def drafting(records: Sequence[TaskRecord]) -> DraftingAccount | None:
     """The account of one pipeline's records, in the order in which the tasks ran.
 
     A round that drafted has won what its values would have taken in plain steps, less what it took; of a task's first,
@@ -103,7 +103,7 @@ class _Task(NamedTuple):
     steps: Sequence[float]
 
 
-def _of_rounds(tasks: Sequence[Sequence[Round]]) -> Drafting | None:
+def _of_rounds(tasks: Sequence[Sequence[Round]]) -> DraftingAccount | None:
     empty = [[entry for entry in rounds if _is_plain(entry)] for rounds in tasks]
     # A first round reads the prompt: it is taken for a plain step only where there are no others.
     later = [[entry for entry in rounds if entry.index] for rounds in empty]
@@ -134,7 +134,7 @@ def _of_rounds(tasks: Sequence[Sequence[Round]]) -> Drafting | None:
     )
 
 
-def _of_tasks(records: Sequence[TaskRecord]) -> Drafting | None:
+def _of_tasks(records: Sequence[TaskRecord]) -> DraftingAccount | None:
     costs = [task_costs(record.rounds, record.outcome) for record in records]
     tasks = [cost for cost in costs if cost is not None]
     if not any(cost.alone for cost in tasks):
@@ -155,7 +155,7 @@ def _of_tasks(records: Sequence[TaskRecord]) -> Drafting | None:
 
 def _account(
     of: Literal["rounds", "tasks"], asked: Sequence[bool], tasks: Sequence[_Task], took: float
-) -> Drafting | None:
+) -> DraftingAccount | None:
     unit = math.fsum(sum(task.plain) for task in tasks) / math.fsum(sum(task.steps) for task in tasks)
     if not any(asked) or not unit:
         return None
@@ -178,7 +178,7 @@ def _account(
     summary += f"; {_words(of, reads, lost, reach, took)}"
     if returns:
         summary += f"; tried again {returns} {'time' if returns == 1 else 'times'}{', and back since' if back else ''}"
-    return Drafting(
+    return DraftingAccount(
         of=of,
         drafted=sum(asked),
         plain=len(asked) - sum(asked),

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from draftverify.stats.intervals import Estimate, log_jackknife, rate
-from draftverify.stats.prediction import Prediction
+from draftverify.stats.prediction import SpeedupPrediction
 from draftverify.values import TaskRecord
 
 __all__ = [
@@ -89,7 +89,7 @@ def solved_ratio(pipeline: Scored, base: Scored) -> Estimate:
     return _ratio(_paired(pipeline, base), _speedup)
 
 
-def predict_solved(pipeline: Scored, base: Scored, groups: Mapping[str, int]) -> dict[str, Prediction]:
+def predict_solved(pipeline: Scored, base: Scored, groups: Mapping[str, int]) -> dict[str, SpeedupPrediction]:
     """Predict each group's `solved_ratio` on tasks that have not run yet.
 
     The ratio on the group's c calibration tasks; the interval is wider than theirs by sqrt(1 + c/m) on the log scale,
@@ -100,7 +100,7 @@ def predict_solved(pipeline: Scored, base: Scored, groups: Mapping[str, int]) ->
         groups: which to predict, each with how many new tasks there will be; "" for all together.
 
     Returns:
-        One Prediction per group; none at all where one side solved no task.
+        One SpeedupPrediction per group; none at all where one side solved no task.
     """
     predictions = {}
     for group, m in groups.items():
@@ -117,7 +117,7 @@ def predict_solved(pipeline: Scored, base: Scored, groups: Mapping[str, int]) ->
             wider = math.sqrt(1.0 + len(pairs) / max(m, 1))
             reach = wider * math.log(ratio.high / ratio.value)
             low, high = ratio.value * math.exp(-reach), ratio.value * math.exp(min(reach, 700.0))
-        predictions[group] = Prediction(
+        predictions[group] = SpeedupPrediction(
             ratio.value, low, high, f"{len(pairs)} {basis}, seconds per solved task"
         )
     return predictions

@@ -1,6 +1,6 @@
 """Block-size controllers: a fixed one, and one that measures while it runs and can say "do not draft".
 
-`MeasuredBlock` counts in plain steps, what the verifier takes for a pass of empty blocks at the batch size at hand. It
+`Measured` counts in plain steps, what the verifier takes for a pass of empty blocks at the batch size at hand. It
 learns what a pass costs by its longest block and how much of a block is accepted (in the run, and in the task), asks
 for the size with the highest expected progress for its cost, and keeps a ledger of what drafting has won and lost
 against plain steps. In debt it drafts nothing until a small allowance, a share of the run, has paid the debt back; so
@@ -26,7 +26,7 @@ from draftverify.stats.progress import is_alternatives
 from draftverify.stats.task_costs import FIRST_GAP, LAST_GAP
 from draftverify.values import Context, Outcome, Round
 
-__all__ = ["MeasuredBlock", "Objective"]
+__all__ = ["Measured", "Objective"]
 
 Objective: TypeAlias = Literal["latency", "throughput", "cost"]
 
@@ -42,7 +42,7 @@ FRESH = 9
 """Plain steps that are timed before a probe; of those before them nothing is learned but that they were made."""
 
 
-class MeasuredBlock:
+class Measured:
     """Chooses the block size from what this process has measured; an empty block is one of the choices.
 
     Made for chains and alternatives; a pipeline refuses it for trees, whose accepted length it would take for that of a
