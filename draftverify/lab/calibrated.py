@@ -54,7 +54,7 @@ class Calibrated(Combined):
 
     @property
     def stages(self) -> tuple[Verifier, ...]:  # type: ignore[override]
-        """The one that gives the scores."""
+        """The verifier that gives the scores, as a single stage."""
         return (self.verifier,)
 
     @property
@@ -91,7 +91,7 @@ class Calibrated(Combined):
         return fitted
 
     def way(self, context: Context, proposal: Proposal) -> _CalibratedWay:
-        """One stage, and its checks in probabilities. It looks at every item: what passes is not its own to say."""
+        """The block before its one stage, which looks at every item and whose scores become probabilities."""
         if self._read is None:
             self._read = self._fitted()
         return _CalibratedWay(proposal, self._read.fit, self.accept)

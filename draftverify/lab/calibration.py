@@ -39,7 +39,7 @@ __all__ = ["OperatingPoint", "calibrate", "split"]
 
 
 class OperatingPoint(msgspec.Struct, frozen=True):
-    """What came of one pipeline: the file that was written, and what stands in it."""
+    """A pipeline's operating point: the file that was written, and what stands in it."""
 
     path: Path
     artifact: Artifact
@@ -161,7 +161,7 @@ def split(tasks: Sequence[Task], unseen: float, seed: int) -> tuple[list[Task], 
 
 
 def _written(path: Path) -> Artifact | None:
-    """What an earlier calibration wrote; None where nothing is there, or nothing that can be read here."""
+    """The artifact that an earlier calibration wrote; None where there is none that can be read."""
     try:
         return read_artifact(path, Artifact)
     except ConfigError:
@@ -169,10 +169,10 @@ def _written(path: Path) -> Artifact | None:
 
 
 def _same(written: Artifact, artifact: Artifact) -> bool:
-    """Whether an artifact says what one that was written before says, when it said so and what was measured aside."""
+    """Whether two artifacts predict the same, whatever their dates and what was measured since."""
     bare: dict[str, Any] = {"predicted_at": "", "measured": None, "unmeasured": "", "measured_at": ""}
-    plain = (
+    texts = {
         msgspec.json.encode(replace(version, **bare), order="deterministic")
         for version in (written, artifact)
-    )
-    return len(set(plain)) == 1
+    }
+    return len(texts) == 1

@@ -45,7 +45,13 @@ class BlockCandidate(NamedTuple):
 
     @property
     def name(self) -> str:
+        """The pipeline's name at this size."""
         return self.spec.name
+
+    @property
+    def drafts(self) -> bool:
+        """Whether it drafts, and is not what it is compared with."""
+        return bool(self.size) and self.name != self.base
 
 
 class Family(NamedTuple):
@@ -56,7 +62,7 @@ class Family(NamedTuple):
 
 
 class Identified(NamedTuple):
-    """Whose operating point it is, and under which conditions."""
+    """The parts that an operating point belongs to, and the conditions that its costs rest on."""
 
     generator: PartIdentity
     verifier: PartIdentity
@@ -88,11 +94,10 @@ def families(
             if key in keys:  # another cell, which differs in its block alone
                 continue
             keys.add(key)
-            sizes = [
-                cell.block for cell in of_file[name] if isinstance(cell.block, int) and _bare(cell) == bare
-            ]
+            blocks = (cell.block for cell in of_file[name] if _bare(cell) == bare)
+            sizes = [block for block in blocks if isinstance(block, int)]
             candidates += _sized(experiment, spec, at_most, sizes, builder)
-        if not any(candidate.size and candidate.name != candidate.base for candidate in candidates):
+        if not any(candidate.drafts for candidate in candidates):
             raise ConfigError(
                 f"blocks of {at_most} at most are the baseline's, and nothing is left to compare with it; try larger "
                 "ones (--at-most)",
@@ -109,9 +114,7 @@ def _sized(
     At a size where it is the baseline under another name, the baseline is the candidate: a twin of it would win or lose
     by chance.
     """
-    sizes = {2**k for k in range(at_most.bit_length()) if 2**k <= at_most} | {
-        size for size in configured if size
-    }
+    sizes = {2**k for k in range(at_most.bit_length()) if 2**k <= at_most} | {*configured} - {0}
     verifier = builder.part(spec.verifier)
     if getattr(verifier, "plain_steps", False) or "target" in getattr(verifier, "provides", ()):
         sizes.add(0)
@@ -120,7 +123,7 @@ def _sized(
         name = f"{spec.name}{',' if '@' in spec.name else '@'}block={size}"[-LONGEST:]
         named[size] = replace(spec, name=name, path=f"pipelines.{name}", block=size, where=spec.where)
     base = experiment.compared_with(spec.name) or named[min(named)].name
-    twin = next((other_spec for other_spec in experiment.pipelines if other_spec.name == base), None)
+    twin = next((pipeline for pipeline in experiment.pipelines if pipeline.name == base), None)
     if twin is not None and isinstance(twin.block, int) and _bare(twin) == _bare(spec):
         named[twin.block] = twin
     return [BlockCandidate(spec.name, size, named[size], base) for size in sorted(named)]
@@ -143,7 +146,7 @@ def refuse_other_tasks(experiment: Experiment, families: Sequence[Family], load_
 
 
 def identities_of(trying: Sequence[BlockCandidate], executor: ComponentSpec) -> dict[str, Identified]:
-    """What tells each candidate's parts from others, and what else its costs rest on; before anything is paid for.
+    """The identities of each candidate's parts, and the conditions of its costs; before anything is paid for.
 
     Raises:
         DraftVerifyError: a part cannot be built or opened, or cannot be told from others.
@@ -158,9 +161,8 @@ def identities_of(trying: Sequence[BlockCandidate], executor: ComponentSpec) -> 
             with pipeline:
                 parts = (pipeline.generator, pipeline.verifier, pipeline.rule)
                 generator, verifier, rule = (PartIdentity(name_of(part), identity_of(part)) for part in parts)
-                identified[candidate.origin] = Identified(
-                    generator, verifier, rule, conditions_of(pipeline, executor)
-                )
+                conditions = conditions_of(pipeline, executor)
+                identified[candidate.origin] = Identified(generator, verifier, rule, conditions)
     return identified
 
 
@@ -168,33 +170,24 @@ def experiment_of(
     experiment: Experiment, trying: Sequence[BlockCandidate], tasks: Sequence[Task]
 ) -> Experiment:
     """The experiment of some candidates and what they are compared with, on some of the tasks."""
-    specs_by_name = {candidate.name: candidate.spec for candidate in trying}
+    specs = {candidate.name: candidate.spec for candidate in trying}
     base_of = {candidate.name: candidate.base for candidate in trying}
     bases = set(base_of.values())
-    unchanged = [
-        spec for spec in experiment.pipelines if spec.name in bases and spec.name not in specs_by_name
-    ]
-    specs = (*unchanged, *specs_by_name.values())
-    cells = {
-        name: changes
-        for name, changes in experiment.cells.items()
-        if name in {spec.name for spec in unchanged}
+    unchanged = {
+        spec.name: spec for spec in experiment.pipelines if spec.name in bases and spec.name not in specs
     }
+    pipelines = (*unchanged.values(), *specs.values())
+    cells = {name: changes for name, changes in experiment.cells.items() if name in unchanged}
     for candidate in (candidate for candidate in trying if candidate.name not in experiment.names):
         path = f"pipelines.{candidate.origin.partition('@')[0]}.block"
         cells[candidate.name] = {**experiment.cells.get(candidate.origin, {}), path: candidate.size}
     baseline = experiment.baseline if experiment.baseline in bases else sorted(bases)[0]
-    baselines = {
-        candidate.name: candidate.base
-        for candidate in trying
-        if candidate.base not in (baseline, candidate.name)
-    }
-    files = {spec.name.partition("@")[0] for spec in specs}
+    baselines = {name: base for name, base in base_of.items() if base not in (baseline, name)}
+    files = {spec.name.partition("@")[0] for spec in pipelines}
+    of_file = experiment.config["pipelines"]
     config = {
         **experiment.config,
-        "pipelines": {
-            name: pipeline for name, pipeline in experiment.config["pipelines"].items() if name in files
-        },
+        "pipelines": {name: pipeline for name, pipeline in of_file.items() if name in files},
         "cells": cells,
         "baseline": baseline,
         "baselines": baselines,
@@ -202,7 +195,7 @@ def experiment_of(
     }
     return replace(
         experiment,
-        pipelines=specs,
+        pipelines=pipelines,
         cells=cells,
         baseline=baseline,
         baselines=baselines,

@@ -97,7 +97,7 @@ def choose(tried: Mapping[str, Scored], against: Mapping[str, Scored], new: int)
 
 
 def _predicted(sides: Any, winner: int, new: int) -> tuple[SpeedupPrediction, float]:
-    """The gain of choosing on these tasks on so many others, and how often resamples choose the same.
+    """The gain on `new` other tasks of choosing on these, and how often resamples choose the same.
 
     Args:
         sides: [4, tasks, candidates]: seconds and solved of each candidate, and of what it is compared with.
@@ -116,12 +116,9 @@ def _predicted(sides: Any, winner: int, new: int) -> tuple[SpeedupPrediction, fl
     value = float(_log_gain((sides * shares).sum(axis=(1, 2))))
     agreeing = float((chosen == winner)[decides].mean()) if decides.any() else 1.0
     if not math.isfinite(value):
-        baseline_solves = sides[3, :, winner].sum() > 0.0
-        reason = (
-            "no size solved a task that it was not chosen by"
-            if baseline_solves
-            else "the baseline solved no task"
-        )
+        reason = "the baseline solved no task"
+        if sides[3, :, winner].sum() > 0.0:
+            reason = "no size solved a task that it was not chosen by"
         return SpeedupPrediction(math.nan, 0.0, math.inf, reason), agreeing
     place = np.arange(RESAMPLES)
     with np.errstate(invalid="ignore"):
@@ -138,7 +135,7 @@ def _predicted(sides: Any, winner: int, new: int) -> tuple[SpeedupPrediction, fl
 
 
 def _per_solved(cost: Any, solved: Any) -> Any:
-    """Cost over solved; infinite where nothing is."""
+    """Cost per solved task; infinite where none is solved."""
     return np.where(solved > 0.0, cost / np.maximum(solved, 1e-300), math.inf)
 
 

@@ -45,12 +45,12 @@ FEW = 5
 
 
 def counted(tasks: int) -> int:
-    """How many of so many tasks count."""
+    """How many of a run's tasks count: all but the first, where there are enough."""
     return tasks - (tasks >= FEW)
 
 
 def read_scored(experiment: Experiment, path: Path, metric: str | None) -> dict[str, Scored]:
-    """Of each pipeline of a run the records, each with what the metric says, or whether it was accepted for None.
+    """Each pipeline's records of a run with the metric's score, or without a metric whether they were accepted.
 
     The first task of several is left out. It pays for what is made at the first use (processes, compiled code), and the
     baseline, which begins, pays most.
@@ -81,25 +81,21 @@ def choice_of(
     unseen_tasks: Sequence[Task],
     metric: str | None,
 ) -> tuple[Artifact, BlockCandidate]:
-    """What a calibration says of a family, and which candidate it chose.
+    """The operating point of a family of candidates, and the candidate that was chosen.
 
     Args:
         experiment: with the pipelines as they stand in the file.
         family: of which one is chosen.
-        found: of each candidate, and of what it is compared with, the records of the tasks to calibrate on.
+        scored: of each candidate, and of what it is compared with, the records of the tasks to calibrate on.
         identities: by the candidates' origins.
-        first, rest: the tasks to calibrate on, and those that are not seen yet.
+        counted_tasks, unseen_tasks: the tasks to calibrate on, and those that are not seen yet.
         metric: what says that a task is solved.
 
     Raises:
         ConfigError: no candidate solved a task.
     """
     sizes = tuple(sorted({candidate.size for candidate in family.candidates}))
-    drafting = {
-        candidate.name: candidate
-        for candidate in family.candidates
-        if candidate.size and candidate.name != candidate.base
-    }
+    drafting = {candidate.name: candidate for candidate in family.candidates if candidate.drafts}
     against = {name: scored[candidate.base] for name, candidate in drafting.items()}
     best = choose({name: scored[name] for name in drafting}, against, counted(len(unseen_tasks)))
     tested = drafting[best.name]
@@ -107,6 +103,7 @@ def choice_of(
     solved = "accepted" if metric is None else "solved"
     block, drafts, why = _decided(experiment, best, tested, variants, scored, solved)
     records = [record for candidate in variants for record, _ in scored[candidate.name]]
+    won = [record for record, _ in scored[tested.name]]
     costs = _costs(records)
     identified = identities[tested.origin]
     own_block = f"pipelines.{family.name}.block"
@@ -132,20 +129,12 @@ def choice_of(
         estimator=ESTIMATOR,
         sizes=sizes,
         tried=tuple(
-            _tried(
-                candidate, scored, costs if candidate in variants else _costs_of(family, candidate, scored)
-            )
-            for candidate in family.candidates
+            _tried(tried, scored, costs if tried in variants else _costs_of(family, tried, scored))
+            for tried in family.candidates
         ),
         tested=tested.size,
-        acceptance=interval_of(acceptance_rate(record for record, _ in scored[tested.name])),
-        shares=tuple(
-            [
-                share
-                for record, _ in scored[tested.name]
-                if (share := shares_of(record).acceptance) is not None
-            ]
-        ),
+        acceptance=interval_of(acceptance_rate(won)),
+        shares=tuple([share for record in won if (share := shares_of(record).acceptance) is not None]),
         cost_ratio=_cost_ratio(costs, tested.size),
         parallel=_parallel(records),
         predicted=Interval.of(best.predicted.value, best.predicted.low, best.predicted.high),
@@ -171,9 +160,7 @@ def _decided(
     """
     plain = next((candidate for candidate in variants if not candidate.size and scored[candidate.name]), None)
     stepping = _finite(cost_per_solved(scored[plain.name]).value) if plain is not None else math.inf
-    smallest = next(
-        (candidate for candidate in variants if candidate.name == tested.base and candidate.size), None
-    )
+    smallest = next((variant for variant in variants if variant.name == tested.base and variant.size), None)
     gain = best.predicted.value
     if math.isinf(best.base):  # what solved nothing is beaten by what solved something
         expected = best.cost
@@ -182,9 +169,7 @@ def _decided(
     evidence = f"blocks of {tested.size} cost {best.cost:.3g} s per {solved} task, {tested.base} "
     evidence += f"{best.base:.3g} s" if math.isfinite(best.base) else f"{solved} none"
     if plain is not None:
-        evidence += (
-            f", plain steps {stepping:.3g} s" if math.isfinite(stepping) else ", plain steps solved none"
-        )
+        evidence += ", plain steps " + (f"{stepping:.3g} s" if math.isfinite(stepping) else "solved none")
     if expected >= best.base > best.cost:
         evidence += f"; on other tasks a choice made so gains × {gain:.3g}"
     if best.agreeing < CLEAR:
@@ -195,15 +180,12 @@ def _decided(
         return smallest.size, True, f"larger blocks do not pay: {evidence}"
     if _is_plain(experiment, tested) or (plain is not None and stepping <= expected):
         return 0, False, f"do not draft: {evidence}"
-    return (
-        tested.size,
-        False,
-        f"do not draft: {evidence}" + "; an empty block would cost more" * (plain is not None),
-    )
+    empty = "; an empty block would cost more" if plain is not None else ""
+    return tested.size, False, f"do not draft: {evidence}{empty}"
 
 
 def _is_plain(experiment: Experiment, tested: BlockCandidate) -> bool:
-    """Whether the baseline is what the pipeline is with an empty block: then both cost the same."""
+    """Whether the baseline is this pipeline with an empty block, so that both cost the same."""
 
     def unblocked(spec: PipelineSpec) -> tuple[Any, ...]:
         return spec.verifier, spec.rule, spec.done, spec.settings

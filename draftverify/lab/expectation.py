@@ -24,7 +24,7 @@ __all__ = ["ExpectedBlock", "expected_acceptance"]
 
 
 class ExpectedBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of the first n tokens of the blocks that were asked for n or more.
+    """How many of their first n tokens blocks keep, of those that were asked for n or more.
 
     Args:
         size: n.
@@ -44,7 +44,7 @@ class ExpectedBlock(msgspec.Struct, frozen=True, kw_only=True):
 def expected_acceptance(
     records: Iterable[TaskRecord], chance: Callable[[int, TokenSummary], float], *, most: int | None = None
 ) -> tuple[ExpectedBlock, ...]:
-    """What a rule is expected to keep of the generator's recorded chains, for every block size up to the recorded one.
+    """Estimate how many tokens of the recorded chains a rule keeps, for every block size up to the recorded one.
 
     Intervals are of 95 % and know of tasks (`rate`); kept tokens a block are a share of n.
 

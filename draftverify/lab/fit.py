@@ -46,7 +46,7 @@ AT_ONCE = 16
 
 
 class Fitted(msgspec.Struct, frozen=True):
-    """What came of one file of scores.
+    """A file of scores that was written, and the fit in it.
 
     Args:
         pipelines: those whose verifier, or whose rule's threshold, it is for.
@@ -138,9 +138,7 @@ def fit(
             )
         write_artifact(path, artifact)
         unheard = len(tasks) - artifact.fit.tasks
-        fitted.append(
-            Fitted(tuple(spec_named.name for spec_named, _ in uses), Path(path), artifact, unscored, unheard)
-        )
+        fitted.append(Fitted(tuple(spec.name for spec, _ in uses), Path(path), artifact, unscored, unheard))
     return fitted
 
 
@@ -245,7 +243,7 @@ def _failed(failures: Sequence[Failure], tasks: Sequence[Task]) -> str:
 
 
 def _asked(experiment: Experiment, pipelines: Sequence[str]) -> dict[str, list[tuple[PipelineSpec, Any]]]:
-    """The files to write, each with the pipelines that name it and the specs of the verifiers that they name it for.
+    """The files to write, each with the pipelines that name it and the verifiers whose scores it is for.
 
     Raises:
         ConfigError: a pipeline is unknown, none names a file, two verifiers share one, or a rule takes steps.
@@ -303,7 +301,7 @@ def _outer(experiment: Experiment, spec: PipelineSpec) -> str:
 
 
 def _block(spec: PipelineSpec, builder: Builder) -> int | BlockSize | None:
-    """How large the blocks are that the pipeline judges. Where its operating point says not to draft: the best size
+    """The size of the blocks that the pipeline judges. Where its operating point says not to draft: the best size
     that drafts, since scores without items cannot be fitted."""
     block: int | BlockSize | None = (
         builder.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block
@@ -314,7 +312,7 @@ def _block(spec: PipelineSpec, builder: Builder) -> int | BlockSize | None:
 
 
 def _same_spec(spec: Any) -> bytes:
-    """The same for equal specs, whether they stand in place or under `models`."""
+    """A key that equal specs share, whether they stand in place or under `models`."""
     return msgspec.json.encode((spec.use, spec.arguments, spec.file), order="deterministic")
 
 

@@ -39,7 +39,7 @@ __all__ = ["Expected", "RecordedPipeline", "Recording", "ReplaySide", "WhatIf"]
 
 
 class ReplaySide(msgspec.Struct, frozen=True, kw_only=True):
-    """What some records come to.
+    """The figures of some records.
 
     Args:
         tasks: how many.
@@ -60,7 +60,7 @@ class ReplaySide(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
-    """What the log says of a change.
+    """The replay of a run with something changed, beside the run.
 
     Args:
         pipeline: of which.
@@ -91,12 +91,12 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     of: str
 
     def plain(self) -> dict[str, Any]:
-        """As plain JSON data: the figures and the gaps. Numbers that are not finite are null."""
+        """The figures and the gaps as plain JSON data. Numbers that are not finite are null."""
         return _plain({name: getattr(self, name) for name in self.__struct_fields__ if name != "replayed"})
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
-    """What another rule would have kept, an estimate at the recorded contexts.
+    """An estimate, at the recorded contexts, of what another rule would have kept.
 
     Args:
         pipeline: of which.
@@ -109,7 +109,7 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     blocks: tuple[ExpectedBlock, ...]
 
     def plain(self) -> dict[str, Any]:
-        """As plain JSON data. Numbers that are not finite are null."""
+        """The estimate as plain JSON data. Numbers that are not finite are null."""
         return _plain(self)
 
 
@@ -257,39 +257,34 @@ class Recording(RecordedPipeline):
         ran: list[tuple[TaskRecord, float]] = []
         would: list[tuple[TaskRecord, float]] = []
         unscored: list[str] = []
-        for (_, entry), replay_of_task in zip(entries, replayed, strict=True):
-            if replay_of_task.record is None:
+        for record, replayed_record in zip(records, (task.record for task in replayed), strict=True):
+            if replayed_record is None:
                 continue
-            (ran_value, why), (would_value, why_now) = (
-                self._solved(entry.record),
-                self._solved(replay_of_task.record),
-            )
+            ran_value, why = self._solved(record)
+            would_value, why_now = self._solved(replayed_record)
             if ran_value is None or would_value is None:
                 unscored.append(why or why_now)
                 continue
-            ran.append((entry.record, ran_value))
-            would.append((replay_of_task.record, would_value))
+            ran.append((record, ran_value))
+            would.append((replayed_record, would_value))
+        answered = [task for task in replayed if task.record is not None]
         return WhatIf(
             pipeline=self.name,
             changes=tuple(changes),
             replayed=replayed,
-            gaps=tuple(replay_of_task.gap for replay_of_task in replayed if replay_of_task.gap is not None),
+            gaps=tuple(task.gap for task in replayed if task.gap is not None),
             ran=self._side(ran),
             would=self._side(would),
             gain=stats.solved_ratio(self._charged(would), self._charged(ran)),
-            at_most=sum(
-                replay_of_task.at_most for replay_of_task in replayed if replay_of_task.record is not None
-            ),
-            estimated=sum(
-                replay_of_task.estimated for replay_of_task in replayed if replay_of_task.record is not None
-            ),
+            at_most=sum(task.at_most for task in answered),
+            estimated=sum(task.estimated for task in answered),
             unscored=len(unscored),
             why_unscored=unscored[0] if unscored else "",
             of=self.of,
         )
 
     def expected(self, changes: Sequence[str]) -> Expected | None:
-        """Of a rule on distributions, which records do not hold: what it would have kept of the recorded drafts.
+        """Estimate how much of the recorded drafts a rule on distributions, which no record holds, would have kept.
 
         Args:
             changes: as of `what_if`.
@@ -304,9 +299,7 @@ class Recording(RecordedPipeline):
         """
         pipeline, changed = self._changed(changes)
         size = pipeline.block if "block" in changed else None
-        estimable = (
-            bool(changed) and changed <= {"rule", "block"} and (size is None or isinstance(size, Fixed))
-        )
+        estimable = changed and changed <= {"rule", "block"} and (size is None or isinstance(size, Fixed))
         if not estimable or "target" not in getattr(pipeline.rule, "needs", ()):
             return None
         chance = getattr(pipeline.rule, "chance", None)
@@ -320,7 +313,7 @@ class Recording(RecordedPipeline):
         return Expected(pipeline=self.name, changes=tuple(changes), blocks=blocks)
 
     def _solved(self, record: TaskRecord) -> tuple[float | None, str]:
-        """How much of a task is solved; None where nobody can say, and why."""
+        """How much of a task is solved; or None, and why the metric cannot say."""
         if self.metric is None:
             return float(record.outcome.status == "accepted"), ""
         key = (record.task, _told(record.outcome))
@@ -382,7 +375,7 @@ class Recording(RecordedPipeline):
         return next((name for name in metrics if name not in measures), None)
 
     def _scores(self, run: RunRecords) -> dict[tuple[str, bytes], tuple[float | None, str]]:
-        """What the metric said of each outcome that some pipeline came to."""
+        """The metric's recorded score of each outcome, of any pipeline."""
         scores = run.store.named_scores()
         return {
             (ending.task, _told(ending.outcome)): (scores[ending.pipeline, ending.task, self.metric], "")
@@ -391,7 +384,7 @@ class Recording(RecordedPipeline):
         }
 
     def _asked(self, record: TaskRecord) -> tuple[float | None, str]:
-        """What the metric says of an outcome that is in no record; None and why where it cannot be asked."""
+        """The metric's score of an outcome that is in no record; or None, and why it cannot be asked."""
         if self._truths is None:
             self._truths = self._loaded()
         if self._unread:
@@ -430,7 +423,7 @@ class Recording(RecordedPipeline):
         return record.outcome.units if self.of == "units" else record.outcome.seconds
 
     def _charged(self, scored: Sequence[tuple[TaskRecord, float]]) -> list[tuple[TaskRecord, float]]:
-        """The records with their cost where `calibration` looks for seconds."""
+        """The records with their cost where `stats` looks for seconds."""
         if self.of == "seconds":
             return list(scored)
         set_ = msgspec.structs.replace
@@ -454,7 +447,7 @@ class Recording(RecordedPipeline):
 
 
 def _told(outcome: Outcome) -> bytes:
-    """The same for outcomes of which a metric says the same."""
+    """A key that outcomes share which a metric scores alike."""
     return msgspec.json.encode([outcome.status, outcome.value], order="deterministic")
 
 

@@ -25,7 +25,7 @@ BINS = 10
 
 
 class Reliability(msgspec.Struct, frozen=True):
-    """Of some items together, what was promised and what came; each item's probability was fitted on other tasks.
+    """The promised and the observed share of right items; each probability was fitted on other tasks.
 
     Args:
         promised: their mean probability.
@@ -67,7 +67,7 @@ class ScoreFit(msgspec.Struct, frozen=True, kw_only=True):
     right: int
 
     def probability(self, score: float) -> float:
-        """Of being right, at this score."""
+        """The probability that an item with this score is right."""
         return float(_logistic(np.asarray([score]), self.slope, self.intercept)[0])
 
 
@@ -120,7 +120,7 @@ def fit_scores(
 def reliability(
     promised: Sequence[float], right: Sequence[bool], tasks: Sequence[Hashable]
 ) -> tuple[Reliability, ...]:
-    """What was promised and what came, by probability in up to ten parts of equal size.
+    """The promised and the observed shares, by probability in up to ten parts of equal size.
 
     Args:
         promised: [n], the probability of being right that each item was given by what was not fitted on it.
@@ -181,7 +181,7 @@ def _reliability(promised: Any, right: Any, groups: Any) -> list[Reliability]:
 
 
 def _passing(chosen: Any, kind: Any, groups: Any) -> Estimate | None:
-    """Of the items of one kind the share that was chosen, where any was and there are such items."""
+    """The share of the items of one kind that was chosen; None where none was, or there are no such items."""
     return share(chosen[kind], groups[kind]) if chosen.any() and kind.any() else None
 
 

@@ -121,7 +121,7 @@ def columns(judged: Sequence[LabelledScore]) -> tuple[Any, Any, Any]:
 
 
 def inside(**shares: float) -> None:
-    """Refuse what lies outside (0, 1), by its name.
+    """Refuse shares outside (0, 1), by their names.
 
     Raises:
         ConfigError: something does.

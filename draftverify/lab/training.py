@@ -54,7 +54,7 @@ _PROMPTS = ("prompt", "question")
 
 
 class Written(NamedTuple):
-    """What was written.
+    """The counts of rows that were written, and of those left out.
 
     Args:
         rows: how many.
@@ -159,7 +159,7 @@ def _labels(run: RunRecords) -> dict[tuple[str, str], _Labels]:
 
 
 class _Answer:
-    """What a task accepted, and its values as text.
+    """A task's accepted values, and their text.
 
     Attributes:
         values: what was emitted, round after round.
@@ -197,7 +197,7 @@ class _Answer:
 
 
 class _Prompt:
-    """What a task asks, as text or as turns."""
+    """A task's prompt, as text or as turns."""
 
     def __init__(self, task: Task, chat: bool) -> None:
         self._turns = _turns(task.input.get("messages"))
@@ -336,7 +336,7 @@ def _place(round: Round, index: int) -> int | None:
 def _better(
     entry: Entry, round: Round, index: int, place: int, answer: _Answer, labels: _Labels
 ) -> tuple[Any, str] | None:
-    """What is to be chosen in an item's place, and where it comes from; None where nothing is known."""
+    """A better value than a rejected item, and where it comes from; None where none is known."""
     rejected = _key(round.items[index])
     if rejected in labels.instead:
         return labels.instead[rejected], "person"

@@ -44,7 +44,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Tuned(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found.
+    """The result of a search.
 
     Args:
         pipeline: of which.
@@ -74,7 +74,7 @@ class Tuned(msgspec.Struct, frozen=True, kw_only=True):
         return not self.against
 
     def plain(self) -> dict[str, Any]:
-        """As plain JSON data."""
+        """The result as plain JSON data."""
         fields = {name: getattr(self, name) for name in self.__struct_fields__}
         fields["better"] = self.better
         fields["chosen"], fields["held_out"] = self.chosen.plain(), self.held_out.plain()
@@ -215,9 +215,9 @@ def read_space(file: str | Path) -> dict[str, list[Any]]:
 
 
 def default_space(recording: Recording, tasks: frozenset[str] | None = None) -> dict[str, list[Any]]:
-    """What is tried where nobody says: shorter blocks, less of the policy, thresholds at quantiles of the recorded
-    scores, of alternatives the first or the best, and the orders of a verifier's stages under which the same counts.
-    Without a metric blocks and policies alone.
+    """The space that is searched when none is given: shorter blocks, less of the policy, thresholds at quantiles of
+    the recorded scores, of alternatives the first or the best, and the orders of a verifier's stages under which the
+    same counts. Without a metric blocks and policies alone.
 
     Args:
         recording: the pipeline's.
@@ -255,11 +255,8 @@ def _moves_one(order: Sequence[int], stages: int) -> bool:
     """Whether an order leaves one stage out, or has one elsewhere than it was."""
     if len(order) < stages:
         return len(order) == stages - 1 and list(order) == sorted(order)
-    return any(
-        sorted(remaining) == remaining
-        for place in range(stages)
-        if (remaining := [*order[:place], *order[place + 1 :]])
-    )
+    without_one = ([*order[:place], *order[place + 1 :]] for place in range(stages))
+    return any(stages_left == sorted(stages_left) for stages_left in without_one if stages_left)
 
 
 def _rules(spec: PipelineSpec, written: Mapping[str, Any], thresholds: Sequence[float]) -> Iterator[Any]:
@@ -289,7 +286,7 @@ def _scores(recording: Recording, tasks: frozenset[str] | None) -> Iterator[floa
 
 
 def _candidates(space: Mapping[str, Sequence[Any]], written: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What each candidate sets to something else than what ran."""
+    """The settings in which each candidate differs from what ran."""
     for values in itertools.product(*space.values()):
         pairs = zip(space, values, strict=True)
         settings = {path: value for path, value in pairs if _stands(written, path) != value}

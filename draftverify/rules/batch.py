@@ -103,7 +103,7 @@ def target_rows(verifications: Sequence[Verification], most: int | None = None) 
 
 
 def drafted_from(proposals: Sequence[Proposal], row_of_given: Callable[[int], Array], p: Array) -> Array:
-    """[batch, rows, V], q of each block; where they were given, or are none, `row_of_given(b)`."""
+    """[batch, rows, V], q of each block; of items that were given, or are none, `row_of_given(b)`."""
     laws = [proposal.law if len(proposal.items) else GIVEN for proposal in proposals]
     rows = [row_of_given(b) if law.q is None else law.q for b, law in enumerate(laws)]
     return together(rows, [law.place for law in laws], like=p)

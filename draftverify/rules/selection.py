@@ -125,7 +125,7 @@ class First:
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
     ) -> Decision:
-        """Keep what is missing yet."""
+        """Keep as many good items as are missing."""
         missing = max(self.enough - len(context.accepted), 0)
         good, refused = _from_threshold(verification, self.threshold)
         chosen = good[:missing]

@@ -219,7 +219,7 @@ class FirstStop:
         self.rules = rules
 
     def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
-        """Ask each."""
+        """Ask each stopping rule, and stop at the earliest cut."""
         cuts = [cut for cut in (rule(context, new) for rule in self.rules) if cut is not None]
         return min(cuts, default=None)
 

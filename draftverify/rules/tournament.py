@@ -85,7 +85,7 @@ class Tournament:
 
 
 def _table(verification: Verification) -> dict[int, float]:
-    """By the index of each item that takes part, the wins that it has."""
+    """The wins of each item that takes part, by its index."""
     cross = cross_of(verification)
     n, checks = len(cross), verification.checks
     if cross.shape[1] != n:

@@ -208,7 +208,7 @@ def _first_tries(records: Iterable[TaskRecord]) -> dict[str, list[Round]]:
 
 
 def _unknown(rounds: Sequence[Round], total: Tally) -> str:
-    """Why nothing is known of some of a task's samples; "" where all were judged, or left since enough had passed."""
+    """Why some of a task's samples have no verdict; "" where all were judged, or left since enough had passed."""
     failure = next((entry.failure for entry in rounds if entry.failure is not None), None)
     if failure is not None:
         return f"a call failed: {failure}"

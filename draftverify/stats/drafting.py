@@ -87,7 +87,7 @@ def drafting(records: Sequence[TaskRecord]) -> DraftingAccount | None:
 
 
 class _Task(NamedTuple):
-    """What a task says of the loss.
+    """A task's part in the loss.
 
     Args:
         drafted: how many of its rounds (or itself) were drafted for.
@@ -196,7 +196,7 @@ def _account(
 
 
 def _loss(tasks: Sequence[_Task]) -> tuple[float, float]:
-    """What was lost in all, and how far its interval reaches to either side; infinite where it has none."""
+    """The whole loss, and how far its interval reaches to either side; infinite where it has none."""
     drafted = np.array([task.drafted for task in tasks], dtype=float)
     spent = np.array([task.spent for task in tasks])
     owed, plain, steps = (

@@ -23,7 +23,7 @@ Mean: TypeAlias = Literal["arithmetic", "geometric"]
 
 
 class Score(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a metric said of one outcome.
+    """A metric's value of one outcome.
 
     Args:
         value: 0 (wrong) to 1 (right), of a measure any finite number; None where it has no say, or failed.
@@ -35,7 +35,7 @@ class Score(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """What there is to know of a metric that measures.
+    """The unit and the mean of a metric that measures.
 
     Args:
         unit: of its values ("×", "s", "rows"); "" for a plain number.

@@ -91,7 +91,7 @@ class EqualAnswer(AgainstTruth):
     """
 
     def holds(self, expected: Any, value: Any) -> bool:
-        """Whether they are equal."""
+        """Whether the answer equals the expected value."""
         return _equal(expected, value)
 
 
@@ -103,7 +103,7 @@ class Contains(AgainstTruth):
     """
 
     def holds(self, expected: Any, value: Any) -> bool:
-        """Whether one stands in it."""
+        """Whether the answer holds one of the expected texts."""
         text = as_text(value).casefold()
         return any(
             as_text(text_part).casefold() in text
@@ -160,7 +160,7 @@ class RegexMatch(AgainstTruth):
         super().__init__(expected)
 
     def holds(self, expected: Any, value: Any) -> bool:
-        """Whether it is found.
+        """Whether the expression is found in the answer.
 
         Raises:
             regex.error: what is expected is no regular expression. TimeoutError: it backtracks without end.

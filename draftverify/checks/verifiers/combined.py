@@ -52,7 +52,7 @@ class _Asked(NamedTuple):
     proposals: list[Proposal]
 
     def heard(self, answers: Iterable[tuple[Any, float]]) -> list[StagePass]:
-        """What it said, of its answers and their seconds."""
+        """The stage's passes, of its answers and their seconds."""
         answered = zip(self.indices, answers, strict=True)
         return [heard(self.name, self.stage, indices, answer, took) for indices, (answer, took) in answered]
 
@@ -86,7 +86,7 @@ class Combined(ABC):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the stages, in order."""
+        """The names of the stages, in order."""
         return names_of(self.stages)
 
     def orders(self) -> Iterator[tuple[int, ...]]:
@@ -94,7 +94,7 @@ class Combined(ABC):
         return permutations(range(len(self.stages)))
 
     def recalled(self, context: Context, proposal: Proposal, recall: Recall) -> Verification:
-        """The verification that comes of words which the stages said before.
+        """The verification that recorded checks of the stages make.
 
         Args:
             context, proposal: as of `verify`.
@@ -163,17 +163,17 @@ class Combined(ABC):
 
     @property
     def deterministic(self) -> bool:
-        """Whether every stage is."""
+        """Whether every stage is deterministic."""
         return all(getattr(stage, "deterministic", True) for stage in self.stages)
 
     @property
     def concurrent(self) -> bool:
-        """Whether every stage is."""
+        """Whether every stage may be called concurrently."""
         return all(getattr(stage, "concurrent", True) for stage in self.stages)
 
     @property
     def vocabulary(self) -> str | None:
-        """The one that the stages share which have one.
+        """The vocabulary that the stages share which have one.
 
         Raises:
             ConfigError: two have different ones.
@@ -188,7 +188,7 @@ class Combined(ABC):
 
     @property
     def families(self) -> frozenset[str]:
-        """Of the models that the stages' words rest on."""
+        """The families of the models that the stages rest on."""
         return frozenset[str]().union(*map(families_of, self.stages))
 
     @property
@@ -277,7 +277,7 @@ class Combined(ABC):
 
 
 def as_stages(stages: Any) -> tuple[Verifier, ...]:
-    """Verifiers as they were given.
+    """The stages as a tuple, each checked to be a verifier.
 
     Raises:
         ConfigError: there is none, or one is no verifier.
@@ -405,7 +405,7 @@ def _steps(
     contexts: Sequence[Context],
     ask_all: bool,
 ) -> _Steps:
-    """What the stages are to be asked, one after the other; takes what they said."""
+    """Yield the calls of the stages, one after the other; is sent their passes."""
     for beside in (False, True) if ask_all else (False,):
         for place, (name, stage) in enumerate(zip(names, stages, strict=True)):
             is_last = place == len(stages) - 1

@@ -37,7 +37,7 @@ __all__ = ["AllWay", "AnyWay", "StagePass", "Way", "heard", "named", "names_of",
 
 
 class StagePass(msgspec.Struct, frozen=True, eq=False):
-    """What one stage said in one pass.
+    """The checks of one stage in one pass.
 
     Args:
         stage: its name.
@@ -55,7 +55,7 @@ class StagePass(msgspec.Struct, frozen=True, eq=False):
 
 
 def heard(name: str, stage: Verifier, indices: Sequence[int], answer: Any, seconds: float) -> StagePass:
-    """What a stage said of these items of a block; an answer that breaks its contract is a failure of the stage.
+    """A stage's answer about items of a block as a pass; an answer that breaks its contract is a failure of the stage.
 
     Args:
         name: of the stage.
@@ -123,7 +123,7 @@ def part_of(proposal: Proposal, indices: Sequence[int]) -> Proposal:
 
 
 class Way(ABC):
-    """What is known of a block's items on their way through the stages.
+    """A block on its way through the stages, and its items' checks so far.
 
     Args:
         proposal: the block.
@@ -137,7 +137,7 @@ class Way(ABC):
         self._heard: list[tuple[StagePass, int | None, bool]] = []
 
     def hear(self, stage_pass: StagePass, enough: int | None = None, *, beside: bool = False) -> None:
-        """What a stage said, as it said it.
+        """Take a stage's pass, and note it for the record.
 
         Args:
             stage_pass: its answer.
@@ -178,7 +178,7 @@ class Way(ABC):
 
     @abstractmethod
     def take(self, stage_pass: StagePass) -> None:
-        """What the next stage said."""
+        """Take the next stage's pass."""
 
     @property
     @abstractmethod
@@ -211,7 +211,7 @@ class Way(ABC):
         )
 
     def _told(self, checks: Sequence[Check]) -> dict[str, Any]:
-        """What each stage said, for replays in another order; the seconds of what it was asked for the record alone."""
+        """The stages' own checks, for replays in another order; the seconds of those for the record alone."""
         heard: list[Any] = []
         seconds: dict[str, float] = {}
         for stage_pass, enough, beside in self._heard:

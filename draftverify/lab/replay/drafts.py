@@ -17,7 +17,7 @@ __all__ = ["Drafts"]
 
 
 class Drafts:
-    """What a task's generators drafted.
+    """The drafts of a task's generators, answered from its log.
 
     Args:
         log: the task's.
@@ -62,7 +62,7 @@ class Drafts:
     def _place(
         self, kind: DraftsFrom, number: int, context: Context, items: Sequence[Any], pipeline: Parts
     ) -> bytes:
-        """Where the item after these stands, as far as the generator can see."""
+        """A key of the place of the next item, of all that the generator's drafts depend on."""
         if kind == "list":
             drafted = sum(
                 len(round.items)
@@ -84,7 +84,7 @@ class Drafts:
         return key_of([kind, number, accepted, context.feedback, context.refused, since, len(items)])
 
     def draft(self, request: Draft, pipeline: Parts, *, trusted: bool) -> Any:
-        """The block that the log has here, or the failure.
+        """The block that the log holds for a request, or the recorded failure.
 
         Args:
             request: what is asked for.
@@ -188,7 +188,7 @@ class Drafts:
         )
 
     def _drawn(self, part: Any, origins: Sequence[Origin], round: int) -> Origin:
-        """Which of the items that were drafted at one place: that of the block's round, or of the same round."""
+        """One of the items that were drafted at a place: of the block's round, or of the round of the same number."""
         unused = origins if _repeats(part) else [origin for origin in origins if origin not in self._used]
         if not unused:
             raise Missing(

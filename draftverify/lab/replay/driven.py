@@ -22,7 +22,7 @@ __all__ = ["Replay", "Replayed"]
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """What became of one task.
+    """A replayed task: its new record, or the gap in the log.
 
     Args:
         task: its id.
@@ -42,7 +42,7 @@ class Replayed(msgspec.Struct, frozen=True):
 
 
 class Replay(ReplayQuestion):
-    """A pipeline's records, and what is asked of them; see `ReplayQuestion`."""
+    """A `ReplayQuestion` that is answered task by task."""
 
     def task(self, task: Task, record: TaskRecord, *, memory: int = 0) -> Replayed:
         """Replay one task.
@@ -141,7 +141,7 @@ class _Driven:
         return self._person(request)
 
     def _person(self, request: Ask) -> Answer | None:
-        """What a person answered, if this is what was asked; None where nobody was there."""
+        """The person's recorded answer to the same question; None where nobody was there."""
         log, context = self.log, self.session.state.context
         place = context.round
         if not log.as_recorded(context) or log.candidates[place] != request.candidate:

@@ -14,8 +14,8 @@ __all__ = ["RecordedVerifier", "Source"]
 
 
 class Source(NamedTuple):
-    """Whose recorded words stand for a verifier's: a stage's, by its name, or with "" the whole verifier's; and whether
-    these are read with other thresholds."""
+    """The recorded checks that stand for a verifier's: those of the stage of this name, or with "" of the whole
+    verifier; and whether they are read with other thresholds."""
 
     stage: str
     other: bool
@@ -62,7 +62,7 @@ class RecordedVerifier:
             )
 
     def source(self, part: Any) -> Source | None:
-        """Whose words stand for the verifier's, or for those of a stage of it; None where nobody's do."""
+        """The recorded checks that stand for a verifier or a stage; None where there are none."""
         return self._sources[id(part)]
 
 
@@ -77,7 +77,7 @@ def _source(part: Any, parts: Mapping[str, Any]) -> Source | None:
 
 
 def _stops_early(recorded: Parts, records: Sequence[TaskRecord]) -> bool | None:
-    """Whether the verifier leaves items unchecked once enough passed: as it did; None where it never came to that."""
+    """Whether the verifier left items unchecked once enough passed; None where no record shows it."""
     if recorded.enough is None:
         return None
     for record in records:

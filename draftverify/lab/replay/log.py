@@ -18,7 +18,7 @@ __all__ = ["Absent", "Gap", "Log", "Missing", "Origin", "best", "key_of"]
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """What the log cannot answer.
+    """A question that the log cannot answer.
 
     Args:
         task: of which.
@@ -92,11 +92,11 @@ class Log:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """The recorded ones."""
+        """The recorded rounds."""
         return self.was.rounds
 
     def _states(self) -> list[Context]:
-        """What was shown before each recorded round, and after the last."""
+        """The context before each recorded round, and after the last."""
         recorded = copy.copy(self.question.recorded)
         recorded.undrafted = None  # else a session may be beyond its first round once it is made
         state = Session(recorded, self.task, attempt=self.was.attempt).state
@@ -132,7 +132,7 @@ class Log:
         return self.block == [Origin(place, index) for index in range(len(self.rounds[place].items))]
 
     def seconds(self, part: Literal["draft", "verify"], n: int, round: int) -> float:
-        """Of a block that was put together for this round: at most what the recorded ones took.
+        """The seconds of a block that was put together for this round: at most what the recorded ones took.
 
         For the pipeline's own generator it is estimated where blocks of its size were timed.
         """
@@ -157,7 +157,7 @@ class Log:
 
 
 def best(places: Sequence[int], number: int) -> int:
-    """Of several recorded rounds that say the same the one of this number, else the first."""
+    """The round of this number among rounds that say the same, else the first of them."""
     return number if number in places else places[0]
 
 
@@ -165,7 +165,7 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 def key_of(value: Any) -> bytes:
-    """The same for equal plain values."""
+    """A key that equal plain values share."""
     return _ENCODER.encode(value)
 
 

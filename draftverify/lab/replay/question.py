@@ -23,7 +23,7 @@ DraftsFrom: TypeAlias = Literal["list", "continuation", "accepted", "round"]
 
 
 class ReplayQuestion:
-    """A pipeline's records, and what is asked of them.
+    """A pipeline's records, and the change that a replay asks them about.
 
     Args:
         recorded: the pipeline that made the records.

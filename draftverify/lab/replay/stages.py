@@ -23,7 +23,7 @@ class Whole(NamedTuple):
 
 
 class Spoken:
-    """What one stage said in a round.
+    """A stage's recorded passes over the items of a round.
 
     Args:
         passes: its own, of the round; those for the record alone are the last.
@@ -47,7 +47,7 @@ class Spoken:
 
     @property
     def seconds(self) -> float:
-        """Of all its passes."""
+        """The seconds of all its passes."""
         return sum(self._seconds or (0.0,))
 
     def looked(self, beside: bool) -> list[int]:
@@ -57,7 +57,7 @@ class Spoken:
         ]
 
     def points(self, at_once: int) -> Iterator[tuple[int, float]]:
-        """Of each kind of passes in how many turns it looked at items, so many at once, and the seconds."""
+        """For each kind of passes, the number of turns of `at_once` items, and the seconds."""
         if self._seconds is not None:
             for beside, seconds in zip((False, True), self._seconds, strict=True):
                 if count := len(self.looked(beside)):
@@ -142,7 +142,7 @@ class Stages:
 
 
 def spoken_in(round: Round) -> dict[str, Spoken] | None:
-    """What each stage said in a round; None where that was not recorded."""
+    """The recorded passes of each stage in a round; None where they were not recorded."""
     notes = round.notes or {}
     try:
         heard = msgspec.convert(notes.get("heard"), tuple[Heard, ...])
@@ -203,7 +203,7 @@ def _looked(check: Check) -> bool:
 
 
 def _fixed(points: Sequence[tuple[int, float]]) -> float:
-    """a of a + b·n, by least squares over the median of each size; 0 where all passes were of one size."""
+    """The a of a + b·n, by least squares over the median of each size; 0 where all passes were of one size."""
     sizes = sorted({n for n, _ in points})
     if len(sizes) < 2:
         return 0.0

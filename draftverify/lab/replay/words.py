@@ -28,7 +28,7 @@ __all__ = ["Words"]
 
 
 class Words:
-    """What a task's verifier said.
+    """The checks of a task's verifier, answered from its log.
 
     Args:
         log: the task's.
@@ -44,7 +44,7 @@ class Words:
                 self._plain.setdefault(key_of(list(context.accepted)), []).append(place)
 
     def verify(self, request: Verify) -> Any:
-        """What the log has the verifier say of the block, or the failure.
+        """The verification that the log holds for a block, or the recorded failure.
 
         Raises:
             Missing: it does not say.
@@ -100,7 +100,7 @@ class Words:
     def _as_said(
         self, context: Context, proposal: Proposal, places: Sequence[int], entire: bool
     ) -> Verification:
-        """What it said of the block's items wherever it was asked about them."""
+        """The recorded checks of the block's items, in whichever rounds they were made."""
         verifier, rounds, source = self.judging.own, self.log.rounds, self.log.rounds[places[0]]
         assert verifier is not None
         checks_said = [rounds[origin.round].checks[origin.place] for origin in self.log.block]
@@ -126,7 +126,7 @@ class Words:
     def _put_together(
         self, context: Context, proposal: Proposal, spoken: Mapping[int, Mapping[str, Spoken] | None]
     ) -> Verification:
-        """What comes of its stages' words, wherever they were asked about the block's items."""
+        """The verification that the stages' recorded checks make of the block's items."""
         log = self.log
         verification: Verification = self.judging.verifier.recalled(
             context, proposal, partial(self._recall, proposal, spoken)
@@ -139,13 +139,8 @@ class Words:
             seconds += max(round.timing.verify - sum(stage_seconds.values()), 0.0)
             stages = spoken[place]
             if stages is not None:
-                stage_units = sum(
-                    stage_pass.units
-                    for stage in stages.values()
-                    for stage_pass in stage.passes
-                    if not stage_pass.beside
-                )
-                units += max(round.timing.units - stage_units, 0.0)
+                passes = [heard for stage in stages.values() for heard in stage.passes if not heard.beside]
+                units += max(round.timing.units - sum(heard.units for heard in passes), 0.0)
         return replace(verification, cost=Cost(seconds, units))
 
     def _recall(
@@ -157,7 +152,7 @@ class Words:
         items: Proposal,
         indices: Sequence[int],
     ) -> tuple[Verification, float, bool]:
-        """The word of a stage on these items of the block, its seconds, and whether its call had failed."""
+        """A stage's recorded verification of these items, its seconds, and whether its call had failed."""
         source = self.judging.source(part)
         assert source is not None
         origins = [self.log.block[index] for index in indices]
@@ -191,21 +186,13 @@ class Words:
             seconds, units = entire.seconds, entire.units
         else:
             fixed, at_once = self.judging.stages.fixed(name), self.judging.stages.at_once(name)
-            looked = [
-                origin for origin, check in zip(origins, checks, strict=True) if check.verdict != "unchecked"
-            ]
-            seconds = fixed + sum(
-                words_of[place].share(
-                    [origin.place for origin in looked if origin.round == place], fixed, at_once
-                )
-                for place in rounds
-            )
-            units = sum(
-                stage_pass.units
-                for place in rounds
-                for stage_pass in words_of[place].passes
-                if stage_pass in passes
-            )
+            looked: dict[int, list[int]] = {place: [] for place in rounds}
+            for origin, check in zip(origins, checks, strict=True):
+                if check.verdict != "unchecked":
+                    looked[origin.round].append(origin.place)
+            seconds = fixed + sum(words_of[place].share(looked[place], fixed, at_once) for place in rounds)
+            spent = (heard for place in rounds for heard in words_of[place].passes)
+            units = sum(heard.units for heard in spent if heard in passes)
             self.log.estimated = True
             self.log.excess += max(sum(words_of[place].seconds for place in rounds) - seconds, 0.0)
         verification = Verification(
@@ -271,7 +258,7 @@ class Words:
         enough: int | None,
         stage: str,
     ) -> tuple[Check, ...]:
-        """What was said of these items of the block, as far as one would have looked who may stop early."""
+        """The recorded checks of these items, unchecked where a verifier that may stop early would have stopped."""
         stages, judge = self.judging.stages, f"the stage {stage}" if stage else "the verifier"
         stops = stages.stops(stage) if stage else self.judging.stops
         checks: dict[int, Check] = {}

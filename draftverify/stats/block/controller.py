@@ -254,7 +254,7 @@ class Measured:
                 self._detour.settle(context, outcome, paid=self._paid)
 
     def _find_currency(self, units: float) -> None:
-        """Where the parts do report units, what was learned in seconds is void."""
+        """Forget what was learned in seconds where the parts report units."""
         if self.objective == "cost" and units and not self._paid:
             self._paid, self._table = True, CostTable()
             self._ledger.void()
@@ -410,7 +410,7 @@ class Measured:
 
 
 def _words(until: int | None, measured: list[int]) -> str:
-    """The answer to until which batch size drafting pays."""
+    """A sentence that says up to which batch size drafting pays."""
     sizes = ", ".join(map(str, measured))
     if until:
         return f"drafting pays up to batch {until} (measured at {sizes})"

@@ -33,14 +33,8 @@ class Line:
     """
 
     def __init__(self, guess: tuple[float, float], weight: float) -> None:
-        at_one, at_eight = guess
-        self.guess = (
-            weight * 2,
-            weight * 9,
-            weight * 65,
-            weight * (at_one + at_eight),
-            weight * (at_one + 8 * at_eight),
-        )
+        y_1, y_8 = guess
+        self.guess = (weight * 2, weight * 9, weight * 65, weight * (y_1 + y_8), weight * (y_1 + 8 * y_8))
         self.w = self.n = self.nn = self.y = self.ny = 0.0
         self.means: dict[int, float] = {}
         self.counts: dict[int, int] = {}

@@ -64,7 +64,7 @@ class Acceptance:
         self._curves: dict[int, Any] = {}
 
     def are_alternatives(self) -> None:
-        """From now on one accepted item is all that a block can bring."""
+        """Count blocks as alternatives from now on, of which one accepted item is all that a block brings."""
         self.alternatives = True
         self._curves.clear()
 
@@ -103,26 +103,20 @@ class Acceptance:
         run_later = (run.later_hits + RUN_WEIGHT * PRIOR[1]) / (run.later_trials + RUN_WEIGHT)
         keys = []
         for task in tasks:
-            first_rate, later_rate = run_first, run_later
+            a, b = run_first, run_later  # as of `geometric_progress`
             if task.first_trials:
                 keep = IDLE_MEMORY ** (task.rounds - task.last)
-                first_rate = (keep * task.first_hits + weight * first_rate) / (
-                    keep * task.first_trials + weight
-                )
-                later_rate = (keep * task.later_hits + weight * later_rate) / (
-                    keep * task.later_trials + weight
-                )
-            keys.append(int(first_rate * GRAIN) * 64 + int(later_rate * GRAIN))
+                a = (keep * task.first_hits + weight * a) / (keep * task.first_trials + weight)
+                b = (keep * task.later_hits + weight * b) / (keep * task.later_trials + weight)
+            keys.append(int(a * GRAIN) * 64 + int(b * GRAIN))
         return keys
 
     def curve(self, key: int) -> Any:
         """Expected accepted items of blocks of 1, 2, … `at_most` at a place in the grid."""
         curve = self._curves.get(key)
         if curve is None:
-            first_rate, later_rate = (min((place + 0.5) / GRAIN, 1.0) for place in divmod(key, 64))
-            progress = geometric_progress(
-                first_rate, later_rate, self.at_most, alternatives=self.alternatives
-            )
+            a, b = (min((place + 0.5) / GRAIN, 1.0) for place in divmod(key, 64))
+            progress = geometric_progress(a, b, self.at_most, alternatives=self.alternatives)
             curve = self._curves[key] = np.array(progress)
         return curve
 

@@ -33,7 +33,7 @@ class Pass:
         self.draft = self.verify = self.decide = self.busy = self.units = 0.0
 
     def sessions(self) -> list[AcceptanceEvidence]:
-        """What is known of the sessions that go on: of this pass from those who told, of the one before of the rest."""
+        """The evidence of the sessions that go on: of this pass where they have told, else of the one before."""
         silent = [evidence for session, evidence in self.before.items() if session not in self.tasks]
         return [*silent, *self.members.values()]
 
