@@ -18,7 +18,7 @@ class Source(NamedTuple):
     verifier; and whether they are read with other thresholds."""
 
     stage: str
-    other: bool
+    rejudged: bool
 
 
 class RecordedVerifier:
@@ -30,7 +30,7 @@ class RecordedVerifier:
         records: all of them.
 
     Attributes:
-        own: whose words stand for the whole of it; None where they are put together from the stages'.
+        whole_source: whose words stand for the whole of it; None where they are put together from the stages'.
         staged: whether they can be put together from the stages'.
         stops: whether it leaves items unchecked once enough passed; None where no record shows it.
 
@@ -51,8 +51,8 @@ class RecordedVerifier:
         }
         self.staged = bool(stages) and all(self.source(stage) is not None for stage in stages)
         source = self.source(verifier)
-        self.own = source if source is not None and not source.stage else None
-        if self.own is None and not self.staged:
+        self.whole_source = source if source is not None and not source.stage else None
+        if self.whole_source is None and not self.staged:
             part = next((stage for stage in stages if self.source(stage) is None), verifier)
             raise ConfigError(
                 f"{name_of(part)}, as it is configured here, said nothing in these records; a replay can put recorded "

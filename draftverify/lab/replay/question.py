@@ -83,7 +83,7 @@ class ReplayQuestion:
         """The number of a generator; None for one that is in no record."""
         if part is self.pipeline.generator:
             return 0
-        return next((place for place, part in enumerate(self._parts) if part is part), None)
+        return next((place for place, generator in enumerate(self._parts) if generator is part), None)
 
     def source(self, name: str, pipeline: Parts) -> int | None:
         """The number of the generator that a round's source names."""

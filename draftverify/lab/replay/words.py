@@ -83,8 +83,8 @@ class Words:
                 return log.broke(source, "verify")
             raise Missing(f"the verifier's call failed in round {places[0]} of the record, and said nothing")
         self._same_before(context, proposal)
-        verifier = self.judging.own
-        if verifier is not None and not verifier.other and entire and context.enough == self.judging.enough:
+        verifier = self.judging.whole_source
+        if verifier is not None and not verifier.rejudged and entire and context.enough == self.judging.enough:
             return Verification(
                 checks=source.checks,
                 correction=source.correction,
@@ -101,10 +101,10 @@ class Words:
         self, context: Context, proposal: Proposal, places: Sequence[int], entire: bool
     ) -> Verification:
         """The recorded checks of the block's items, in whichever rounds they were made."""
-        verifier, rounds, source = self.judging.own, self.log.rounds, self.log.rounds[places[0]]
+        verifier, rounds, source = self.judging.whole_source, self.log.rounds, self.log.rounds[places[0]]
         assert verifier is not None
         checks_said = [rounds[origin.round].checks[origin.place] for origin in self.log.block]
-        if verifier.other:
+        if verifier.rejudged:
             checks_said = list(self.judging.verifier.rejudged(context, proposal, tuple(checks_said)))
         checks = self._checks(checks_said, range(len(checks_said)), proposal, context.enough, "")
         looked = [check.verdict != "unchecked" for check in checks]
@@ -171,14 +171,14 @@ class Words:
         entire = None
         if len(rounds) == 1:
             entire = words_of[rounds[0]].whole([origin.place for origin in origins], context.enough)
-        if entire is not None and not source.other:
+        if entire is not None and not source.rejudged:
             checks = list(entire.checks)
         if source.stage:
             # As the stage itself gave them: it may have another name in another order.
             checks = [replace(check, stage="") if check.stage == name else check for check in checks]
-        if source.other:
+        if source.rejudged:
             checks = list(part.rejudged(context, items, tuple(checks)))
-        if entire is None or source.other:
+        if entire is None or source.rejudged:
             checks = list(self._checks(checks, indices, proposal, context.enough, source.stage))
         if len({stage_pass.failed for stage_pass in passes}) > 1:
             raise Missing(f"a call of the stage {name} failed on some of the items, and not on others")
@@ -231,7 +231,7 @@ class Words:
         verification = Verification(
             correction=round.correction, deterministic=round.deterministic, notes=round.notes or {}
         )
-        if self.judging.own is None:
+        if self.judging.whole_source is None:
             verification = self.judging.verifier.recalled(context, proposal, _nobody)
         return replace(verification, cost=Cost(round.timing.verify, round.timing.units))
 
