@@ -106,9 +106,8 @@ def calibrate(
         choices.append((OperatingPoint(path, artifact), tested))
         chosen(choices[-1][0])
     ends = {name for _, tested in choices for name in (tested.name, tested.base)}
-    unseen_run = experiment_of(
-        experiment, [candidate for candidate in trying if candidate.name in ends], measuring
-    )
+    finalists = [candidate for candidate in trying if candidate.name in ends]
+    unseen_run = experiment_of(experiment, finalists, measuring)
     ran(perform(unseen_run, out=folder / "unseen"))
     scored_unseen = read_scored(unseen_run, folder / "unseen", metric)
     measured = []

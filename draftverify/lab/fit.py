@@ -96,7 +96,7 @@ def fit(
             that takes others.
         DraftVerifyError: a part cannot be built or opened, or a metric failed: what it would have said is unknown.
     """
-    named = _asked(experiment, pipelines)
+    named = _files_to_write(experiment, pipelines)
     for uses in named.values():
         for spec, _ in uses:
             if best and not getattr(spec.rule.target, "takes_best", False):
@@ -242,7 +242,9 @@ def _failed(failures: Sequence[Failure], tasks: Sequence[Task]) -> str:
     return f"{how_many} {len(tasks)} tasks failed, the first by {failures[0]}"
 
 
-def _asked(experiment: Experiment, pipelines: Sequence[str]) -> dict[str, list[tuple[PipelineSpec, Any]]]:
+def _files_to_write(
+    experiment: Experiment, pipelines: Sequence[str]
+) -> dict[str, list[tuple[PipelineSpec, Any]]]:
     """The files to write, each with the pipelines that name it and the verifiers whose scores it is for.
 
     Raises:

@@ -212,10 +212,10 @@ class Recording(RecordedPipeline):
         self.records = [entry.record for _, entry in self._entries]
         self._closing = ExitStack()
         self.metric = self._first_metric()
-        self._known = self._scores(run) if self.metric is not None else {}
+        self._solved_by_outcome = self._scores(run) if self.metric is not None else {}
         self._opened: Any = None
         self._truths: Mapping[str, Task] | None = None
-        self._unread = ""
+        self._why_unread = ""
 
     def __enter__(self) -> Recording:
         return self
@@ -316,10 +316,10 @@ class Recording(RecordedPipeline):
         """How much of a task is solved; or None, and why the metric cannot say."""
         if self.metric is None:
             return float(record.outcome.status == "accepted"), ""
-        key = (record.task, _told(record.outcome))
-        if key not in self._known:
-            self._known[key] = self._asked(record)
-        return self._known[key]
+        key = (record.task, _outcome_key(record.outcome))
+        if key not in self._solved_by_outcome:
+            self._solved_by_outcome[key] = self._score_anew(record)
+        return self._solved_by_outcome[key]
 
     # How it was made, and how it would be
 
@@ -378,17 +378,20 @@ class Recording(RecordedPipeline):
         """The metric's recorded score of each outcome, of any pipeline."""
         scores = run.store.named_scores()
         return {
-            (ending.task, _told(ending.outcome)): (scores[ending.pipeline, ending.task, self.metric], "")
+            (ending.task, _outcome_key(ending.outcome)): (
+                scores[ending.pipeline, ending.task, self.metric],
+                "",
+            )
             for ending in run.store.endings()
             if self.metric is not None and (ending.pipeline, ending.task, self.metric) in scores
         }
 
-    def _asked(self, record: TaskRecord) -> tuple[float | None, str]:
+    def _score_anew(self, record: TaskRecord) -> tuple[float | None, str]:
         """The metric's score of an outcome that is in no record; or None, and why it cannot be asked."""
         if self._truths is None:
             self._truths = self._loaded()
-        if self._unread:
-            return None, self._unread
+        if self._why_unread:
+            return None, self._why_unread
         task = self._truths.get(record.task)
         if task is None:
             return None, f"task {record.task} is not among the tasks any more"
@@ -402,7 +405,7 @@ class Recording(RecordedPipeline):
         try:
             load = workload(self._experiment, self._builder)
         except DraftVerifyError as error:
-            self._unread = f"the tasks cannot be loaded any more: {error}"
+            self._why_unread = f"the tasks cannot be loaded any more: {error}"
             return {}
         return {task.id: task for task in (*load.first, *load.measured)}
 
@@ -446,7 +449,7 @@ class Recording(RecordedPipeline):
         )
 
 
-def _told(outcome: Outcome) -> bytes:
+def _outcome_key(outcome: Outcome) -> bytes:
     """A key that outcomes share which a metric scores alike."""
     return msgspec.json.encode([outcome.status, outcome.value], order="deterministic")
 

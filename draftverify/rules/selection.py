@@ -142,12 +142,8 @@ class First:
             return tuple(context.accepted)
         if self.threshold is None:
             return context.accepted[0]
-        round_of_value = next(round for round in context.rounds if round.decision.emitted)
-        scores = [
-            round_of_value.checks[index].score
-            for index in sorted(round_of_value.decision.taken)
-            if round_of_value.checks
-        ]
+        source = next(round for round in context.rounds if round.decision.emitted)
+        scores = [source.checks[index].score for index in sorted(source.decision.taken) if source.checks]
         return Choice(context.accepted[0], score=scores[0] if scores else None)
 
 

@@ -64,9 +64,8 @@ def tally(n: int, checks: Sequence[Check], decision: Decision) -> Tally:
     if any(check.caveat for check in checks):
         refused = {refusal.index for refusal in decision.refused}
         passed = [check for i, check in enumerate(checks) if check.verdict == "pass" and i not in refused]
-        round_tally = replace(
-            round_tally, caveats=dict(Counter(check.caveat for check in passed if check.caveat))
-        )
+        caveats = Counter(check.caveat for check in passed if check.caveat)
+        round_tally = replace(round_tally, caveats=dict(caveats))
     return round_tally
 
 
@@ -188,11 +187,11 @@ def pass_at_k_rate(records: Iterable[TaskRecord], k: int, *, group: str | None =
 def fewest_samples(records: Iterable[TaskRecord]) -> int:
     """The largest k of which no task with samples is left out of pass@k for want of more; 0 where none is known."""
     tasks = _first_tries(records).values()
-    judged = (
-        rounds for rounds in tasks if not _unknown(rounds, Tally.total(entry.tally for entry in rounds))
-    )
-    drawn = (sum(len(entry.items) for entry in rounds) for rounds in judged)
-    return min((count for count in drawn if count), default=0)
+    drawn = []
+    for rounds in tasks:
+        if not _unknown(rounds, Tally.total(entry.tally for entry in rounds)):
+            drawn.append(sum(len(entry.items) for entry in rounds))
+    return min(filter(None, drawn), default=0)
 
 
 def _first_tries(records: Iterable[TaskRecord]) -> dict[str, list[Round]]:
@@ -200,10 +199,9 @@ def _first_tries(records: Iterable[TaskRecord]) -> dict[str, list[Round]]:
     rounds_of: dict[str, list[Round]] = {}
     for record in records:
         # After a retry that made progress `tries` is 0 again, but what is drafted then builds on the retry.
-        first_rounds = takewhile(lambda entry: entry.tries == 0, record.rounds)
-        rounds_of.setdefault(record.task, []).extend(
-            entry for entry in first_rounds if entry.source == "generator"
-        )
+        untried = takewhile(lambda entry: entry.tries == 0, record.rounds)
+        drafted = (entry for entry in untried if entry.source == "generator")
+        rounds_of.setdefault(record.task, []).extend(drafted)
     return rounds_of
 
 

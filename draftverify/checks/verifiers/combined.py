@@ -106,14 +106,10 @@ class Combined(ABC):
         try:
             while True:
                 request = steps.send(answers)
-                indices = request.indices[0]
-                verification, seconds, broke = recall(
-                    request.stage, request.contexts[0], request.proposals[0], indices
-                )
-                checks = tuple(named(check, request.name) for check in verification.checks)
-                answers = [
-                    StagePass(request.name, tuple(indices), checks, seconds, None if broke else verification)
-                ]
+                name, stage, indices = request.name, request.stage, request.indices[0]
+                recorded, seconds, broke = recall(stage, request.contexts[0], request.proposals[0], indices)
+                checks = tuple(named(check, name) for check in recorded.checks)
+                answers = [StagePass(name, tuple(indices), checks, seconds, None if broke else recorded)]
         except StopIteration:
             return self._verification(block)
 
@@ -432,9 +428,8 @@ def _called(request: _Asked) -> list[StagePass]:
         values, seconds = _timed(stage.verify_many, request.contexts, request.proposals)
         if _fits(values, count):
             return request.heard((value, seconds) for value in values)
-    return request.heard(
-        [_timed(stage.verify, *call) for call in zip(request.contexts, request.proposals, strict=True)]
-    )
+    calls = zip(request.contexts, request.proposals, strict=True)
+    return request.heard([_timed(stage.verify, *call) for call in calls])
 
 
 def _timed(method: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:

@@ -92,14 +92,14 @@ class JsonSchema:
             return failed(Failure.of(error))
         if not errors:
             return Check("pass", score=0.0)
-        messages = [_told(error) for error in islice(errors, SHOWN)]
+        messages = [_message(error) for error in islice(errors, SHOWN)]
         if len(errors) > SHOWN:
             messages.append(f"… and {len(errors) - SHOWN} more")
         # The schema `false` allows nothing, by no keyword.
         return Check("reject", -float(len(errors)), errors[0].validator or "false", utf8("\n".join(messages)))
 
 
-def _told(error: Any) -> str:
+def _message(error: Any) -> str:
     """A place and what was expected there; of alternatives, what the nearest one lacks."""
     from jsonschema.exceptions import best_match
 

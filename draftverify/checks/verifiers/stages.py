@@ -69,9 +69,8 @@ def heard(name: str, stage: Verifier, indices: Sequence[int], answer: Any, secon
         message = f"{name_of(stage)}: 0 checks came for {len(indices)} items; a stage gives one for each"
         verification = Failure.of(ContractError(message))
     if isinstance(verification, Failure):
-        return StagePass(
-            name, tuple(indices), (named(failed(verification), name),) * len(indices), seconds, None
-        )
+        check = named(failed(verification), name)
+        return StagePass(name, tuple(indices), (check,) * len(indices), seconds, None)
     if verification.cost is not None and verification.cost.seconds is not None:
         seconds = verification.cost.seconds
     checks = tuple(named(check, name) for check in verification.checks)
@@ -85,9 +84,7 @@ def named(check: Check, stage: str) -> Check:
 
 def resting_on(check: Check, *supports: Check | None) -> Check:
     """The check, with the caveats of the others too on which it rests."""
-    caveats = dict.fromkeys(
-        support.caveat for support in (*supports, check) if support is not None and support.caveat
-    )
+    caveats = dict.fromkeys(it.caveat for it in (*supports, check) if it is not None and it.caveat)
     return check if set(caveats) <= {check.caveat} else replace(check, caveat="; ".join(caveats))
 
 
@@ -158,10 +155,8 @@ class Way(ABC):
         for index in range(len(self.proposal)):
             path = self.proposal.path(index)
             check = checks.get(index)
-            verdicts = [checks[ancestor].verdict for ancestor in path[:-1] if ancestor in checks]
-            if check is None or (
-                check.verdict == "unchecked" and all(verdict == "pass" for verdict in verdicts)
-            ):
+            passed = all(checks[ancestor].verdict == "pass" for ancestor in path[:-1] if ancestor in checks)
+            if check is None or (check.verdict == "unchecked" and passed):
                 indices.update(path)
         return sorted(indices)
 
@@ -187,17 +182,16 @@ class Way(ABC):
 
     def verification(self, order: Sequence[str], provides: Collection[str]) -> Verification:
         """The block's verification; `order` are the names of the stages."""
-        verifications = [
-            stage_pass.verification for stage_pass in self.passes if stage_pass.verification is not None
-        ]
+        answers = (stage_pass.verification for stage_pass in self.passes)
+        verifications = [answer for answer in answers if answer is not None]
         checks = self.checks
         costs = [verification.cost for verification in verifications]
         cost = None
         if any(costs):
-            all_told = len(costs) == len(self.passes) and all(
+            all_timed = len(costs) == len(self.passes) and all(
                 stage_cost and stage_cost.seconds is not None for stage_cost in costs
             )
-            seconds = sum(stage_pass.seconds for stage_pass in self.passes) if all_told else None
+            seconds = sum(stage_pass.seconds for stage_pass in self.passes) if all_timed else None
             cost = Cost(seconds, sum(stage_cost.units for stage_cost in costs if stage_cost))
         if any(beside for _, _, beside in self._heard):
             # What was asked for the record alone is no cost of this order.
@@ -207,16 +201,17 @@ class Way(ABC):
             evidence=Evidence(cross=self._cross(order[-1])) if "cross" in provides else None,
             cost=cost,
             deterministic=all(verification.deterministic for verification in verifications),
-            notes={"order": list(order), **self.notes(), **self._told(checks)},
+            notes={"order": list(order), **self.notes(), **self._for_replays(checks)},
         )
 
-    def _told(self, checks: Sequence[Check]) -> dict[str, Any]:
+    def _for_replays(self, checks: Sequence[Check]) -> dict[str, Any]:
         """The stages' own checks, for replays in another order; the seconds of those for the record alone."""
         heard: list[Any] = []
         seconds: dict[str, float] = {}
         for stage_pass, enough, beside in self._heard:
             verification = stage_pass.verification
             noted = verification.notes if verification is not None else EMPTY
+            cost = verification.cost if verification is not None else None
             entry = Heard(
                 stage=stage_pass.stage,
                 items=stage_pass.indices,
@@ -227,9 +222,7 @@ class Way(ABC):
                 enough=enough,
                 beside=beside,
                 failed=verification is None,
-                units=verification.cost.units
-                if verification is not None and verification.cost is not None
-                else 0.0,
+                units=cost.units if cost is not None else 0.0,
                 deterministic=verification is None or verification.deterministic,
                 notes={key: value for key, value in noted.items() if key not in TIMES},
             )
@@ -377,9 +370,8 @@ class AnyWay(Way):
         """The one that leaves most open; an abstention where one stage rejected the item, another never came to it, and
         all that it stands on passed: it is refused by no more than some, and there is nothing to wait for."""
         check = _most_open(self._checks[index])
-        if check.verdict == "unchecked" and any(
-            stage_check.verdict == "reject" for stage_check in self._checks[index]
-        ):
+        rejected = any(stage_check.verdict == "reject" for stage_check in self._checks[index])
+        if rejected and check.verdict == "unchecked":
             passed = self._passed()
             if all(passed[ancestor] for ancestor in self.proposal.path(index)[:-1]):
                 return Check("abstain", reason="unchecked", stage=check.stage)

@@ -103,7 +103,7 @@ class Drafts:
             raise Missing(f"the generator {name_of(request.part)} drafts here, and is in no record")
         kind = question.kind(number)
         if kind is None:
-            return self._as_it_was(request, number, trusted)
+            return self._recorded_block(request, number, trusted)
         items: list[Any] = []
         while len(items) < n:
             key = self._place(kind, number, context, items, pipeline)
@@ -132,7 +132,7 @@ class Drafts:
         self._used |= set(self.log.block)
         return self._proposal(kind, items, exhausted, end, context.round, trusted)
 
-    def _as_it_was(self, request: Draft, number: int, trusted: bool) -> Any:
+    def _recorded_block(self, request: Draft, number: int, trusted: bool) -> Any:
         """The recorded round's whole block, for a generator that may read all of its context."""
         context, place = request.context, request.context.round
         rounds = self.log.rounds

@@ -84,7 +84,12 @@ class Words:
             raise Missing(f"the verifier's call failed in round {places[0]} of the record, and said nothing")
         self._same_before(context, proposal)
         verifier = self.judging.whole_source
-        if verifier is not None and not verifier.rejudged and entire and context.enough == self.judging.enough:
+        if (
+            verifier is not None
+            and not verifier.rejudged
+            and entire
+            and context.enough == self.judging.enough
+        ):
             return Verification(
                 checks=source.checks,
                 correction=source.correction,
@@ -95,9 +100,9 @@ class Words:
         spoken = {place: spoken_in(log.rounds[place]) for place in places} if self.judging.staged else {}
         if spoken and (verifier is None or all(stages is not None for stages in spoken.values())):
             return self._put_together(context, proposal, spoken)
-        return self._as_said(context, proposal, places, entire)
+        return self._recorded_checks(context, proposal, places, entire)
 
-    def _as_said(
+    def _recorded_checks(
         self, context: Context, proposal: Proposal, places: Sequence[int], entire: bool
     ) -> Verification:
         """The recorded checks of the block's items, in whichever rounds they were made."""

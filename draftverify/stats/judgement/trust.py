@@ -94,9 +94,8 @@ def trust(
             f"there are {len(verdicts)} verdicts and {len(expected)} labels; as many are needed"
         )
     both = np.bincount(place, verdicts * expected, size)
-    hits, passes, items = (
-        np.bincount(place, marks, size) for marks in (expected, verdicts, np.ones(len(verdicts)))
-    )
+    hits, passes = np.bincount(place, expected, size), np.bincount(place, verdicts, size)
+    items = np.bincount(place, minlength=size).astype(float)
     wrong, lax = items - hits, passes - both
 
     def informed(weights: Any) -> float:
@@ -308,9 +307,8 @@ def error_correlation(
     def correlation(weights: Any) -> float:
         count, errors_of_a, errors_of_b, joint = sums @ weights
         spread = errors_of_a * (count - errors_of_a) * errors_of_b * (count - errors_of_b)
-        return (
-            float((joint * count - errors_of_a * errors_of_b) / math.sqrt(spread)) if spread > 0 else math.nan
-        )
+        covariance = joint * count - errors_of_a * errors_of_b
+        return float(covariance / math.sqrt(spread)) if spread > 0 else math.nan
 
     return _within(bootstrap(correlation, range(size)), -1.0, 1.0)
 
@@ -348,9 +346,8 @@ def _rectified(sums: Any) -> tuple[Any, Any]:
         spread = (jj + uu - (j + u) ** 2 / pooled) / (pooled - 1.0)
         raw = (yj - y * j / n) / n / (spread * (1.0 + n / unlabelled))
         weight = np.where((unlabelled > 0) & (spread > 1e-12), np.clip(raw, 0.0, 1.0), 0.0)
-        return y / n + weight * (
-            np.where(unlabelled > 0, u / np.maximum(unlabelled, 1.0), 0.0) - j / n
-        ), weight
+        mean_u = np.where(unlabelled > 0, u / np.maximum(unlabelled, 1.0), 0.0)
+        return y / n + weight * (mean_u - j / n), weight
 
 
 def _jackknife(without: Any) -> float:
