@@ -38,7 +38,7 @@ from benchmarks.best_of_n import best_of_n
 from benchmarks.provenance import write
 from draftverify import Context, Pipeline, Proposal, Task, TaskRecord, retry
 from draftverify.kit import make_context
-from draftverify.rules import AdaptiveConsistency, AnyOf, Best, First, Majority, Rounds, SureMajority
+from draftverify.rules import AdaptiveConsistency, Best, First, FirstStop, Majority, Rounds, SureMajority
 from draftverify.stats import Estimate, auroc, bootstrap, pass_at_k
 from draftverify_llm import read_rows
 from draftverify_reasoning import Problems, RecordedScore, RecordedSolutions, extract, same
@@ -242,8 +242,8 @@ def adaptive(piped: Callable[..., Any], full: Sequence[Sequence[TaskRecord]]) ->
     stops = {
         "adaptive_consistency .95": AdaptiveConsistency(0.95, at_most=8),
         "adaptive_consistency .8": AdaptiveConsistency(0.8, at_most=8),
-        "sure_majority .05": AnyOf([SureMajority(0.05), Rounds(8)]),
-        "sure_majority .2": AnyOf([SureMajority(0.2), Rounds(8)]),
+        "sure_majority .05": FirstStop([SureMajority(0.05), Rounds(8)]),
+        "sure_majority .2": FirstStop([SureMajority(0.2), Rounds(8)]),
     }
     found = {}
     for name, stop in stops.items():

@@ -39,7 +39,7 @@ import numpy as np
 from benchmarks.provenance import write
 from draftverify import Proposal
 from draftverify.kit import make_context
-from draftverify.lab import Judged, fit_scores, reliability
+from draftverify.lab import LabelledScore, fit_scores, reliability
 from draftverify.stats import Estimate, auroc, auroc_within, bootstrap
 from draftverify_reasoning import TrainedVerifier, extract
 
@@ -211,7 +211,7 @@ def style(scores: np.ndarray, right: np.ndarray) -> dict[str, Any]:
 def calibrated(scores: np.ndarray, right: np.ndarray) -> dict[str, Any]:
     """Fitted on every second of the problems, tried on the others."""
     judged = [
-        Judged(str(i), float(scores[i, k]), bool(right[i, k]))
+        LabelledScore(str(i), float(scores[i, k]), bool(right[i, k]))
         for i in range(0, len(scores), 2)
         for k in range(scores.shape[1])
         if np.isfinite(scores[i, k])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from draftverify import Pipeline, Task, feedback
 from draftverify.bench import Evaluation, evaluate
-from draftverify.checks.metrics import Exact
+from draftverify.checks.metrics import EqualAnswer
 from draftverify.checks.verifiers import JsonSchema
 from draftverify.rules import First
 from draftverify_llm import LlamaCpp, Sample
@@ -39,7 +39,7 @@ def main(limit: int | None = None) -> Evaluation:
         Task(id=x["id"], input={"text": x["text"]}, group=x["kind"], expected={"answer": x["answer"]})
         for x in lines
     ]
-    found = evaluate({"extract": pipeline}, tasks, metrics={"right": Exact()})
+    found = evaluate({"extract": pipeline}, tasks, metrics={"right": EqualAnswer()})
     print(found)
     return found
 

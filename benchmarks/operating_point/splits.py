@@ -24,7 +24,7 @@ from draftverify.bench.runner.labelling import solved_by
 from draftverify.bench.runner.run import Watcher
 from draftverify.bench.runner.workload import workload
 from draftverify.lab.calibration import split
-from draftverify.lab.candidates import Candidate, experiment_of, families, identities_of
+from draftverify.lab.candidates import BlockCandidate, experiment_of, families, identities_of
 from draftverify.lab.choosing import choice_of, read_scored
 from draftverify.stats import Estimate, solved_ratio
 from draftverify.stats.solved import Scored
@@ -69,7 +69,7 @@ class Measured:
             name: [pair for pair in scored if pair[0].task in ids] for name, scored in self._found.items()
         }
 
-    def predicted(self, seed: int) -> tuple[Artifact, Candidate, Sequence[Task]]:
+    def predicted(self, seed: int) -> tuple[Artifact, BlockCandidate, Sequence[Task]]:
         """What a split chooses and predicts; and the tasks that it has not seen."""
         first, rest = split(self.tasks, UNSEEN, seed)
         known = self.of(first)

@@ -52,7 +52,7 @@ def shared_families(pipeline: Parts) -> tuple[str, ...]:
 
 def _drafting(pipeline: Parts) -> frozenset[str]:
     trusted = [clause.generator for clause in pipeline.policy.clauses if not clause.verified]
-    judged = [part for part in pipeline.generators if not any(part is other for other in trusted)]
+    judged = [part for part in pipeline.generators if not any(part is fallback for fallback in trusted)]
     return frozenset[str]().union(*map(families_of, judged))
 
 
@@ -64,11 +64,11 @@ def check_families(pipeline: Parts) -> None:
     """
     verifier = name_of(pipeline.verifier)
     for generator in pipeline.generators:
-        own = families_of(generator) & families_of(pipeline.verifier)
-        if getattr(generator, "needs_feedback", False) and own and not stands_outside(pipeline.verifier):
+        common = families_of(generator) & families_of(pipeline.verifier)
+        if getattr(generator, "needs_feedback", False) and common and not stands_outside(pipeline.verifier):
             raise PipelineError(
                 f"the generator {name_of(generator)} needs feedback from outside, and the verifier {verifier} is of "
-                f"its own family, {', '.join(sorted(own))}; have a verifier that checks by other means say what is "
+                f"its own family, {', '.join(sorted(common))}; have a verifier that checks by other means say what is "
                 "wrong (on_rejection: feedback), or give the generator its argument without_outside_feedback"
             )
     shared = shared_families(pipeline)
@@ -81,8 +81,8 @@ def check_families(pipeline: Parts) -> None:
         f"models of the same family ({', '.join(shared)}) and passes the mistakes that it makes. Put a check that "
         "rests on no model before it, in all_of, or judge with another family; the reports mark the pipeline"
     )
-    told = self_verification_told.get()
-    if told is None:
+    listener = self_verification_told.get()
+    if listener is None:
         warnings.warn(message, SelfVerificationWarning, stacklevel=2)
     else:
-        told(message)
+        listener(message)

@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from draftverify.lab.calibrated import Calibrated
     from draftverify.lab.calibration import OperatingPoint, calibrate
     from draftverify.lab.certified_threshold import CertifiedThreshold
-    from draftverify.lab.choice import Choice, choose
-    from draftverify.lab.expected_block import ExpectedBlock, expected_acceptance
+    from draftverify.lab.choice import BlockChoice, choose
+    from draftverify.lab.expectation import ExpectedBlock, expected_acceptance
     from draftverify.lab.fit import fit_verifier
     from draftverify.lab.recording import RecordedPipeline, Recording
     from draftverify.lab.scores import Reliability, ScoreFit, fit_scores, reliability
-    from draftverify.lab.thresholds import Judged, certified, tasks_needed
+    from draftverify.lab.thresholds import LabelledScore, certified, tasks_needed
 
 __all__ = [
     "Calibrated",
     "OperatingPoint",
     "CertifiedThreshold",
-    "Choice",
+    "BlockChoice",
     "ExpectedBlock",
-    "Judged",
+    "LabelledScore",
     "RecordedPipeline",
     "Recording",
     "Reliability",
@@ -44,9 +44,9 @@ _SOURCES = {
     "Calibrated": "draftverify.lab.calibrated",
     "OperatingPoint": "draftverify.lab.calibration",
     "CertifiedThreshold": "draftverify.lab.certified_threshold",
-    "Choice": "draftverify.lab.choice",
-    "ExpectedBlock": "draftverify.lab.expected_block",
-    "Judged": "draftverify.lab.thresholds",
+    "BlockChoice": "draftverify.lab.choice",
+    "ExpectedBlock": "draftverify.lab.expectation",
+    "LabelledScore": "draftverify.lab.thresholds",
     "RecordedPipeline": "draftverify.lab.recording",
     "Recording": "draftverify.lab.recording",
     "Reliability": "draftverify.lab.scores",
@@ -54,7 +54,7 @@ _SOURCES = {
     "calibrate": "draftverify.lab.calibration",
     "certified": "draftverify.lab.thresholds",
     "choose": "draftverify.lab.choice",
-    "expected_acceptance": "draftverify.lab.expected_block",
+    "expected_acceptance": "draftverify.lab.expectation",
     "fit_scores": "draftverify.lab.scores",
     "fit_verifier": "draftverify.lab.fit",
     "reliability": "draftverify.lab.scores",

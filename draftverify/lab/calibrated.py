@@ -54,7 +54,7 @@ class Calibrated(Combined):
 
     @property
     def stages(self) -> tuple[Verifier, ...]:  # type: ignore[override]
-        """The one that gives the scores."""
+        """The verifier that gives the scores, as a single stage."""
         return (self.verifier,)
 
     @property
@@ -79,19 +79,19 @@ class Calibrated(Combined):
     def _fitted(self) -> ScoreArtifact:
         """Raises: ConfigError: as `open`."""
         with below("scores"):
-            found = read_artifact(self.scores, ScoreArtifact)
-            then = PartIdentity(found.name, found.verifier)
-            check_made_with("verifier", self.verifier, then, found, self.scores)
-        if self.accept is None and found.fit.threshold is None:
+            fitted = read_artifact(self.scores, ScoreArtifact)
+            fitted_part = PartIdentity(fitted.name, fitted.verifier)
+            check_made_with("verifier", self.verifier, fitted_part, fitted, self.scores)
+        if self.accept is None and fitted.fit.threshold is None:
             raise ConfigError(
-                f"{self.scores} holds no threshold: {found.fit.why}. Fit with more tasks or a lower precision, or say "
+                f"{self.scores} holds no threshold: {fitted.fit.why}. Fit with more tasks or a lower precision, or say "
                 "which probability to accept",
                 path="accept",
             )
-        return found
+        return fitted
 
     def way(self, context: Context, proposal: Proposal) -> _CalibratedWay:
-        """One stage, and its checks in probabilities. It looks at every item: what passes is not its own to say."""
+        """The block before its one stage, which looks at every item and whose scores become probabilities."""
         if self._read is None:
             self._read = self._fitted()
         return _CalibratedWay(proposal, self._read.fit, self.accept)
@@ -102,9 +102,9 @@ class _CalibratedWay(AllWay):
         super().__init__(proposal)
         self.fit, self.accept = fit, accept
 
-    def take(self, found: StagePass) -> None:
-        checks = tuple(self._calibrated(check) for check in found.checks)
-        super().take(msgspec.structs.replace(found, checks=checks))
+    def take(self, stage_pass: StagePass) -> None:
+        checks = tuple(self._calibrated(check) for check in stage_pass.checks)
+        super().take(msgspec.structs.replace(stage_pass, checks=checks))
 
     def _calibrated(self, check: Check) -> Check:
         if check.score is None or check.verdict not in ("pass", "reject", "abstain"):

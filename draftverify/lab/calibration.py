@@ -24,7 +24,13 @@ from draftverify.bench.runner.labelling import solved_by
 from draftverify.bench.runner.run import RunResult, Watcher, run
 from draftverify.bench.runner.workload import workload
 from draftverify.errors import ConfigError, below
-from draftverify.lab.candidates import Candidate, experiment_of, families, identities_of, refuse_other_tasks
+from draftverify.lab.candidates import (
+    BlockCandidate,
+    experiment_of,
+    families,
+    identities_of,
+    refuse_other_tasks,
+)
 from draftverify.lab.choosing import choice_of, interval_of, now, read_scored
 from draftverify.stats import solved_ratio
 from draftverify.values import Task
@@ -33,7 +39,7 @@ __all__ = ["OperatingPoint", "calibrate", "split"]
 
 
 class OperatingPoint(msgspec.Struct, frozen=True):
-    """What came of one pipeline: the file that was written, and what stands in it."""
+    """A pipeline's operating point: the file that was written, and what stands in it."""
 
     path: Path
     artifact: Artifact
@@ -74,43 +80,44 @@ def calibrate(
     """
     folder = Path(out)
     # What is tried is not watched: an alarm would change it on the way.
-    unwatched = tuple([replace(each, monitor=None) for each in experiment.pipelines])
+    unwatched = tuple([replace(spec, monitor=None) for spec in experiment.pipelines])
     experiment = replace(experiment, pipelines=unwatched)
     tried = list(families(experiment, pipelines, at_most, Builder()))
     load_all = workload(replace(experiment, predict=None), Builder())
-    first, rest = split(load_all.measured, unseen, seed)
+    choosing, measuring = split(load_all.measured, unseen, seed)
     refuse_other_tasks(experiment, tried, load_all)
     metric = solved_by(experiment)
-    trying = [each for family in tried for each in family.candidates]
+    trying = [candidate for family in tried for candidate in family.candidates]
     identities = identities_of(trying, experiment.executor)
     perform = partial(run, fresh=fresh, accept_changed=accept_changed, watcher=watcher, command=command)
-    sizes = experiment_of(experiment, trying, first)
+    sizes = experiment_of(experiment, trying, choosing)
     ran(perform(sizes, out=folder / "sizes"))
-    found = read_scored(sizes, folder / "sizes", metric)
-    made: list[tuple[OperatingPoint, Candidate]] = []
+    scored = read_scored(sizes, folder / "sizes", metric)
+    choices: list[tuple[OperatingPoint, BlockCandidate]] = []
     for family in tried:
         with below(f"pipelines.{family.name}"):
-            artifact, tested = choice_of(experiment, family, found, identities, first, rest, metric)
+            artifact, tested = choice_of(experiment, family, scored, identities, choosing, measuring, metric)
         path = folder / f"{family.name}.json"
-        before = _written(path) if not fresh else None
-        if before is not None and _same(before, artifact):
-            artifact = before  # what was predicted stays as it was written
+        written = _written(path) if not fresh else None
+        if written is not None and _same(written, artifact):
+            artifact = written  # what was predicted stays as it was written
         else:
             write_artifact(path, artifact)
-        made.append((OperatingPoint(path, artifact), tested))
-        chosen(made[-1][0])
-    ends = {name for _, tested in made for name in (tested.name, tested.base)}
-    last = experiment_of(experiment, [each for each in trying if each.name in ends], rest)
-    ran(perform(last, out=folder / "unseen"))
-    seen = read_scored(last, folder / "unseen", metric)
+        choices.append((OperatingPoint(path, artifact), tested))
+        chosen(choices[-1][0])
+    ends = {name for _, tested in choices for name in (tested.name, tested.base)}
+    finalists = [candidate for candidate in trying if candidate.name in ends]
+    unseen_run = experiment_of(experiment, finalists, measuring)
+    ran(perform(unseen_run, out=folder / "unseen"))
+    scored_unseen = read_scored(unseen_run, folder / "unseen", metric)
     measured = []
-    for calibrated, tested in made:
-        gain = solved_ratio(seen[tested.name], seen[tested.base])
+    for calibrated, tested in choices:
+        gain = solved_ratio(scored_unseen[tested.name], scored_unseen[tested.base])
         artifact = replace(calibrated.artifact, measured=interval_of(gain), unmeasured="")
         if math.isnan(gain.value):
-            who = tested.name if any(said for _, said in seen[tested.base]) else tested.base
+            unsolved = tested.name if any(value for _, value in scored_unseen[tested.base]) else tested.base
             solved = "accepted" if metric is None else "solved"
-            artifact = replace(artifact, unmeasured=f"{who} {solved} none of the unseen tasks")
+            artifact = replace(artifact, unmeasured=f"{unsolved} {solved} none of the unseen tasks")
         if artifact != calibrated.artifact:
             artifact = replace(artifact, measured_at=now())
             write_artifact(calibrated.path, artifact)
@@ -136,32 +143,35 @@ def split(tasks: Sequence[Task], unseen: float, seed: int) -> tuple[list[Task], 
     for group in groups.values():
         random.Random(seed).shuffle(group)
         mixed += group
-    kept = {
+    unseen_ids = {
         task.id
         for place, task in enumerate(mixed)
         if math.floor((place + 1) * unseen + 1e-9) > math.floor(place * unseen + 1e-9)
     }
-    first = [task for task in tasks if task.id not in kept]
-    rest = [task for task in tasks if task.id in kept]
-    if len(first) < 2 or not rest:
+    choosing = [task for task in tasks if task.id not in unseen_ids]
+    measuring = [task for task in tasks if task.id in unseen_ids]
+    if len(choosing) < 2 or not measuring:
         raise ConfigError(
-            f"of {len(tasks)} tasks {len(first)} are left to calibrate on and {len(rest)} to measure on; at least 2 "
-            "and 1 are needed: give more tasks, or another share of unseen ones",
+            f"of {len(tasks)} tasks {len(choosing)} are left to calibrate on and {len(measuring)} to measure on; "
+            "at least 2 and 1 are needed: give more tasks, or another share of unseen ones",
             path="tasks",
         )
-    return first, rest
+    return choosing, measuring
 
 
 def _written(path: Path) -> Artifact | None:
-    """What an earlier calibration wrote; None where nothing is there, or nothing that can be read here."""
+    """The artifact that an earlier calibration wrote; None where there is none that can be read."""
     try:
         return read_artifact(path, Artifact)
     except ConfigError:
         return None
 
 
-def _same(before: Artifact, now: Artifact) -> bool:
-    """Whether an artifact says what one that was written before says, when it said so and what was measured aside."""
+def _same(written: Artifact, artifact: Artifact) -> bool:
+    """Whether two artifacts predict the same, whatever their dates and what was measured since."""
     bare: dict[str, Any] = {"predicted_at": "", "measured": None, "unmeasured": "", "measured_at": ""}
-    plain = (msgspec.json.encode(replace(each, **bare), order="deterministic") for each in (before, now))
-    return len(set(plain)) == 1
+    texts = {
+        msgspec.json.encode(replace(version, **bare), order="deterministic")
+        for version in (written, artifact)
+    }
+    return len(texts) == 1

@@ -22,7 +22,7 @@ from draftverify.plugins import did_you_mean
 from draftverify.values import Task
 
 __all__ = [
-    "Candidate",
+    "BlockCandidate",
     "Family",
     "Identified",
     "data_hash",
@@ -35,7 +35,7 @@ __all__ = [
 LONGEST = 200
 
 
-class Candidate(NamedTuple):
+class BlockCandidate(NamedTuple):
     """A pipeline of the config at one block size: its spec under a name of its own, and what it is compared with."""
 
     origin: str
@@ -45,18 +45,24 @@ class Candidate(NamedTuple):
 
     @property
     def name(self) -> str:
+        """The pipeline's name at this size."""
         return self.spec.name
+
+    @property
+    def drafts(self) -> bool:
+        """Whether it drafts, and is not what it is compared with."""
+        return bool(self.size) and self.name != self.base
 
 
 class Family(NamedTuple):
     """A pipeline of the file with all its cells and sizes: of them one is chosen."""
 
     name: str
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[BlockCandidate, ...]
 
 
 class Identified(NamedTuple):
-    """Whose operating point it is, and under which conditions."""
+    """The parts that an operating point belongs to, and the conditions that its costs rest on."""
 
     generator: PartIdentity
     verifier: PartIdentity
@@ -65,34 +71,33 @@ class Identified(NamedTuple):
 
 
 def families(
-    experiment: Experiment, asked: Sequence[str], at_most: int, builder: Builder
+    experiment: Experiment, names: Sequence[str], at_most: int, builder: Builder
 ) -> Iterator[Family]:
     of_file: dict[str, list[PipelineSpec]] = {}
     for spec in experiment.pipelines:
         of_file.setdefault(spec.name.partition("@")[0], []).append(spec)
     baseline = (experiment.baseline or "").partition("@")[0]
-    for name in asked:
+    for name in names:
         if name not in of_file:
             raise ConfigError(f"there is no pipeline {name!r}{did_you_mean(name, of_file)}", path="pipelines")
         if name == baseline:
             raise ConfigError(f"{name} is the baseline, with which the others are compared", path="baseline")
-    wanted = list(dict.fromkeys(asked)) or [name for name in of_file if name != baseline]
-    if not wanted:
+    chosen = list(dict.fromkeys(names)) or [name for name in of_file if name != baseline]
+    if not chosen:
         raise ConfigError("there is no pipeline beside the baseline to calibrate", path="pipelines")
-    for name in wanted:
-        candidates: list[Candidate] = []
-        known: set[bytes] = set()
+    for name in chosen:
+        candidates: list[BlockCandidate] = []
+        keys: set[bytes] = set()
         for spec in of_file[name]:
             bare = _bare(spec)
             key = msgspec.json.encode([bare, experiment.compared_with(spec.name)], order="deterministic")
-            if key in known:  # another cell, which differs in its block alone
+            if key in keys:  # another cell, which differs in its block alone
                 continue
-            known.add(key)
-            alike = [
-                each.block for each in of_file[name] if isinstance(each.block, int) and _bare(each) == bare
-            ]
-            candidates += _sized(experiment, spec, at_most, alike, builder)
-        if not any(each.size and each.name != each.base for each in candidates):
+            keys.add(key)
+            blocks = (cell.block for cell in of_file[name] if _bare(cell) == bare)
+            sizes = [block for block in blocks if isinstance(block, int)]
+            candidates += _sized(experiment, spec, at_most, sizes, builder)
+        if not any(candidate.drafts for candidate in candidates):
             raise ConfigError(
                 f"blocks of {at_most} at most are the baseline's, and nothing is left to compare with it; try larger "
                 "ones (--at-most)",
@@ -102,14 +107,14 @@ def families(
 
 
 def _sized(
-    experiment: Experiment, spec: PipelineSpec, at_most: int, own: Sequence[int], builder: Builder
-) -> list[Candidate]:
+    experiment: Experiment, spec: PipelineSpec, at_most: int, configured: Sequence[int], builder: Builder
+) -> list[BlockCandidate]:
     """A pipeline at every size: powers of two, those that the config has, and 0 where an empty block brings a value.
 
     At a size where it is the baseline under another name, the baseline is the candidate: a twin of it would win or lose
     by chance.
     """
-    sizes = {2**k for k in range(at_most.bit_length()) if 2**k <= at_most} | {size for size in own if size}
+    sizes = {2**k for k in range(at_most.bit_length()) if 2**k <= at_most} | {*configured} - {0}
     verifier = builder.part(spec.verifier)
     if getattr(verifier, "plain_steps", False) or "target" in getattr(verifier, "provides", ()):
         sizes.add(0)
@@ -118,10 +123,10 @@ def _sized(
         name = f"{spec.name}{',' if '@' in spec.name else '@'}block={size}"[-LONGEST:]
         named[size] = replace(spec, name=name, path=f"pipelines.{name}", block=size, where=spec.where)
     base = experiment.compared_with(spec.name) or named[min(named)].name
-    twin = next((each for each in experiment.pipelines if each.name == base), None)
+    twin = next((pipeline for pipeline in experiment.pipelines if pipeline.name == base), None)
     if twin is not None and isinstance(twin.block, int) and _bare(twin) == _bare(spec):
         named[twin.block] = twin
-    return [Candidate(spec.name, size, named[size], base) for size in sorted(named)]
+    return [BlockCandidate(spec.name, size, named[size], base) for size in sorted(named)]
 
 
 def _bare(spec: PipelineSpec) -> PipelineSpec:
@@ -131,8 +136,8 @@ def _bare(spec: PipelineSpec) -> PipelineSpec:
 
 def refuse_other_tasks(experiment: Experiment, families: Sequence[Family], load_all: Workload) -> None:
     for family in families:
-        of = [load_all.own.get(each) for made in family.candidates for each in (made.origin, made.base)]
-        if any(each is not None for each in of):
+        names = {name for candidate in family.candidates for name in (candidate.origin, candidate.base)}
+        if any(load_all.own.get(name) is not None for name in names):
             raise ConfigError(
                 "its cells, or it and the baseline, have different tasks, so their costs cannot be compared; "
                 "calibrate one of them at a time",
@@ -140,44 +145,49 @@ def refuse_other_tasks(experiment: Experiment, families: Sequence[Family], load_
             )
 
 
-def identities_of(trying: Sequence[Candidate], executor: ComponentSpec) -> dict[str, Identified]:
-    """What tells each candidate's parts from others, and what else its costs rest on; before anything is paid for.
+def identities_of(trying: Sequence[BlockCandidate], executor: ComponentSpec) -> dict[str, Identified]:
+    """The identities of each candidate's parts, and the conditions of its costs; before anything is paid for.
 
     Raises:
         DraftVerifyError: a part cannot be built or opened, or cannot be told from others.
     """
     builder = Builder()
-    found: dict[str, Identified] = {}
-    for each in trying:
-        if each.origin in found:
+    identified: dict[str, Identified] = {}
+    for candidate in trying:
+        if candidate.origin in identified:
             continue
-        with below(f"pipelines.{each.origin}", each.spec.where):
-            pipeline: Pipeline = builder.pipeline(each.spec)
+        with below(f"pipelines.{candidate.origin}", candidate.spec.where):
+            pipeline: Pipeline = builder.pipeline(candidate.spec)
             with pipeline:
                 parts = (pipeline.generator, pipeline.verifier, pipeline.rule)
                 generator, verifier, rule = (PartIdentity(name_of(part), identity_of(part)) for part in parts)
-                found[each.origin] = Identified(generator, verifier, rule, conditions_of(pipeline, executor))
-    return found
+                conditions = conditions_of(pipeline, executor)
+                identified[candidate.origin] = Identified(generator, verifier, rule, conditions)
+    return identified
 
 
-def experiment_of(experiment: Experiment, trying: Sequence[Candidate], tasks: Sequence[Task]) -> Experiment:
+def experiment_of(
+    experiment: Experiment, trying: Sequence[BlockCandidate], tasks: Sequence[Task]
+) -> Experiment:
     """The experiment of some candidates and what they are compared with, on some of the tasks."""
-    made = {each.name: each.spec for each in trying}
-    bases = {each.base for each in trying}
-    own = [spec for spec in experiment.pipelines if spec.name in bases and spec.name not in made]
-    specs = (*own, *made.values())
-    cells = {
-        name: changes for name, changes in experiment.cells.items() if name in {spec.name for spec in own}
+    specs = {candidate.name: candidate.spec for candidate in trying}
+    base_of = {candidate.name: candidate.base for candidate in trying}
+    bases = set(base_of.values())
+    unchanged = {
+        spec.name: spec for spec in experiment.pipelines if spec.name in bases and spec.name not in specs
     }
-    for each in (each for each in trying if each.name not in experiment.names):
-        path = f"pipelines.{each.origin.partition('@')[0]}.block"
-        cells[each.name] = {**experiment.cells.get(each.origin, {}), path: each.size}
+    pipelines = (*unchanged.values(), *specs.values())
+    cells = {name: changes for name, changes in experiment.cells.items() if name in unchanged}
+    for candidate in (candidate for candidate in trying if candidate.name not in experiment.names):
+        path = f"pipelines.{candidate.origin.partition('@')[0]}.block"
+        cells[candidate.name] = {**experiment.cells.get(candidate.origin, {}), path: candidate.size}
     baseline = experiment.baseline if experiment.baseline in bases else sorted(bases)[0]
-    baselines = {each.name: each.base for each in trying if each.base not in (baseline, each.name)}
-    files = {spec.name.partition("@")[0] for spec in specs}
+    baselines = {name: base for name, base in base_of.items() if base not in (baseline, name)}
+    files = {spec.name.partition("@")[0] for spec in pipelines}
+    of_file = experiment.config["pipelines"]
     config = {
         **experiment.config,
-        "pipelines": {name: each for name, each in experiment.config["pipelines"].items() if name in files},
+        "pipelines": {name: pipeline for name, pipeline in of_file.items() if name in files},
         "cells": cells,
         "baseline": baseline,
         "baselines": baselines,
@@ -185,7 +195,7 @@ def experiment_of(experiment: Experiment, trying: Sequence[Candidate], tasks: Se
     }
     return replace(
         experiment,
-        pipelines=specs,
+        pipelines=pipelines,
         cells=cells,
         baseline=baseline,
         baselines=baselines,
@@ -198,9 +208,9 @@ def experiment_of(experiment: Experiment, trying: Sequence[Candidate], tasks: Se
 
 
 def data_hash(tasks: Sequence[Task]) -> DataHash:
-    told = [
+    rows = [
         [task.id, task.group, dict(task.input), dict(task.expected)]
         for task in sorted(tasks, key=lambda t: t.id)
     ]
-    text = msgspec.json.encode(told, order="deterministic", enc_hook=repr)
+    text = msgspec.json.encode(rows, order="deterministic", enc_hook=repr)
     return DataHash(len(tasks), hashlib.sha256(text).hexdigest())

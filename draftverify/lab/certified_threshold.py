@@ -35,16 +35,16 @@ class CertifiedThreshold(float):
         """The number that stands in the file now."""
         path = Path(path)
         with below("path"):
-            found = read_artifact(path, ScoreArtifact)
-        if found.fit.threshold is None:
+            artifact = read_artifact(path, ScoreArtifact)
+        if artifact.fit.threshold is None:
             raise ConfigError(
-                f"{path} holds no threshold: {found.fit.why}. Fit with more tasks or a lower precision, or write a "
+                f"{path} holds no threshold: {artifact.fit.why}. Fit with more tasks or a lower precision, or write a "
                 "number",
                 path="path",
             )
-        made = super().__new__(cls, found.fit.threshold)
-        made.path, made._read = path, found
-        return made
+        threshold = super().__new__(cls, artifact.fit.threshold)
+        threshold.path, threshold._read = path, artifact
+        return threshold
 
     def __reduce__(self) -> tuple[type[CertifiedThreshold], tuple[Path]]:
         """Another process reads the file again."""
@@ -76,5 +76,5 @@ class CertifiedThreshold(float):
         Raises:
             ConfigError: it is another one.
         """
-        then = PartIdentity(self._read.name, self._read.verifier)
-        check_made_with("verifier", verifier, then, self._read, self.path)
+        fitted_part = PartIdentity(self._read.name, self._read.verifier)
+        check_made_with("verifier", verifier, fitted_part, self._read, self.path)

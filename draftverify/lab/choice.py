@@ -15,15 +15,15 @@ import numpy as np
 
 from draftverify.errors import ConfigError
 from draftverify.stats.intervals import BLOCKS, TAIL, t_quantile
-from draftverify.stats.prediction import Prediction
+from draftverify.stats.prediction import SpeedupPrediction
 from draftverify.stats.solved import Scored, seconds
 
-__all__ = ["Choice", "choose"]
+__all__ = ["BlockChoice", "choose"]
 
 RESAMPLES = 1000
 
 
-class Choice(msgspec.Struct, frozen=True):
+class BlockChoice(msgspec.Struct, frozen=True):
     """The candidate that was chosen.
 
     Args:
@@ -40,10 +40,10 @@ class Choice(msgspec.Struct, frozen=True):
     base: float
     tasks: int
     agreeing: float
-    predicted: Prediction
+    predicted: SpeedupPrediction
 
 
-def choose(tried: Mapping[str, Scored], against: Mapping[str, Scored], new: int) -> Choice:
+def choose(tried: Mapping[str, Scored], against: Mapping[str, Scored], new: int) -> BlockChoice:
     """Choose the candidate with the least cost per solved task, and predict its gain.
 
     The predicted gain is that of choosing on resamples (tasks drawn with replacement) and counting on the tasks that a
@@ -72,31 +72,32 @@ def choose(tried: Mapping[str, Scored], against: Mapping[str, Scored], new: int)
     tasks = [record.task for record, _ in tried[names[0]] if record.task in shared] if names else []
     if not tasks:
         raise ConfigError("no task ended, and was judged, at every block size and with the baseline")
-    own = {name: {record.task: (record, said) for record, said in tried[name]} for name in names}
-    base = {name: {record.task: (record, said) for record, said in against[name]} for name in names}
+    chosen = {name: {record.task: (record, value) for record, value in tried[name]} for name in names}
+    base = {name: {record.task: (record, value) for record, value in against[name]} for name in names}
     cost, plain = (
-        np.array([[seconds(side[name][task][0]) for name in names] for task in tasks]) for side in (own, base)
+        np.array([[seconds(side[name][task][0]) for name in names] for task in tasks])
+        for side in (chosen, base)
     )
-    solved, known = (
-        np.array([[side[name][task][1] for name in names] for task in tasks]) for side in (own, base)
+    solved, solved_plain = (
+        np.array([[side[name][task][1] for name in names] for task in tasks]) for side in (chosen, base)
     )
-    each = _per_solved(cost.sum(axis=0), solved.sum(axis=0))
-    winner = int(each.argmin())
-    if not math.isfinite(each[winner]):
+    costs = _per_solved(cost.sum(axis=0), solved.sum(axis=0))
+    winner = int(costs.argmin())
+    if not math.isfinite(costs[winner]):
         raise ConfigError("no task was solved at any block size, so none is better than another")
-    predicted, agreeing = _predicted(np.stack([cost, solved, plain, known]), winner, new)
-    return Choice(
+    predicted, agreeing = _predicted(np.stack([cost, solved, plain, solved_plain]), winner, new)
+    return BlockChoice(
         name=names[winner],
-        cost=float(each[winner]),
-        base=float(_per_solved(plain.sum(axis=0), known.sum(axis=0))[winner]),
+        cost=float(costs[winner]),
+        base=float(_per_solved(plain.sum(axis=0), solved_plain.sum(axis=0))[winner]),
         tasks=len(tasks),
         agreeing=agreeing,
         predicted=predicted,
     )
 
 
-def _predicted(sides: Any, winner: int, new: int) -> tuple[Prediction, float]:
-    """The gain of choosing on these tasks on so many others, and how often resamples choose the same.
+def _predicted(sides: Any, winner: int, new: int) -> tuple[SpeedupPrediction, float]:
+    """The gain on `new` other tasks of choosing on these, and how often resamples choose the same.
 
     Args:
         sides: [4, tasks, candidates]: seconds and solved of each candidate, and of what it is compared with.
@@ -104,10 +105,10 @@ def _predicted(sides: Any, winner: int, new: int) -> tuple[Prediction, float]:
         new: how many others.
     """
     tasks, candidates = sides.shape[1:]
-    draws, even = np.random.default_rng(0), np.full(tasks, 1.0 / tasks)
-    drawn, others = (draws.multinomial(n, even, RESAMPLES).astype(float) for n in (tasks, max(new, 1)))
-    each = _per_solved(drawn @ sides[0], drawn @ sides[1])
-    chosen, decides = each.argmin(axis=1), np.isfinite(each).any(axis=1)
+    draws, equal = np.random.default_rng(0), np.full(tasks, 1.0 / tasks)
+    drawn, apart = (draws.multinomial(n, equal, RESAMPLES).astype(float) for n in (tasks, max(new, 1)))
+    costs = _per_solved(drawn @ sides[0], drawn @ sides[1])
+    chosen, decides = costs.argmin(axis=1), np.isfinite(costs).any(axis=1)
     # Of each task the candidates' shares of the resamples without it.
     votes = (drawn == 0.0).T @ (np.eye(candidates)[chosen] * decides[:, None])
     without = votes.sum(axis=1, keepdims=True)
@@ -115,12 +116,13 @@ def _predicted(sides: Any, winner: int, new: int) -> tuple[Prediction, float]:
     value = float(_log_gain((sides * shares).sum(axis=(1, 2))))
     agreeing = float((chosen == winner)[decides].mean()) if decides.any() else 1.0
     if not math.isfinite(value):
-        known = sides[3, :, winner].sum() > 0.0
-        told = "no size solved a task that it was not chosen by" if known else "the baseline solved no task"
-        return Prediction(math.nan, 0.0, math.inf, told), agreeing
+        reason = "the baseline solved no task"
+        if sides[3, :, winner].sum() > 0.0:
+            reason = "no size solved a task that it was not chosen by"
+        return SpeedupPrediction(math.nan, 0.0, math.inf, reason), agreeing
     place = np.arange(RESAMPLES)
     with np.errstate(invalid="ignore"):
-        missed = _log_gain((others @ sides)[:, place, chosen]) - _log_gain((drawn @ sides)[:, place, chosen])
+        missed = _log_gain((apart @ sides)[:, place, chosen]) - _log_gain((drawn @ sides)[:, place, chosen])
     flattered = float(_log_gain(sides[:, :, winner].sum(axis=1)))
     spread = math.nan
     if tasks > 1 and np.isfinite(missed).all():
@@ -129,11 +131,11 @@ def _predicted(sides: Any, winner: int, new: int) -> tuple[Prediction, float]:
     if math.isfinite(spread):
         reach = t_quantile(TAIL, min(tasks, BLOCKS) - 1) * spread
         low, high = math.exp(value - min(reach, 700.0)), math.exp(min(value + reach, 700.0))
-    return Prediction(math.exp(value), low, high, f"{tasks} tasks, seconds per solved task"), agreeing
+    return SpeedupPrediction(math.exp(value), low, high, f"{tasks} tasks, seconds per solved task"), agreeing
 
 
 def _per_solved(cost: Any, solved: Any) -> Any:
-    """Cost over solved; infinite where nothing is."""
+    """Cost per solved task; infinite where none is solved."""
     return np.where(solved > 0.0, cost / np.maximum(solved, 1e-300), math.inf)
 
 

@@ -15,8 +15,8 @@ from draftverify.bench.records import load_run
 from draftverify.bench.records.database import store_url
 from draftverify.bench.records.directory import versions
 from draftverify.errors import ConfigError
-from draftverify.lab.candidates import Candidate, Family, Identified, data_hash
-from draftverify.lab.choice import Choice, choose
+from draftverify.lab.candidates import BlockCandidate, Family, Identified, data_hash
+from draftverify.lab.choice import BlockChoice, choose
 from draftverify.stats import (
     CostModel,
     Estimate,
@@ -45,74 +45,75 @@ FEW = 5
 
 
 def counted(tasks: int) -> int:
-    """How many of so many tasks count."""
+    """How many of a run's tasks count: all but the first, where there are enough."""
     return tasks - (tasks >= FEW)
 
 
 def read_scored(experiment: Experiment, path: Path, metric: str | None) -> dict[str, Scored]:
-    """Of each pipeline of a run the records, each with what the metric says, or whether it was accepted for None.
+    """Each pipeline's records of a run with the metric's score, or without a metric whether they were accepted.
 
     The first task of several is left out. It pays for what is made at the first use (processes, compiled code), and the
     baseline, which begins, pays most.
     """
     chosen = experiment.chosen or ()
-    first = chosen[0] if counted(len(chosen)) < len(chosen) else None
+    left_out = chosen[0] if counted(len(chosen)) < len(chosen) else None
     url = store_url(experiment.store) if experiment.store else None
-    found: dict[str, list[tuple[TaskRecord, float]]] = {name: [] for name in experiment.names}
+    scored: dict[str, list[tuple[TaskRecord, float]]] = {name: [] for name in experiment.names}
     with load_run(path, url=url, thorough=False, patient=True) as records:
-        said = records.store.named_scores() if metric is not None else {}
+        metric_scores = records.store.named_scores() if metric is not None else {}
         for entry in records.store.entries(phase="measure", texts=False):
             record = entry.record
             if metric is None:
                 value: float | None = float(record.outcome.status == "accepted")
             else:
-                value = said.get((entry.pipeline, record.task, metric))
-            if value is not None and record.task != first:
-                found[entry.pipeline].append((record, value))
-    return dict(found)
+                value = metric_scores.get((entry.pipeline, record.task, metric))
+            if value is not None and record.task != left_out:
+                scored[entry.pipeline].append((record, value))
+    return dict(scored)
 
 
 def choice_of(
     experiment: Experiment,
     family: Family,
-    found: Mapping[str, Scored],
+    scored: Mapping[str, Scored],
     identities: Mapping[str, Identified],
-    first: Sequence[Task],
-    rest: Sequence[Task],
+    counted_tasks: Sequence[Task],
+    unseen_tasks: Sequence[Task],
     metric: str | None,
-) -> tuple[Artifact, Candidate]:
-    """What a calibration says of a family, and which candidate it chose.
+) -> tuple[Artifact, BlockCandidate]:
+    """The operating point of a family of candidates, and the candidate that was chosen.
 
     Args:
         experiment: with the pipelines as they stand in the file.
         family: of which one is chosen.
-        found: of each candidate, and of what it is compared with, the records of the tasks to calibrate on.
+        scored: of each candidate, and of what it is compared with, the records of the tasks to calibrate on.
         identities: by the candidates' origins.
-        first, rest: the tasks to calibrate on, and those that are not seen yet.
+        counted_tasks, unseen_tasks: the tasks to calibrate on, and those that are not seen yet.
         metric: what says that a task is solved.
 
     Raises:
         ConfigError: no candidate solved a task.
     """
-    sizes = tuple(sorted({each.size for each in family.candidates}))
-    drafting = {each.name: each for each in family.candidates if each.size and each.name != each.base}
-    against = {name: found[each.base] for name, each in drafting.items()}
-    best = choose({name: found[name] for name in drafting}, against, counted(len(rest)))
-    taken = drafting[best.name]
-    alike = [each for each in family.candidates if each.origin == taken.origin]
+    sizes = tuple(sorted({candidate.size for candidate in family.candidates}))
+    drafting = {candidate.name: candidate for candidate in family.candidates if candidate.drafts}
+    against = {name: scored[candidate.base] for name, candidate in drafting.items()}
+    best = choose({name: scored[name] for name in drafting}, against, counted(len(unseen_tasks)))
+    tested = drafting[best.name]
+    variants = [candidate for candidate in family.candidates if candidate.origin == tested.origin]
     solved = "accepted" if metric is None else "solved"
-    block, drafts, why = _decided(experiment, best, taken, alike, found, solved)
-    records = [record for each in alike for record, _ in found[each.name]]
+    block, drafts, why = _decided(experiment, best, tested, variants, scored, solved)
+    records = [record for candidate in variants for record, _ in scored[candidate.name]]
+    won = [record for record, _ in scored[tested.name]]
     costs = _costs(records)
-    identified = identities[taken.origin]
+    identified = identities[tested.origin]
     own_block = f"pipelines.{family.name}.block"
-    changes = experiment.cells.get(taken.origin, {})
-    threshold = taken.spec.rule.arguments.get("threshold")
+    changes = experiment.cells.get(tested.origin, {})
+    threshold = tested.spec.rule.arguments.get("threshold")
     return Artifact(
         experiment=experiment.name,
-        pipeline=taken.origin,
-        changes={path: each for path, each in changes.items() if path != own_block},
-        baseline=taken.base,
+        pipeline=tested.origin,
+        changes={path: value for path, value in changes.items() if path != own_block},
+        baseline=tested.base,
         block=block,
         threshold=float(threshold) if isinstance(threshold, (int, float)) else None,
         drafts=drafts,
@@ -122,35 +123,33 @@ def choice_of(
         verifier=identified.verifier,
         rule=identified.rule,
         conditions=identified.conditions,
-        data=data_hash(first),
+        data=data_hash(counted_tasks),
         counted=best.tasks,
-        unseen=data_hash(rest),
+        unseen=data_hash(unseen_tasks),
         estimator=ESTIMATOR,
         sizes=sizes,
         tried=tuple(
-            _tried(each, found, costs if each in alike else _costs_of(family, each, found))
-            for each in family.candidates
+            _tried(tried, scored, costs if tried in variants else _costs_of(family, tried, scored))
+            for tried in family.candidates
         ),
-        tested=taken.size,
-        acceptance=interval_of(acceptance_rate(record for record, _ in found[taken.name])),
-        shares=tuple(
-            [each for record, _ in found[taken.name] if (each := shares_of(record).acceptance) is not None]
-        ),
-        cost_ratio=_cost_ratio(costs, taken.size),
+        tested=tested.size,
+        acceptance=interval_of(acceptance_rate(won)),
+        shares=tuple([share for record in won if (share := shares_of(record).acceptance) is not None]),
+        cost_ratio=_cost_ratio(costs, tested.size),
         parallel=_parallel(records),
         predicted=Interval.of(best.predicted.value, best.predicted.low, best.predicted.high),
         basis=best.predicted.basis,
         predicted_at=now(),
         versions=versions(),
-    ), taken
+    ), tested
 
 
 def _decided(
     experiment: Experiment,
-    best: Choice,
-    taken: Candidate,
-    alike: Sequence[Candidate],
-    found: Mapping[str, Scored],
+    best: BlockChoice,
+    tested: BlockCandidate,
+    variants: Sequence[BlockCandidate],
+    scored: Mapping[str, Scored],
     solved: str,
 ) -> tuple[int, bool, str]:
     """The block, whether to draft, and why.
@@ -159,43 +158,40 @@ def _decided(
     by having won. Of what costs less than that, a pipeline can be run at its own smallest block, where that is the
     baseline, and at an empty one.
     """
-    plain = next((each for each in alike if not each.size and found[each.name]), None)
-    stepping = _finite(cost_per_solved(found[plain.name]).value) if plain is not None else math.inf
-    smallest = next((each for each in alike if each.name == taken.base and each.size), None)
+    plain = next((candidate for candidate in variants if not candidate.size and scored[candidate.name]), None)
+    stepping = _finite(cost_per_solved(scored[plain.name]).value) if plain is not None else math.inf
+    smallest = next((variant for variant in variants if variant.name == tested.base and variant.size), None)
     gain = best.predicted.value
     if math.isinf(best.base):  # what solved nothing is beaten by what solved something
         expected = best.cost
     else:
         expected = _finite(best.base / gain)
-    told = f"blocks of {taken.size} cost {best.cost:.3g} s per {solved} task, {taken.base} "
-    told += f"{best.base:.3g} s" if math.isfinite(best.base) else f"{solved} none"
+    evidence = f"blocks of {tested.size} cost {best.cost:.3g} s per {solved} task, {tested.base} "
+    evidence += f"{best.base:.3g} s" if math.isfinite(best.base) else f"{solved} none"
     if plain is not None:
-        told += f", plain steps {stepping:.3g} s" if math.isfinite(stepping) else ", plain steps solved none"
+        evidence += ", plain steps " + (f"{stepping:.3g} s" if math.isfinite(stepping) else "solved none")
     if expected >= best.base > best.cost:
-        told += f"; on other tasks a choice made so gains × {gain:.3g}"
+        evidence += f"; on other tasks a choice made so gains × {gain:.3g}"
     if best.agreeing < CLEAR:
-        told += f"; close: on {1 - best.agreeing:.0%} of resamples of the tasks another size wins"
+        evidence += f"; close: on {1 - best.agreeing:.0%} of resamples of the tasks another size wins"
     if expected < min(best.base, stepping):
-        return taken.size, True, told
+        return tested.size, True, evidence
     if smallest is not None and best.base <= stepping:
-        return smallest.size, True, f"larger blocks do not pay: {told}"
-    if _is_plain(experiment, taken) or (plain is not None and stepping <= expected):
-        return 0, False, f"do not draft: {told}"
-    return (
-        taken.size,
-        False,
-        f"do not draft: {told}" + "; an empty block would cost more" * (plain is not None),
-    )
+        return smallest.size, True, f"larger blocks do not pay: {evidence}"
+    if _is_plain(experiment, tested) or (plain is not None and stepping <= expected):
+        return 0, False, f"do not draft: {evidence}"
+    empty = "; an empty block would cost more" if plain is not None else ""
+    return tested.size, False, f"do not draft: {evidence}{empty}"
 
 
-def _is_plain(experiment: Experiment, taken: Candidate) -> bool:
-    """Whether the baseline is what the pipeline is with an empty block: then both cost the same."""
+def _is_plain(experiment: Experiment, tested: BlockCandidate) -> bool:
+    """Whether the baseline is this pipeline with an empty block, so that both cost the same."""
 
-    def kept(spec: PipelineSpec) -> tuple[Any, ...]:
+    def unblocked(spec: PipelineSpec) -> tuple[Any, ...]:
         return spec.verifier, spec.rule, spec.done, spec.settings
 
     return any(
-        spec.name == taken.base and spec.block == 0 and kept(spec) == kept(taken.spec)
+        spec.name == tested.base and spec.block == 0 and unblocked(spec) == unblocked(tested.spec)
         for spec in experiment.pipelines
     )
 
@@ -205,25 +201,25 @@ def _finite(value: float) -> float:
     return math.inf if math.isnan(value) else value
 
 
-def _tried(each: Candidate, found: Mapping[str, Scored], costs: CostModel | None) -> Tried:
-    own = found[each.name]
+def _tried(candidate: BlockCandidate, scored: Mapping[str, Scored], costs: CostModel | None) -> Tried:
+    of_candidate = scored[candidate.name]
     return Tried(
-        pipeline=each.origin,
-        block=each.size,
-        draft=_at(costs, "draft", each.size),
-        verify=_at(costs, "verify", each.size),
+        pipeline=candidate.origin,
+        block=candidate.size,
+        draft=_at(costs, "draft", candidate.size),
+        verify=_at(costs, "verify", candidate.size),
         rest=costs.rest if costs is not None else None,
-        solved=sum(value for _, value in own),
-        cost=interval_of(cost_per_solved(own)),
+        solved=sum(value for _, value in of_candidate),
+        cost=interval_of(cost_per_solved(of_candidate)),
         gain=Interval(1.0, 1.0, 1.0)
-        if each.name == each.base
-        else interval_of(solved_ratio(own, found[each.base])),
+        if candidate.name == candidate.base
+        else interval_of(solved_ratio(of_candidate, scored[candidate.base])),
     )
 
 
-def _costs_of(family: Family, of: Candidate, found: Mapping[str, Scored]) -> CostModel | None:
-    alike = [each for each in family.candidates if each.origin == of.origin]
-    return _costs([record for each in alike for record, _ in found[each.name]])
+def _costs_of(family: Family, tested: BlockCandidate, scored: Mapping[str, Scored]) -> CostModel | None:
+    variants = [candidate for candidate in family.candidates if candidate.origin == tested.origin]
+    return _costs([record for candidate in variants for record, _ in scored[candidate.name]])
 
 
 def _costs(records: Sequence[TaskRecord]) -> CostModel | None:

@@ -30,7 +30,7 @@ from draftverify.identity import identity_of
 from draftverify.lab.calibrated import Calibrated
 from draftverify.lab.certified_threshold import CertifiedThreshold
 from draftverify.lab.scores import ScoreArtifact, fit_scores
-from draftverify.lab.thresholds import Judged, tasks_needed
+from draftverify.lab.thresholds import LabelledScore, tasks_needed
 from draftverify.protocols import BlockSize, Generator, Metric, Verifier
 from draftverify.rejection import retry
 from draftverify.rules import All, Rounds
@@ -46,7 +46,7 @@ AT_ONCE = 16
 
 
 class Fitted(msgspec.Struct, frozen=True):
-    """What came of one file of scores.
+    """A file of scores that was written, and the fit in it.
 
     Args:
         pipelines: those whose verifier, or whose rule's threshold, it is for.
@@ -96,8 +96,8 @@ def fit(
             that takes others.
         DraftVerifyError: a part cannot be built or opened, or a metric failed: what it would have said is unknown.
     """
-    asked = _asked(experiment, pipelines)
-    for uses in asked.values():
+    named = _files_to_write(experiment, pipelines)
+    for uses in named.values():
         for spec, _ in uses:
             if best and not getattr(spec.rule.target, "takes_best", False):
                 raise ConfigError(
@@ -106,18 +106,18 @@ def fit(
                     path=f"{spec.path}.rule",
                 )
     builder = Builder()
-    wanted, judging = judging_metric(experiment, builder, metric)
-    whole = workload(replace(experiment, predict=None), builder)
-    check_metrics({wanted: judging}, whole.measured)
-    found = []
-    for path, uses in asked.items():
+    metric_name, judging = judging_metric(experiment, builder, metric)
+    loaded = workload(replace(experiment, predict=None), builder)
+    check_metrics({metric_name: judging}, loaded.measured)
+    fitted = []
+    for path, uses in named.items():
         # Those that name one file share it; it is fitted in the first of their pipelines.
         spec, judge = uses[0]
-        tasks = whole.tasks(_outer(experiment, spec))
-        needed = tasks_needed(precision, confidence)
-        if len(tasks) < needed:
-            told = "%s: %d tasks can certify no threshold; all right, %d are needed for %g at %g"
-            _log.warning(told, path, len(tasks), needed, precision, confidence)
+        tasks = loaded.tasks(_outer(experiment, spec))
+        fewest = tasks_needed(precision, confidence)
+        if len(tasks) < fewest:
+            warning = "%s: %d tasks can certify no threshold; all right, %d are needed for %g at %g"
+            _log.warning(warning, path, len(tasks), fewest, precision, confidence)
         with below(spec.path):
             artifact, unscored = fit_verifier(
                 builder.pipeline(spec.generator)
@@ -126,7 +126,7 @@ def fit(
                 builder.part(judge),
                 tasks,
                 judging,
-                metric_name=wanted,
+                metric_name=metric_name,
                 block=_block(spec, builder),
                 blocks=blocks,
                 settings=spec.settings,
@@ -138,8 +138,8 @@ def fit(
             )
         write_artifact(path, artifact)
         unheard = len(tasks) - artifact.fit.tasks
-        found.append(Fitted(tuple(each.name for each, _ in uses), Path(path), artifact, unscored, unheard))
-    return found
+        fitted.append(Fitted(tuple(spec.name for spec, _ in uses), Path(path), artifact, unscored, unheard))
+    return fitted
 
 
 def fit_verifier(
@@ -196,7 +196,7 @@ def fit_verifier(
         settings=settings,
         seed=seed,
     )
-    judged: dict[str, list[Judged]] = {}
+    judged: dict[str, list[LabelledScore]] = {}
     failed: dict[str, Failure] = {}
     unscored, task_of = 0, {task.id: task for task in tasks}
     bench = Bench({"fit": pipeline})
@@ -205,12 +205,12 @@ def fit_verifier(
         units = (Unit(pipeline="fit", task=task) for task in tasks)
         for done, result in enumerate(bench.perform_all(units, size=AT_ONCE), start=1):
             record = result.record
-            judged[record.task], without = _items(record, task_of[record.task], judging)
-            unscored += without
+            judged[record.task], unlabelled = _items(record, task_of[record.task], judging)
+            unscored += unlabelled
             if record.outcome.failure is not None:
                 failed[record.task] = record.outcome.failure
             watcher(done, len(tasks))
-        who = PartIdentity(name_of(verifier), identity_of(verifier))
+        fitted_part = PartIdentity(name_of(verifier), identity_of(verifier))
     finally:
         bench.close()
     # In the order of their ids: which tasks are left out together must not depend on which ended first.
@@ -221,15 +221,15 @@ def fit_verifier(
     if failures:
         _log.warning("%s; the fit is of the others", _failed(failures, tasks))
     if best:
-        found: dict[str, Judged] = {}
+        best_of_task: dict[str, LabelledScore] = {}
         for item in items:
-            if item.task not in found or item.score > found[item.task].score:
-                found[item.task] = item
-        items = list(found.values())
+            if item.task not in best_of_task or item.score > best_of_task[item.task].score:
+                best_of_task[item.task] = item
+        items = list(best_of_task.values())
     artifact = ScoreArtifact(
         fit=fit_scores(items, precision=precision, confidence=confidence),
-        verifier=who.identity,
-        name=who.name,
+        verifier=fitted_part.identity,
+        name=fitted_part.name,
         metric=metric_name,
         best=best,
         versions={"draftverify": version("draftverify")},
@@ -242,23 +242,25 @@ def _failed(failures: Sequence[Failure], tasks: Sequence[Task]) -> str:
     return f"{how_many} {len(tasks)} tasks failed, the first by {failures[0]}"
 
 
-def _asked(experiment: Experiment, pipelines: Sequence[str]) -> dict[str, list[tuple[PipelineSpec, Any]]]:
-    """The files to write, each with the pipelines that name it and the specs of the verifiers that they name it for.
+def _files_to_write(
+    experiment: Experiment, pipelines: Sequence[str]
+) -> dict[str, list[tuple[PipelineSpec, Any]]]:
+    """The files to write, each with the pipelines that name it and the verifiers whose scores it is for.
 
     Raises:
         ConfigError: a pipeline is unknown, none names a file, two verifiers share one, or a rule takes steps.
     """
-    chosen = [each for spec in experiment.only(pipelines) for each in _with_inner(spec)]
+    chosen = [nested_spec for spec in experiment.only(pipelines) for nested_spec in _with_inner(spec)]
     # Inner pipelines first, whose files those around them are built with; and verifiers before thresholds, which may be
     # of the probabilities of one.
     named = [
-        (-depth, 0, str(each.arguments["scores"]), spec, each.arguments["verifier"])
+        (-depth, 0, str(component.arguments["scores"]), spec, component.arguments["verifier"])
         for depth, spec in chosen
-        for each in _parts(spec.verifier, Calibrated)
+        for component in _parts(spec.verifier, Calibrated)
     ] + [
-        (-depth, 1, str(each.arguments["path"]), spec, spec.verifier)
+        (-depth, 1, str(component.arguments["path"]), spec, spec.verifier)
         for depth, spec in chosen
-        for each in _parts((spec.rule, spec.done), CertifiedThreshold)
+        for component in _parts((spec.rule, spec.done), CertifiedThreshold)
     ]
     if not named:
         raise ConfigError(
@@ -266,51 +268,53 @@ def _asked(experiment: Experiment, pipelines: Sequence[str]) -> dict[str, list[t
             "{…}, scores: FILE}, or threshold: {use: calibrated, path: FILE} of a rule",
             path="pipelines",
         )
-    asked: dict[str, list[tuple[PipelineSpec, Any]]] = {}
-    for *_, path, spec, judge in sorted(named, key=lambda each: each[:2]):
+    named_files: dict[str, list[tuple[PipelineSpec, Any]]] = {}
+    for *_, path, spec, judge in sorted(named, key=lambda entry: entry[:2]):
         if getattr(spec.rule.target, "stepwise", False):
             raise ConfigError(
                 f"the rule {spec.rule.use} makes an answer of many items, of which none is a whole one: a metric "
                 "cannot label them",
                 path=f"{spec.path}.rule",
             )
-        uses = asked.setdefault(path, [])
+        uses = named_files.setdefault(path, [])
         if uses and _same_spec(uses[0][1]) != _same_spec(judge):
             raise ConfigError(
                 f"{path} is named for two verifiers, by {uses[0][0].name} and {spec.name}; give each a file",
                 path="pipelines",
             )
         uses.append((spec, judge))
-    return asked
+    return named_files
 
 
 def _with_inner(spec: PipelineSpec, depth: int = 0) -> Iterator[tuple[int, PipelineSpec]]:
     """A pipeline and those that draft for it, each with how deep it stands and the settings that it inherits."""
     yield depth, spec
-    for each in (spec.generator, *(clause.generator for clause in spec.on_rejection)):
-        if isinstance(each, PipelineSpec):
-            inherited = {**spec.settings, **each.settings}
-            yield from _with_inner(replace(each, settings=inherited), depth + 1)
+    for inner in (spec.generator, *(clause.generator for clause in spec.on_rejection)):
+        if isinstance(inner, PipelineSpec):
+            inherited = {**spec.settings, **inner.settings}
+            yield from _with_inner(replace(inner, settings=inherited), depth + 1)
 
 
 def _outer(experiment: Experiment, spec: PipelineSpec) -> str:
     """The name of the pipeline that one stands in; its own where it stands in none."""
-    return next(each.name for each in experiment.pipelines if spec in (one for _, one in _with_inner(each)))
+    return next(
+        outer.name for outer in experiment.pipelines if spec in (nested for _, nested in _with_inner(outer))
+    )
 
 
 def _block(spec: PipelineSpec, builder: Builder) -> int | BlockSize | None:
-    """How large the blocks are that the pipeline judges. Where its operating point says not to draft: the best size
+    """The size of the blocks that the pipeline judges. Where its operating point says not to draft: the best size
     that drafts, since scores without items cannot be fitted."""
-    made: int | BlockSize | None = (
+    block: int | BlockSize | None = (
         builder.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block
     )
-    if isinstance(made, FittedBlock):
-        return made.point.block or made.point.tested
-    return made
+    if isinstance(block, FittedBlock):
+        return block.point.block or block.point.tested
+    return block
 
 
 def _same_spec(spec: Any) -> bytes:
-    """The same for equal specs, whether they stand in place or under `models`."""
+    """A key that equal specs share, whether they stand in place or under `models`."""
     return msgspec.json.encode((spec.use, spec.arguments, spec.file), order="deterministic")
 
 
@@ -322,15 +326,15 @@ def _parts(spec: Any, kind: type) -> Iterator[ComponentSpec]:
             return
         spec = tuple(spec.arguments.values())
     if isinstance(spec, (list, tuple)):
-        for each in spec:
-            yield from _parts(each, kind)
+        for member in spec:
+            yield from _parts(member, kind)
 
 
-def _items(record: TaskRecord, task: Task, metric: Metric) -> tuple[list[Judged], int]:
+def _items(record: TaskRecord, task: Task, metric: Metric) -> tuple[list[LabelledScore], int]:
     """Raises: ContractError: the metric failed."""
     items, unscored = [], 0
-    for each in record.rounds:
-        for item, check in zip(each.items, each.checks, strict=False):
+    for round in record.rounds:
+        for item, check in zip(round.items, round.checks, strict=False):
             right = None
             if check.score is not None and check.verdict in ("pass", "reject", "abstain"):
                 right = is_right(metric, task, item, check)
@@ -338,5 +342,5 @@ def _items(record: TaskRecord, task: Task, metric: Metric) -> tuple[list[Judged]
                 unscored += 1
             else:
                 assert check.score is not None
-                items.append(Judged(task.id, check.score, right))
+                items.append(LabelledScore(task.id, check.score, right))
     return items, unscored

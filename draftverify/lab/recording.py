@@ -15,8 +15,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from draftverify import Fixed
-from draftverify import stats as calibration
+from draftverify import Fixed, stats
 from draftverify.bench.config.experiment import load_recorded
 from draftverify.bench.config.located import read
 from draftverify.bench.config.specs import Experiment, PipelineSpec
@@ -28,19 +27,19 @@ from draftverify.checks.metrics import measures_of, score
 from draftverify.engine.parts import name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, DraftVerifyError
-from draftverify.lab.expected_block import ExpectedBlock, expected_acceptance
-from draftverify.lab.replay.asked import CHANGES, Change, DraftsFrom
+from draftverify.lab.expectation import ExpectedBlock, expected_acceptance
 from draftverify.lab.replay.driven import Replay, Replayed
 from draftverify.lab.replay.log import Gap
+from draftverify.lab.replay.question import CHANGES, Change, DraftsFrom
 from draftverify.plugins import did_you_mean
 from draftverify.stats import Estimate
 from draftverify.values import Outcome, Task, TaskRecord
 
-__all__ = ["Expected", "RecordedPipeline", "Recording", "Side", "WhatIf"]
+__all__ = ["Expected", "RecordedPipeline", "Recording", "ReplaySide", "WhatIf"]
 
 
-class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """What some records come to.
+class ReplaySide(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of some records.
 
     Args:
         tasks: how many.
@@ -61,7 +60,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
-    """What the log says of a change.
+    """The replay of a run with something changed, beside the run.
 
     Args:
         pipeline: of which.
@@ -82,8 +81,8 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[str, ...]
     replayed: tuple[Replayed, ...]
     gaps: tuple[Gap, ...]
-    ran: Side
-    would: Side
+    ran: ReplaySide
+    would: ReplaySide
     gain: Estimate
     at_most: int
     estimated: int
@@ -92,12 +91,12 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     of: str
 
     def plain(self) -> dict[str, Any]:
-        """As plain JSON data: the figures and the gaps. Numbers that are not finite are null."""
+        """The figures and the gaps as plain JSON data. Numbers that are not finite are null."""
         return _plain({name: getattr(self, name) for name in self.__struct_fields__ if name != "replayed"})
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
-    """What another rule would have kept, an estimate at the recorded contexts.
+    """An estimate, at the recorded contexts, of what another rule would have kept.
 
     Args:
         pipeline: of which.
@@ -110,13 +109,13 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     blocks: tuple[ExpectedBlock, ...]
 
     def plain(self) -> dict[str, Any]:
-        """As plain JSON data. Numbers that are not finite are null."""
+        """The estimate as plain JSON data. Numbers that are not finite are null."""
         return _plain(self)
 
 
-def _plain(told: Any) -> dict[str, Any]:
-    made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(told))
-    return made
+def _plain(value: Any) -> dict[str, Any]:
+    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
+    return data
 
 
 class RecordedPipeline:
@@ -165,10 +164,10 @@ class RecordedPipeline:
 
     def _spec_of(self, experiment: Experiment) -> PipelineSpec:
         names = (self.name, self._own) if len(experiment.pipelines) == 1 else (self.name,)
-        found = next((spec for spec in experiment.pipelines if spec.name in names), None)
-        if found is None:
+        spec = next((spec for spec in experiment.pipelines if spec.name in names), None)
+        if spec is None:
             raise ConfigError(f"{self._file}: the config has no pipeline {self.name!r} any more")
-        return found
+        return spec
 
 
 class Recording(RecordedPipeline):
@@ -213,10 +212,10 @@ class Recording(RecordedPipeline):
         self.records = [entry.record for _, entry in self._entries]
         self._closing = ExitStack()
         self.metric = self._first_metric()
-        self._known = self._scores(run) if self.metric is not None else {}
+        self._solved_by_outcome = self._scores(run) if self.metric is not None else {}
         self._opened: Any = None
         self._truths: Mapping[str, Task] | None = None
-        self._unread = ""
+        self._why_unread = ""
 
     def __enter__(self) -> Recording:
         return self
@@ -236,8 +235,8 @@ class Recording(RecordedPipeline):
     @property
     def written(self) -> Mapping[str, Any]:
         """The pipeline as its config has it."""
-        found: Mapping[str, Any] = self._experiment.config["pipelines"][self._own]
-        return found
+        pipeline: Mapping[str, Any] = self._experiment.config["pipelines"][self._own]
+        return pipeline
 
     def what_if(self, changes: Sequence[str], tasks: frozenset[str] | None = None) -> WhatIf:
         """Replay the pipeline with something set.
@@ -251,39 +250,41 @@ class Recording(RecordedPipeline):
             ConfigError: a value is wrong, cannot be set in a replay, or no record could answer it.
         """
         pipeline, changed = self._changed(changes)
-        entries = [each for each in self._entries if tasks is None or each[0].id in tasks]
+        entries = [pair for pair in self._entries if tasks is None or pair[0].id in tasks]
         records = [entry.record for _, entry in entries]
         replay = Replay(self.pipeline, records, pipeline, changed=changed, drafts_from=self._drafts_from)
         replayed = tuple(replay.task(task, entry.record, memory=entry.memory) for task, entry in entries)
         ran: list[tuple[TaskRecord, float]] = []
         would: list[tuple[TaskRecord, float]] = []
         unscored: list[str] = []
-        for (_, entry), made in zip(entries, replayed, strict=True):
-            if made.record is None:
+        for record, replayed_record in zip(records, (task.record for task in replayed), strict=True):
+            if replayed_record is None:
                 continue
-            (before, why), (now, why_now) = self._solved(entry.record), self._solved(made.record)
-            if before is None or now is None:
+            ran_value, why = self._solved(record)
+            would_value, why_now = self._solved(replayed_record)
+            if ran_value is None or would_value is None:
                 unscored.append(why or why_now)
                 continue
-            ran.append((entry.record, before))
-            would.append((made.record, now))
+            ran.append((record, ran_value))
+            would.append((replayed_record, would_value))
+        answered = [task for task in replayed if task.record is not None]
         return WhatIf(
             pipeline=self.name,
             changes=tuple(changes),
             replayed=replayed,
-            gaps=tuple(made.gap for made in replayed if made.gap is not None),
+            gaps=tuple(task.gap for task in replayed if task.gap is not None),
             ran=self._side(ran),
             would=self._side(would),
-            gain=calibration.solved_ratio(self._charged(would), self._charged(ran)),
-            at_most=sum(made.at_most for made in replayed if made.record is not None),
-            estimated=sum(made.estimated for made in replayed if made.record is not None),
+            gain=stats.solved_ratio(self._charged(would), self._charged(ran)),
+            at_most=sum(task.at_most for task in answered),
+            estimated=sum(task.estimated for task in answered),
             unscored=len(unscored),
             why_unscored=unscored[0] if unscored else "",
             of=self.of,
         )
 
     def expected(self, changes: Sequence[str]) -> Expected | None:
-        """Of a rule on distributions, which records do not hold: what it would have kept of the recorded drafts.
+        """Estimate how much of the recorded drafts a rule on distributions, which no record holds, would have kept.
 
         Args:
             changes: as of `what_if`.
@@ -298,8 +299,8 @@ class Recording(RecordedPipeline):
         """
         pipeline, changed = self._changed(changes)
         size = pipeline.block if "block" in changed else None
-        asked = bool(changed) and changed <= {"rule", "block"} and (size is None or isinstance(size, Fixed))
-        if not asked or "target" not in getattr(pipeline.rule, "needs", ()):
+        estimable = changed and changed <= {"rule", "block"} and (size is None or isinstance(size, Fixed))
+        if not estimable or "target" not in getattr(pipeline.rule, "needs", ()):
             return None
         chance = getattr(pipeline.rule, "chance", None)
         if chance is None:
@@ -312,25 +313,25 @@ class Recording(RecordedPipeline):
         return Expected(pipeline=self.name, changes=tuple(changes), blocks=blocks)
 
     def _solved(self, record: TaskRecord) -> tuple[float | None, str]:
-        """How much of a task is solved; None where nobody can say, and why."""
+        """How much of a task is solved; or None, and why the metric cannot say."""
         if self.metric is None:
             return float(record.outcome.status == "accepted"), ""
-        key = (record.task, _told(record.outcome))
-        if key not in self._known:
-            self._known[key] = self._asked(record)
-        return self._known[key]
+        key = (record.task, _outcome_key(record.outcome))
+        if key not in self._solved_by_outcome:
+            self._solved_by_outcome[key] = self._score_anew(record)
+        return self._solved_by_outcome[key]
 
     # How it was made, and how it would be
 
     def _changed(self, changes: Sequence[str]) -> tuple[Pipeline, frozenset[Change]]:
         for change in changes:
-            path, given, _ = change.partition("=")
-            first = path.strip().partition(".")[0]
-            if not given:
+            path, value, _ = change.partition("=")
+            field = path.strip().partition(".")[0]
+            if not value:
                 raise ConfigError(f"{change!r} sets nothing; write path=value", where=f"--set {change}")
-            if first not in CHANGES:
+            if field not in CHANGES:
                 raise ConfigError(
-                    f"{first!r} cannot be set in a replay{did_you_mean(first, CHANGES)}: the log holds what the "
+                    f"{field!r} cannot be set in a replay{did_you_mean(field, CHANGES)}: the log holds what the "
                     f"generator drafted; {', '.join(CHANGES)} can",
                     where=f"--set {change}",
                 )
@@ -351,16 +352,16 @@ class Recording(RecordedPipeline):
         names = getattr(self.pipeline.verifier, "names", ())
         written = self.written["verifier"].get("stages")
         if path.strip() == "verifier.stages" and written:
-            given = read(value, f"--set {change}")[0].plain()
-            if isinstance(given, list) and given and all(isinstance(each, str) for each in given):
-                unknown = next((each for each in given if each not in names), None)
+            order = read(value, f"--set {change}")[0].plain()
+            if isinstance(order, list) and order and all(isinstance(stage, str) for stage in order):
+                unknown = next((stage for stage in order if stage not in names), None)
                 if unknown is not None:
                     near = did_you_mean(unknown, names)
                     raise ConfigError(
                         f"the verifier has no stage {unknown!r}; it has {', '.join(names)}{near}",
                         where=f"--set {change}",
                     )
-                change = f"{path}={json.dumps([written[names.index(each)] for each in given])}"
+                change = f"{path}={json.dumps([written[names.index(stage)] for stage in order])}"
         return self._below(change)
 
     def _below(self, path: str) -> str:
@@ -369,39 +370,42 @@ class Recording(RecordedPipeline):
     # What is solved
 
     def _first_metric(self) -> str | None:
-        made = {name: self._builder.part(spec) for name, spec in self._experiment.metrics.items()}
-        measures = measures_of(made)
-        return next((name for name in made if name not in measures), None)
+        metrics = {name: self._builder.part(spec) for name, spec in self._experiment.metrics.items()}
+        measures = measures_of(metrics)
+        return next((name for name in metrics if name not in measures), None)
 
     def _scores(self, run: RunRecords) -> dict[tuple[str, bytes], tuple[float | None, str]]:
-        """What the metric said of each outcome that some pipeline came to."""
-        said = run.store.named_scores()
+        """The metric's recorded score of each outcome, of any pipeline."""
+        scores = run.store.named_scores()
         return {
-            (ending.task, _told(ending.outcome)): (said[ending.pipeline, ending.task, self.metric], "")
+            (ending.task, _outcome_key(ending.outcome)): (
+                scores[ending.pipeline, ending.task, self.metric],
+                "",
+            )
             for ending in run.store.endings()
-            if self.metric is not None and (ending.pipeline, ending.task, self.metric) in said
+            if self.metric is not None and (ending.pipeline, ending.task, self.metric) in scores
         }
 
-    def _asked(self, record: TaskRecord) -> tuple[float | None, str]:
-        """What the metric says of an outcome that is in no record; None and why where it cannot be asked."""
+    def _score_anew(self, record: TaskRecord) -> tuple[float | None, str]:
+        """The metric's score of an outcome that is in no record; or None, and why it cannot be asked."""
         if self._truths is None:
             self._truths = self._loaded()
-        if self._unread:
-            return None, self._unread
+        if self._why_unread:
+            return None, self._why_unread
         task = self._truths.get(record.task)
         if task is None:
             return None, f"task {record.task} is not among the tasks any more"
         if _input_of(task) != _input_of(self._tasks[record.task]):
             return None, f"task {record.task} is another one by now than in the run"
-        found = score(self._open_metric(), task, record.outcome)
-        return found.value, found.problem
+        metric_score = score(self._open_metric(), task, record.outcome)
+        return metric_score.value, metric_score.problem
 
     def _loaded(self) -> Mapping[str, Task]:
         """The tasks with what they expect, which no record has."""
         try:
             load = workload(self._experiment, self._builder)
         except DraftVerifyError as error:
-            self._unread = f"the tasks cannot be loaded any more: {error}"
+            self._why_unread = f"the tasks cannot be loaded any more: {error}"
             return {}
         return {task.id: task for task in (*load.first, *load.measured)}
 
@@ -422,7 +426,7 @@ class Recording(RecordedPipeline):
         return record.outcome.units if self.of == "units" else record.outcome.seconds
 
     def _charged(self, scored: Sequence[tuple[TaskRecord, float]]) -> list[tuple[TaskRecord, float]]:
-        """The records with their cost where `calibration` looks for seconds."""
+        """The records with their cost where `stats` looks for seconds."""
         if self.of == "seconds":
             return list(scored)
         set_ = msgspec.structs.replace
@@ -431,22 +435,22 @@ class Recording(RecordedPipeline):
             for record, value in scored
         ]
 
-    def _side(self, scored: Sequence[tuple[TaskRecord, float]]) -> Side:
+    def _side(self, scored: Sequence[tuple[TaskRecord, float]]) -> ReplaySide:
         records = [record for record, _ in scored]
         tallies = [record.outcome.tally for record in records]
-        return Side(
+        return ReplaySide(
             tasks=len(records),
             statuses=Counter(record.outcome.status for record in records),
             trials=sum(tally.trials for tally in tallies),
             accepted=sum(tally.accepted for tally in tallies),
             passes=sum(round.timing.passes for record in records for round in record.rounds),
-            solved=calibration.solved_rate(scored),
-            cost=calibration.cost_per_solved(scored, self._cost),
+            solved=stats.solved_rate(scored),
+            cost=stats.cost_per_solved(scored, self._cost),
         )
 
 
-def _told(outcome: Outcome) -> bytes:
-    """The same for outcomes of which a metric says the same."""
+def _outcome_key(outcome: Outcome) -> bytes:
+    """A key that outcomes share which a metric scores alike."""
     return msgspec.json.encode([outcome.status, outcome.value], order="deterministic")
 
 

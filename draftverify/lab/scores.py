@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from draftverify.bench.artifact import Kept
-from draftverify.lab.thresholds import Judged, certified, columns, inside
+from draftverify.lab.thresholds import LabelledScore, certified, columns, inside
 from draftverify.stats.intervals import Estimate, share
 
 __all__ = ["Reliability", "ScoreFit", "fit_scores", "platt", "reliability"]
@@ -25,7 +25,7 @@ BINS = 10
 
 
 class Reliability(msgspec.Struct, frozen=True):
-    """Of some items together, what was promised and what came; each item's probability was fitted on other tasks.
+    """The promised and the observed share of right items; each probability was fitted on other tasks.
 
     Args:
         promised: their mean probability.
@@ -67,11 +67,13 @@ class ScoreFit(msgspec.Struct, frozen=True, kw_only=True):
     right: int
 
     def probability(self, score: float) -> float:
-        """Of being right, at this score."""
+        """The probability that an item with this score is right."""
         return float(_logistic(np.asarray([score]), self.slope, self.intercept)[0])
 
 
-def fit_scores(judged: Iterable[Judged], *, precision: float = 0.9, confidence: float = 0.9) -> ScoreFit:
+def fit_scores(
+    judged: Iterable[LabelledScore], *, precision: float = 0.9, confidence: float = 0.9
+) -> ScoreFit:
     """Learn what a score means.
 
     The probability is Platt's: logistic in the score, towards (n + 1) / (n + 2) and 1 / (m + 2) in place of 1 and 0 for
@@ -118,7 +120,7 @@ def fit_scores(judged: Iterable[Judged], *, precision: float = 0.9, confidence: 
 def reliability(
     promised: Sequence[float], right: Sequence[bool], tasks: Sequence[Hashable]
 ) -> tuple[Reliability, ...]:
-    """What was promised and what came, by probability in up to ten parts of equal size.
+    """The promised and the observed shares, by probability in up to ten parts of equal size.
 
     Args:
         promised: [n], the probability of being right that each item was given by what was not fitted on it.
@@ -136,25 +138,25 @@ def platt(scores: Any, right: Any) -> tuple[float, float]:
     aims = np.where(right > 0, (n + 1) / (n + 2), 1 / (m + 2))
     mean, spread = scores.mean(), scores.std() or 1.0
     x = np.stack([(scores - mean) / spread, np.ones_like(scores)], axis=1)
-    found = np.array([0.0, math.log((n + 1) / (m + 1))])
+    coefficients = np.array([0.0, math.log((n + 1) / (m + 1))])
 
     def loss(w: Any) -> float:
         z = x @ w
         return float((np.logaddexp(0.0, z) - aims * z).sum())
 
     for _ in range(100):
-        p = _logistic(x[:, 0], *found)
+        p = _logistic(x[:, 0], *coefficients)
         gradient = x.T @ (p - aims)
         # As Lin et al.: a hair on the diagonal, for scores that are all alike.
         hessian = x.T @ (x * (p * (1 - p))[:, None]) + 1e-12 * np.eye(2)
-        step, size, before = np.linalg.solve(hessian, gradient), 1.0, loss(found)
-        while size > 1e-10 and loss(found - size * step) > before:
+        step, size, current_loss = np.linalg.solve(hessian, gradient), 1.0, loss(coefficients)
+        while size > 1e-10 and loss(coefficients - size * step) > current_loss:
             size /= 2
-        found = found - size * step
+        coefficients = coefficients - size * step
         if np.abs(size * step).max() < 1e-10:
             break
-    slope = found[0] / spread
-    return float(slope), float(found[1] - slope * mean)
+    slope = coefficients[0] / spread
+    return float(slope), float(coefficients[1] - slope * mean)
 
 
 def _logistic(scores: Any, slope: float, intercept: float) -> Any:
@@ -166,8 +168,8 @@ def _out_of_fold(scores: Any, right: Any, groups: Any) -> Any:
     """Each item's probability, fitted on the tasks of other folds."""
     fold = groups % min(FOLDS, int(groups.max()) + 1)
     promised = np.empty_like(scores)
-    for each in range(int(fold.max()) + 1):
-        out = fold == each
+    for number in range(int(fold.max()) + 1):
+        out = fold == number
         promised[out] = _logistic(scores[out], *platt(scores[~out], right[~out]))
     return promised
 
@@ -179,7 +181,7 @@ def _reliability(promised: Any, right: Any, groups: Any) -> list[Reliability]:
 
 
 def _passing(chosen: Any, kind: Any, groups: Any) -> Estimate | None:
-    """Of the items of one kind the share that was chosen, where any was and there are such items."""
+    """The share of the items of one kind that was chosen; None where none was, or there are no such items."""
     return share(chosen[kind], groups[kind]) if chosen.any() and kind.any() else None
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from draftverify.errors import ConfigError
 from draftverify.stats.intervals import binomial_cdf
 
-__all__ = ["Judged", "certified", "columns", "inside", "tasks_needed"]
+__all__ = ["LabelledScore", "certified", "columns", "inside", "tasks_needed"]
 
 CANDIDATES = 200
 """Thresholds that are tried at most, at equal steps of how many items they let through."""
@@ -28,7 +28,7 @@ FIRST = 20
 fails ends the sequence. It depends on no label, so it costs no certainty."""
 
 
-class Judged(msgspec.Struct, frozen=True):
+class LabelledScore(msgspec.Struct, frozen=True):
     """An item that was judged, and what it turned out to be.
 
     Args:
@@ -53,7 +53,7 @@ def tasks_needed(precision: float, confidence: float) -> int:
 
 
 def certified(
-    judged: Sequence[Judged], *, precision: float = 0.9, confidence: float = 0.9
+    judged: Sequence[LabelledScore], *, precision: float = 0.9, confidence: float = 0.9
 ) -> tuple[float | None, str]:
     """The lowest score from which at least `precision` of the items are right, with this confidence.
 
@@ -70,7 +70,7 @@ def certified(
         Bauer, Multiple testing in clinical trials, Statistics in Medicine 10 (1991), for the fixed sequence;
         Angelopoulos et al., Learn then test, 2110.01052, for thresholds whose risk is controlled.
     """
-    needed = tasks_needed(precision, confidence)
+    fewest = tasks_needed(precision, confidence)
     scores, right, groups = columns(judged)
     most = int(np.bincount(groups).max())
     if most > 1:
@@ -79,27 +79,29 @@ def certified(
             "rule best, or a block of 1 and one block"
         )
     tasks = len(scores)
-    if tasks < needed:
-        why = f"{tasks} tasks can certify nothing: all right, {needed} are needed for {precision:g} at {confidence:g}"
+    if tasks < fewest:
+        why = f"{tasks} tasks can certify nothing: all right, {fewest} are needed for {precision:g} at {confidence:g}"
         return None, why
     order = np.argsort(-scores, kind="stable")
     hits = right[order].cumsum()
-    cuts = [end for end in _cuts(scores[order]) if end >= max(needed, min(FIRST, tasks // 4))]
-    last = None
+    cuts = [end for end in _cuts(scores[order]) if end >= max(fewest, min(FIRST, tasks // 4))]
+    lowest = None
     for end in cuts:
         if binomial_cdf(end - round(hits[end - 1]), end, 1.0 - precision) > 1.0 - confidence:
             break
-        last = end
-    if last is None:
+        lowest = end
+    if lowest is None:
         return None, (
             f"no score is high enough for a precision of {precision:g} at {confidence:g}; of the {cuts[0]} highest "
             f"{hits[cuts[0] - 1]:.0f} are right"
         )
-    why = f"{last / tasks:.0%} of the items lie at or above it, {hits[last - 1] / last:.3f} of them right"
-    return float(scores[order[last - 1]]), why
+    why = (
+        f"{lowest / tasks:.0%} of the items lie at or above it, {hits[lowest - 1] / lowest:.3f} of them right"
+    )
+    return float(scores[order[lowest - 1]]), why
 
 
-def columns(judged: Sequence[Judged]) -> tuple[Any, Any, Any]:
+def columns(judged: Sequence[LabelledScore]) -> tuple[Any, Any, Any]:
     """Scores, rightness and the number of the task of each item, [n] each.
 
     Raises:
@@ -118,13 +120,13 @@ def columns(judged: Sequence[Judged]) -> tuple[Any, Any, Any]:
     return scores, np.array([item.right for item in judged], dtype=float), groups
 
 
-def inside(**given: float) -> None:
-    """Refuse what lies outside (0, 1), by its name.
+def inside(**shares: float) -> None:
+    """Refuse shares outside (0, 1), by their names.
 
     Raises:
         ConfigError: something does.
     """
-    for name, value in given.items():
+    for name, value in shares.items():
         if not 0 < value < 1:
             raise ConfigError(f"{name} is {value}; it lies between 0 and 1", path=name)
 

@@ -54,7 +54,7 @@ _PROMPTS = ("prompt", "question")
 
 
 class Written(NamedTuple):
-    """What was written.
+    """The counts of rows that were written, and of those left out.
 
     Args:
         rows: how many.
@@ -111,8 +111,8 @@ def training_rows(
     tasks = {task.id: task for task in run.tasks}
     # A column has one type, or nobody can load it: where one task is a conversation, all are.
     chat = chat or any(_turns(task.input.get("messages")) for task in tasks.values())
-    said = _labels(run)
-    known = lru_cache(None)(text_of)
+    labels_of = _labels(run)
+    text_of_pipeline = lru_cache(None)(text_of)
     config = run.config
     likeliest = {name: _takes_the_likeliest(config, name) for name in run.names}
     identity = str(run.about["run"])
@@ -122,8 +122,8 @@ def training_rows(
         if task is None or split not in (None, side):
             continue
         prompt = _Prompt(task, chat)
-        labels = said.get((entry.pipeline, task.id), _Labels({}, {}))
-        answer = _Answer(entry, known, likeliest=likeliest.get(entry.pipeline, False))
+        labels = labels_of.get((entry.pipeline, task.id), _Labels({}, {}))
+        answer = _Answer(entry, text_of_pipeline, likeliest=likeliest.get(entry.pipeline, False))
         about = {
             "task": task.id,
             "group": task.group,
@@ -144,22 +144,22 @@ class _Labels(NamedTuple):
 
 
 def _labels(run: RunRecords) -> dict[tuple[str, str], _Labels]:
-    found: dict[tuple[str, str], _Labels] = {}
-    for question in chain.from_iterable((*last.before, last) for last in run.questions):
+    labels_of: dict[tuple[str, str], _Labels] = {}
+    for question in chain.from_iterable((*final.before, final) for final in run.questions):
         if not question.answer or question.asking:  # of an inner task, whose items are in no row
             continue
-        labels = found.setdefault((question.pipeline, question.task), _Labels({}, {}))
+        labels = labels_of.setdefault((question.pipeline, question.task), _Labels({}, {}))
         if question.candidate is not None:
             labels.right[_key(question.candidate.value)] = question.answer == "accept"
         if question.answer == "edit":
             labels.right[_key(question.value)] = True
             if question.candidate is not None:
                 labels.instead[_key(question.candidate.value)] = question.value
-    return found
+    return labels_of
 
 
 class _Answer:
-    """What a task accepted, and its values as text.
+    """A task's accepted values, and their text.
 
     Attributes:
         values: what was emitted, round after round.
@@ -181,23 +181,23 @@ class _Answer:
         """Values of the answer as one text: tokens as they are decoded, anything else line by line."""
         if all(isinstance(value, str) for value in values):
             return "\n".join(values)
-        own = self._text_of(self._pipeline)
-        if own is not None:
-            return own(values)
+        decode = self._text_of(self._pipeline)
+        if decode is not None:
+            return decode(values)
         return "\n".join(value if isinstance(value, str) else _key(value) for value in values)
 
-    def ending(self, before: int, value: Any) -> tuple[str, str] | None:
+    def ending(self, count: int, value: Any) -> tuple[str, str] | None:
         """The text of the first values and what another one adds to it; None where that is no text of its own, as half
         a character."""
-        head = self.values[:before]
-        first, both = self.text(head), self.text([*head, value])
-        if not both.startswith(first) or both.endswith("\N{REPLACEMENT CHARACTER}"):
+        head = self.values[:count]
+        head_text, full_text = self.text(head), self.text([*head, value])
+        if not full_text.startswith(head_text) or full_text.endswith("\N{REPLACEMENT CHARACTER}"):
             return None
-        return first, both[len(first) :]
+        return head_text, full_text[len(head_text) :]
 
 
 class _Prompt:
-    """What a task asks, as text or as turns."""
+    """A task's prompt, as text or as turns."""
 
     def __init__(self, task: Task, chat: bool) -> None:
         self._turns = _turns(task.input.get("messages"))
@@ -210,37 +210,39 @@ class _Prompt:
             if chat:
                 self._turns = [{"role": "user", "content": self._text}]
 
-    def row(self, before: str, **texts: str) -> dict[str, Any]:
+    def row(self, prefix: str, **texts: str) -> dict[str, Any]:
         """The prompt, and texts that go on after `before`: in turns the assistant's whole turn, so that rows are whole
         conversations; else what comes after prompt and `before`."""
         if self._turns is not None:
-            begun = self._begun + before
+            begun = self._begun + prefix
             return {
                 "prompt": self._turns,
                 **{name: [{"role": "assistant", "content": begun + text}] for name, text in texts.items()},
             }
-        return {"prompt": self._text + before, **texts}
+        return {"prompt": self._text + prefix, **texts}
 
 
-def _turns(given: Any) -> list[dict[str, str]] | None:
+def _turns(messages: Any) -> list[dict[str, str]] | None:
     """A conversation in TRL's form; None where the input has none that is all text."""
-    if not given or not isinstance(given, (list, tuple)):
+    if not messages or not isinstance(messages, (list, tuple)):
         return None
-    made = []
-    for turn in given:
+    turns = []
+    for turn in messages:
         role, content = (turn.get("role"), turn.get("content")) if isinstance(turn, Mapping) else (None, None)
         if not (isinstance(role, str) and isinstance(content, str)):
             return None
-        made.append({"role": role, "content": content})
-    return made
+        turns.append({"role": role, "content": content})
+    return turns
 
 
-def _prompt_text(given: Mapping[str, Any]) -> str:
+def _prompt_text(task_input: Mapping[str, Any]) -> str:
     for name in _PROMPTS:
-        if isinstance(given.get(name), str):
-            return str(given[name])
-    texts = [value for value in given.values() if isinstance(value, str)]
-    return texts[0] if len(given) == len(texts) == 1 else json.dumps(dict(given), ensure_ascii=False)
+        if isinstance(task_input.get(name), str):
+            return str(task_input[name])
+    texts = [value for value in task_input.values() if isinstance(value, str)]
+    return (
+        texts[0] if len(task_input) == len(texts) == 1 else json.dumps(dict(task_input), ensure_ascii=False)
+    )
 
 
 def _preferences(
@@ -255,17 +257,17 @@ def _preferences(
             if place is None or better is None:
                 left_out["nothing better is known"] += 1
                 continue
-            chosen, how = better
-            by_chance = verdict == "refused" and how != "person" and not answer.likeliest
+            chosen, origin = better
+            by_chance = verdict == "refused" and origin != "person" and not answer.likeliest
             if by_chance and not _preferred(round, index, chosen):
                 left_out[UNSURE] += 1
                 continue
-            first, second = (answer.ending(start + place, each) for each in (chosen, value))
-            if first is None or second is None:
+            good_ending, bad_ending = (answer.ending(start + place, item) for item in (chosen, value))
+            if good_ending is None or bad_ending is None:
                 left_out["half a character is no text"] += 1
                 continue
-            before, good, bad = *first, second[1]
-            row = prompt.row(before, chosen=good, rejected=bad)
+            prefix, good, bad = *good_ending, bad_ending[1]
+            row = prompt.row(prefix, chosen=good, rejected=bad)
             key = _key([row["prompt"], good, bad])
             if good == bad or key in written:
                 left_out["the same text, or the same row again"] += 1
@@ -276,7 +278,7 @@ def _preferences(
                 "position": start + place,
                 "verdict": verdict,
                 "reason": reason,
-                "chosen_from": how,
+                "chosen_from": origin,
                 "source": round.source,
                 "round": round.index,
             }
@@ -284,8 +286,8 @@ def _preferences(
 
 def _rejected(round: Round, labels: _Labels) -> Iterator[tuple[int, str, str]]:
     """The rejected items of a round: index, whose word it is ("person") or the verdict, and the reason."""
-    refused = {each.index: each.reason for each in round.decision.refused}
-    corrected = {each.index for each in round.decision.corrected}
+    refused = {refusal.index: refusal.reason for refusal in round.decision.refused}
+    corrected = {correction.index for correction in round.decision.corrected}
     held = set(round.decision.held)
     for index, value in enumerate(round.items):
         check = round.checks[index] if index < len(round.checks) else None
@@ -304,13 +306,13 @@ def _rejected(round: Round, labels: _Labels) -> Iterator[tuple[int, str, str]]:
 
 def _takes_the_likeliest(config: Mapping[str, Any], pipeline: str) -> bool:
     """Whether a pipeline ran at temperature 0, by the run's config."""
-    own = config["pipelines"].get(pipeline.partition("@")[0]) or {}
-    settings = {**(config.get("settings") or {}), **(own.get("settings") or {})}
-    found = settings.get("temperature")
+    written = config["pipelines"].get(pipeline.partition("@")[0]) or {}
+    settings = {**(config.get("settings") or {}), **(written.get("settings") or {})}
+    temperature = settings.get("temperature")
     for path, value in (config.get("cells") or {}).get(pipeline, {}).items():
         if "settings" in path.split("."):
-            found = value if path.endswith("settings.temperature") else None
-    return bool(found == 0 and found is not None)
+            temperature = value if path.endswith("settings.temperature") else None
+    return bool(temperature == 0 and temperature is not None)
 
 
 def _preferred(round: Round, index: int, chosen: Any) -> bool:
@@ -321,7 +323,7 @@ def _preferred(round: Round, index: int, chosen: Any) -> bool:
 
 def _place(round: Round, index: int) -> int | None:
     """Which of the round's values stands in an item's place, from 0; None where what it stands on was not taken."""
-    replaced = [each.index for each in round.decision.corrected]
+    replaced = [correction.index for correction in round.decision.corrected]
     joined = sorted((*round.decision.kept, *replaced)) if replaced else list(round.decision.kept)
     if index in joined:
         return joined.index(index)
@@ -334,7 +336,7 @@ def _place(round: Round, index: int) -> int | None:
 def _better(
     entry: Entry, round: Round, index: int, place: int, answer: _Answer, labels: _Labels
 ) -> tuple[Any, str] | None:
-    """What is to be chosen in an item's place, and where it comes from; None where nothing is known."""
+    """A better value than a rejected item, and where it comes from; None where none is known."""
     rejected = _key(round.items[index])
     if rejected in labels.instead:
         return labels.instead[rejected], "person"
@@ -348,10 +350,10 @@ def _better(
     chooses = not answer.values and place == 0 and entry.record.outcome.status == "accepted"
     if chooses and value is not None and may_be(value):
         return value, "outcome"
-    for other, check in enumerate(round.checks):
-        sibling = other != index and round.parents[other] == round.parents[index]
-        if sibling and check.verdict == "pass" and may_be(round.items[other]):
-            return round.items[other], "sibling"
+    for place_of_sibling, check in enumerate(round.checks):
+        sibling = place_of_sibling != index and round.parents[place_of_sibling] == round.parents[index]
+        if sibling and check.verdict == "pass" and may_be(round.items[place_of_sibling]):
+            return round.items[place_of_sibling], "sibling"
     return None
 
 
@@ -366,11 +368,11 @@ def _completions(
     value, of_answer = outcome.value, list(answer.values)
     is_answer = isinstance(value, (list, tuple)) and _key(list(value)) == _key(of_answer)
     values = of_answer if is_answer else [value]
-    if any(labels.right.get(_key(each)) is False for each in (value, *values)):
+    if any(labels.right.get(_key(item)) is False for item in (value, *values)):
         left_out["a person said that it is wrong"] += 1
         return
     sources = list(dict.fromkeys(round.source for round in entry.record.rounds))
-    by = "person" if any(labels.right.get(_key(each)) for each in (value, *values)) else "pass"
+    by = "person" if any(labels.right.get(_key(item)) for item in (value, *values)) else "pass"
     yield {
         **prompt.row("", completion=answer.text(values)),
         "verdict": by,

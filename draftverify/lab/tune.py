@@ -23,7 +23,7 @@ from draftverify.bench.config.parameters import parameters
 from draftverify.bench.config.specs import PipelineSpec
 from draftverify.errors import ConfigError
 from draftverify.lab.recording import Recording, WhatIf
-from draftverify.lab.replay.asked import CHANGES
+from draftverify.lab.replay.question import CHANGES
 from draftverify.plugins import did_you_mean
 from draftverify.randomness import stream_key
 
@@ -44,7 +44,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Tuned(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found.
+    """The result of a search.
 
     Args:
         pipeline: of which.
@@ -74,11 +74,11 @@ class Tuned(msgspec.Struct, frozen=True, kw_only=True):
         return not self.against
 
     def plain(self) -> dict[str, Any]:
-        """As plain JSON data."""
-        made = {name: getattr(self, name) for name in self.__struct_fields__}
-        made["better"] = self.better
-        made["chosen"], made["held_out"] = self.chosen.plain(), self.held_out.plain()
-        plain: dict[str, Any] = msgspec.to_builtins(made)
+        """The result as plain JSON data."""
+        fields = {name: getattr(self, name) for name in self.__struct_fields__}
+        fields["better"] = self.better
+        fields["chosen"], fields["held_out"] = self.chosen.plain(), self.held_out.plain()
+        plain: dict[str, Any] = msgspec.to_builtins(fields)
         return plain
 
 
@@ -103,7 +103,7 @@ def tune(
     """
     if not 0 < share < 1:
         raise ConfigError(f"share is {share}; it is above 0 and below 1", path="share")
-    choosing, held = _split(recording, share, seed)
+    choosing, held_out_tasks = _split(recording, share, seed)
     space = default_space(recording, choosing) if space is None else space
     if not space:
         raise ConfigError("there is nothing to try; give the space a path and its values")
@@ -126,20 +126,20 @@ def tune(
     for candidate in _candidates(space, recording.written):
         changes = tuple(f"{path}={json.dumps(value)}" for path, value in candidate.items())
         try:
-            found = recording.what_if(changes, choosing)
+            replayed = recording.what_if(changes, choosing)
         except ConfigError as error:
             refused.append(Refused(changes, error.message))
             continue
-        if found.gaps:
-            refused.append(Refused(changes, str(found.gaps[0])))
+        if replayed.gaps:
+            refused.append(Refused(changes, str(replayed.gaps[0])))
             continue
-        if found.unscored > base.unscored:
+        if replayed.unscored > base.unscored:
             refused.append(Refused(changes, "it ends with outcomes on which the metric has no say"))
             continue
         answered += 1
-        if found.would.solved.value >= base.would.solved.value and found.would.cost.value < _cost(best):
-            best, best_changes, settings = found, changes, candidate
-    held_out = recording.what_if(best_changes, held)
+        if replayed.would.solved.value >= base.would.solved.value and replayed.would.cost.value < _cost(best):
+            best, best_changes, settings = replayed, changes, candidate
+    held_out = recording.what_if(best_changes, held_out_tasks)
     return Tuned(
         pipeline=recording.name,
         changes=best_changes,
@@ -155,10 +155,10 @@ def tune(
 
 def nested(settings: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
     """Settings by path as a config has them, set one after the other as `--set` does."""
-    found: dict[str, Any] = {}
+    config: dict[str, Any] = {}
     for path, value in settings.items():
-        *outer, last = path.split(".")
-        into: Any = found
+        *outer, leaf = path.split(".")
+        into: Any = config
         stands: Any = written
         for step in outer:
             key: Any = int(step) if isinstance(into, list) else step
@@ -166,8 +166,8 @@ def nested(settings: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str,
             if isinstance(into, dict) and key not in into:
                 into[key] = copy.deepcopy(stands) if isinstance(stands, list) else {}
             into = into[key]
-        into[int(last) if isinstance(into, list) else last] = copy.deepcopy(value)
-    return found
+        into[int(leaf) if isinstance(into, list) else leaf] = copy.deepcopy(value)
+    return config
 
 
 _GRADES = ("rule", "verifier", "done")
@@ -205,19 +205,19 @@ def read_space(file: str | Path) -> dict[str, list[Any]]:
         raise errors[0]
     if not isinstance(root.value, dict) or not root.value:
         raise ConfigError("a space is a mapping from paths to lists of values", where=root.where)
-    found = {}
+    space = {}
     for path, values in root.value.items():
         _check_path(path, values.where)
         if not isinstance(values.value, list) or not values.value:
             raise ConfigError("should be a list of values", where=values.where, path=path)
-        found[path] = values.plain()
-    return found
+        space[path] = values.plain()
+    return space
 
 
 def default_space(recording: Recording, tasks: frozenset[str] | None = None) -> dict[str, list[Any]]:
-    """What is tried where nobody says: shorter blocks, less of the policy, thresholds at quantiles of the recorded
-    scores, of alternatives the first or the best, and the orders of a verifier's stages under which the same counts.
-    Without a metric blocks and policies alone.
+    """The space that is searched when none is given: shorter blocks, less of the policy, thresholds at quantiles of
+    the recorded scores, of alternatives the first or the best, and the orders of a verifier's stages under which the
+    same counts. Without a metric blocks and policies alone.
 
     Args:
         recording: the pipeline's.
@@ -237,16 +237,16 @@ def default_space(recording: Recording, tasks: frozenset[str] | None = None) -> 
     thresholds: list[Any] = []
     if scores:
         quantiles = np.quantile(scores, np.linspace(0, 1, THRESHOLDS + 1)[:-1], method="inverted_cdf")
-        thresholds = sorted({float(each) for each in quantiles})
+        thresholds = sorted({float(quantile) for quantile in quantiles})
     space["rule"] = list(_rules(spec, recording.written.get("rule", {}), thresholds))
     stages = recording.written["verifier"].get("stages")
     verifier = recording.pipeline.verifier
     if isinstance(stages, list) and hasattr(verifier, "recalled") and hasattr(verifier, "orders"):
-        left = MOST // math.prod(len(values) for values in space.values())
+        places_left = MOST // math.prod(len(values) for values in space.values())
         orders = list(itertools.islice(verifier.orders(), MOST + 1))
-        if len(orders) > left:
+        if len(orders) > places_left:
             orders = [order for order in orders if _moves_one(order, len(stages))]
-        if 1 < len(orders) <= left:
+        if 1 < len(orders) <= places_left:
             space["verifier.stages"] = [[stages[place] for place in order] for order in orders]
     return space
 
@@ -255,9 +255,8 @@ def _moves_one(order: Sequence[int], stages: int) -> bool:
     """Whether an order leaves one stage out, or has one elsewhere than it was."""
     if len(order) < stages:
         return len(order) == stages - 1 and list(order) == sorted(order)
-    return any(
-        sorted(rest) == rest for place in range(stages) if (rest := [*order[:place], *order[place + 1 :]])
-    )
+    without_one = ([*order[:place], *order[place + 1 :]] for place in range(stages))
+    return any(stages_left == sorted(stages_left) for stages_left in without_one if stages_left)
 
 
 def _rules(spec: PipelineSpec, written: Mapping[str, Any], thresholds: Sequence[float]) -> Iterator[Any]:
@@ -267,12 +266,12 @@ def _rules(spec: PipelineSpec, written: Mapping[str, Any], thresholds: Sequence[
     if getattr(drafting, "shape", "alternatives") == "alternatives" and spec.rule.use in ("first", "best"):
         names = ["first", "best"]
     for name in names:
-        own = name == spec.rule.use
-        takes = own and "threshold" in parameters(spec.rule.target)
-        base = dict(written) if own else {"use": name}
-        if not own:
+        is_own = name == spec.rule.use
+        takes = is_own and "threshold" in parameters(spec.rule.target)
+        base = dict(written) if is_own else {"use": name}
+        if not is_own:
             yield base
-        for threshold in thresholds if takes or not own else ():
+        for threshold in thresholds if takes or not is_own else ():
             yield {**base, "threshold": threshold}
 
 
@@ -287,12 +286,12 @@ def _scores(recording: Recording, tasks: frozenset[str] | None) -> Iterator[floa
 
 
 def _candidates(space: Mapping[str, Sequence[Any]], written: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What each candidate sets to something else than what ran."""
+    """The settings in which each candidate differs from what ran."""
     for values in itertools.product(*space.values()):
         pairs = zip(space, values, strict=True)
-        found = {path: value for path, value in pairs if _stands(written, path) != value}
-        if found:
-            yield found
+        settings = {path: value for path, value in pairs if _stands(written, path) != value}
+        if settings:
+            yield settings
 
 
 def _stands(written: Any, path: str) -> Any:
@@ -303,10 +302,10 @@ def _stands(written: Any, path: str) -> Any:
 
 
 def _check_path(path: str, where: str = "") -> None:
-    first = path.partition(".")[0]
-    if first not in CHANGES:
+    field = path.partition(".")[0]
+    if field not in CHANGES:
         raise ConfigError(
-            f"{path!r} cannot be tuned from records{did_you_mean(first, CHANGES)}; {', '.join(CHANGES)} can",
+            f"{path!r} cannot be tuned from records{did_you_mean(field, CHANGES)}; {', '.join(CHANGES)} can",
             where=where,
             path=path,
         )
@@ -333,6 +332,6 @@ def _split(recording: Recording, share: float, seed: int) -> tuple[frozenset[str
     return frozenset(choosing), held
 
 
-def _cost(found: WhatIf) -> float:
-    value = found.would.cost.value
+def _cost(replayed: WhatIf) -> float:
+    value = replayed.would.cost.value
     return value if math.isfinite(value) else math.inf

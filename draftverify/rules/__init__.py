@@ -9,7 +9,7 @@ and `stopping` says when a task is finished. See docs/rules.md.
 
 from draftverify.protocols import Threshold
 from draftverify.rules.agreement import ConsensusSet, DualAgreement, consensus_sets
-from draftverify.rules.ballots import Count, count
+from draftverify.rules.ballots import AnswerVotes, count
 from draftverify.rules.block_verification import BlockVerification
 from draftverify.rules.cascades import Cascade
 from draftverify.rules.ensemble import Ensemble
@@ -31,8 +31,8 @@ from draftverify.rules.selection import (
 from draftverify.rules.speculative import Speculative
 from draftverify.rules.stopping import (
     AdaptiveConsistency,
-    AnyOf,
     EnoughEvidence,
+    FirstStop,
     Limit,
     Rounds,
     SureMajority,
@@ -46,14 +46,14 @@ from draftverify.rules.typical import Typical
 __all__ = [
     "AdaptiveConsistency",
     "All",
-    "AnyOf",
+    "FirstStop",
     "Beam",
     "Best",
     "BestStep",
     "BlockVerification",
     "Cascade",
     "ConsensusSet",
-    "Count",
+    "AnswerVotes",
     "DualAgreement",
     "EnoughEvidence",
     "Ensemble",

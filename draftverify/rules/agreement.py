@@ -62,15 +62,15 @@ def consensus_sets(cross: Array, *, support: Support = "count") -> list[Consensu
     groups: dict[bytes, list[int]] = {}
     for index, key in enumerate(np.packbits(passed, axis=1)):
         groups.setdefault(key.tobytes(), []).append(index)
-    found: list[tuple[int, ConsensusSet]] = []
+    sets: list[tuple[int, ConsensusSet]] = []
     for items in groups.values():
         checks = tuple(int(k) for k in np.flatnonzero(passed[items[0]]))
         if checks:
             s, t = len(items), len(checks)
             exact, score = (s * t, float(s * t)) if support == "count" else (s * t * t, s**0.5 * t)
-            found.append((exact, ConsensusSet(tuple(items), checks, score)))
-    found.sort(key=lambda entry: (-entry[0], entry[1].items[0]))
-    return [entry[1] for entry in found]
+            sets.append((exact, ConsensusSet(tuple(items), checks, score)))
+    sets.sort(key=lambda entry: (-entry[0], entry[1].items[0]))
+    return [entry[1] for entry in sets]
 
 
 class DualAgreement:
@@ -134,11 +134,11 @@ def cross_of(verification: Verification) -> Any:
 
 def _matrix(cross: Array) -> Any:
     try:
-        found = np.asarray(cross, dtype=float)
+        matrix = np.asarray(cross, dtype=float)
     except (TypeError, ValueError) as error:
         raise ContractError(f"cross evidence must be a matrix of numbers: {error}") from None
-    if found.ndim != 2:
-        raise ContractError(f"cross evidence has shape {found.shape}; [items, checks] is needed")
-    if ((found < 0) | (found > 1)).any():
+    if matrix.ndim != 2:
+        raise ContractError(f"cross evidence has shape {matrix.shape}; [items, checks] is needed")
+    if ((matrix < 0) | (matrix > 1)).any():
         raise ContractError("cross evidence must lie between 0 (fails) and 1 (passes), or be NaN (not run)")
-    return found
+    return matrix

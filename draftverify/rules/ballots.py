@@ -9,10 +9,10 @@ import msgspec
 
 from draftverify.values import Held
 
-__all__ = ["Count", "count", "vote_of"]
+__all__ = ["AnswerVotes", "count", "vote_of"]
 
 
-class Count(msgspec.Struct, frozen=True):
+class AnswerVotes(msgspec.Struct, frozen=True):
     """One answer's votes.
 
     Args:
@@ -30,19 +30,19 @@ class Count(msgspec.Struct, frozen=True):
     value: Any
 
 
-def count(held: Iterable[Held], field: str | None = "answer") -> list[Count]:
+def count(held: Iterable[Held], field: str | None = "answer") -> list[AnswerVotes]:
     """Count the ballots, the answers in the order of their earliest ballot; an item without an answer casts none.
 
     Args:
         held: the ballots, `context.held`.
         field: as for `vote_of`.
     """
-    found: dict[Hashable, list[Held]] = {}
+    ballots: dict[Hashable, list[Held]] = {}
     for entry in held:
         vote = vote_of(entry.value, field)
         if vote is not None:
-            found.setdefault(vote, []).append(entry)
-    return [_counted(entries) for entries in found.values()]
+            ballots.setdefault(vote, []).append(entry)
+    return [_counted(entries) for entries in ballots.values()]
 
 
 def vote_of(item: Any, field: str | None = "answer") -> Hashable | None:
@@ -55,13 +55,13 @@ def vote_of(item: Any, field: str | None = "answer") -> Hashable | None:
     vote = item[field] if field is not None and isinstance(item, Mapping) and field in item else item
     # Numbers and texts vote as themselves; lists and objects, which Python cannot hash, by what they say; so do True
     # and False, which Python takes for 1 and 0.
-    said = isinstance(vote, (list, dict, bool))
-    found: Hashable = msgspec.json.encode(vote, order="deterministic") if said else vote
-    return found
+    by_content = isinstance(vote, (list, dict, bool))
+    key: Hashable = msgspec.json.encode(vote, order="deterministic") if by_content else vote
+    return key
 
 
-def _counted(entries: list[Held]) -> Count:
+def _counted(entries: list[Held]) -> AnswerVotes:
     scores = [entry.score for entry in entries if entry.score is not None]
     weights = [1.0 if entry.score is None else entry.score for entry in entries]
     squares = sum(weight * weight for weight in weights)
-    return Count(len(entries), sum(weights), squares, max(scores, default=None), entries[0].value)
+    return AnswerVotes(len(entries), sum(weights), squares, max(scores, default=None), entries[0].value)

@@ -72,7 +72,7 @@ class BatchRule:
         target, size = _target_of(verifications[0]), len(proposals)
         if on_host(target):
             size = max(1, self.at_once // target.shape[-1])
-        parts = [slice(first, first + size) for first in range(0, len(proposals), size)]
+        parts = [slice(start, start + size) for start in range(0, len(proposals), size)]
         return [
             decision for at in parts for decision in self.judge(proposals[at], verifications[at], rngs[at])
         ]
@@ -102,10 +102,10 @@ def target_rows(verifications: Sequence[Verification], most: int | None = None) 
     return together(rows, [v.evidence.place if v.evidence else None for v in verifications], most)
 
 
-def drafted_from(proposals: Sequence[Proposal], given: Callable[[int], Array], p: Array) -> Array:
-    """[batch, rows, V], q of each block; of items that were given, or are none, what `given` has for the b-th."""
+def drafted_from(proposals: Sequence[Proposal], row_of_given: Callable[[int], Array], p: Array) -> Array:
+    """[batch, rows, V], q of each block; of items that were given, or are none, `row_of_given(b)`."""
     laws = [proposal.law if len(proposal.items) else GIVEN for proposal in proposals]
-    rows = [given(b) if law.q is None else law.q for b, law in enumerate(laws)]
+    rows = [row_of_given(b) if law.q is None else law.q for b, law in enumerate(laws)]
     return together(rows, [law.place for law in laws], like=p)
 
 
@@ -137,8 +137,8 @@ def checked_ids(proposals: Sequence[Proposal], p: Array, laws: frozenset[LawKind
         ids = host = np.fromiter(proposals[0].items, np.int64, n)[None, :]
     else:
         ids = host = np.zeros((len(lengths), n), dtype=np.int64)
-        there = np.arange(n) < np.asarray(lengths)[:, None]
-        host[there] = np.fromiter(chain.from_iterable(o.items for o in proposals), np.int64, sum(lengths))
+        filled = np.arange(n) < np.asarray(lengths)[:, None]
+        host[filled] = np.fromiter(chain.from_iterable(o.items for o in proposals), np.int64, sum(lengths))
     # A negative index would silently be another item; one past the end would stop a device for good. Looking at items
     # on a device would cost a transfer, so those are the generator's word.
     if not 0 <= host.min() <= host.max() < size:
@@ -153,11 +153,11 @@ def numbers(rngs: Sequence[Draws], n: int) -> tuple[Array, Array]:
         return np.asarray([rngs[0].uniforms(range(n))]), np.asarray([rngs[0].uniform(0, 1)])
     keys = np.fromiter(chain.from_iterable([rng.key for rng in rngs]), np.int64, 2 * len(rngs))
     rounds = np.asarray([rng.round for rng in rngs])
-    found = uniforms(keys.reshape(-1, 2), rounds, np.asarray([*range(n), 0]), np.asarray([0] * n + [1]))
-    return found[:, :n], found[:, n]
+    draws = uniforms(keys.reshape(-1, 2), rounds, np.asarray([*range(n), 0]), np.asarray([0] * n + [1]))
+    return draws[:, :n], draws[:, n]
 
 
-def sample(residual: Array, p: Array, v: Array, whole: Array | bool = False) -> Array:
+def sample(residual: Array, p: Array, v: Array, to_bonus: Array | bool = False) -> Array:
     """One item [batch] from each row of the residual, or of p where a block was kept whole; NO_P where p is no
     distribution.
 
@@ -166,19 +166,19 @@ def sample(residual: Array, p: Array, v: Array, whole: Array | bool = False) -> 
             all blocks were kept whole.
         p: [batch, V], the rows where the blocks stopped: what the residual was made of, and the bonus's distribution.
         v: [batch], uniforms.
-        whole: [batch].
+        to_bonus: [batch], where a block was kept whole.
     """
     xp = array_namespace(p)
     if residual is p:
         return sound(inverse_cdf(p, host_to(p, v)), p)
     fine, total = distributions(p), xp.sum(residual, axis=-1)
     # p = q but for rounding can end in a rejection with nothing left to draw from; p itself is right there.
-    whole = whole | (total == 0)
+    to_bonus = to_bonus | (total == 0)
     if not on_host(p):
-        residual = xp.where(whole[:, None], p, residual)
+        residual = xp.where(to_bonus[:, None], p, residual)
         total = xp.sum(residual, axis=-1)
-    elif xp.any(whole):
-        at = xp.nonzero(whole)[0]
+    elif xp.any(to_bonus):
+        at = xp.nonzero(to_bonus)[0]
         residual[at, :] = bonus = p[at, :]
         total[at] = xp.sum(bonus, axis=-1)
     fine = fine & (total > 0) & (total < float("inf"))
@@ -212,5 +212,5 @@ def no_distribution(item: int, of_p: int, of_q: int) -> ContractError:
             f"row {of_p} of the verifier's target",
             "p must be probabilities, normalised after any cut",
         )
-    what = "is no distribution: it does not sum to 1, or holds a negative number, nan or inf"
-    return ContractError(f"{row} {what}; {must}")
+    fault = "is no distribution: it does not sum to 1, or holds a negative number, nan or inf"
+    return ContractError(f"{row} {fault}; {must}")

@@ -38,18 +38,18 @@ class BlockVerification(ChainRule):
         (u, v), (p_x, q_x) = batch.draws, batch.of_items()
         weight = _prefix_weights(p_x, q_x)  # p_0 … p_γ
         block = batch.places[0][:, 0]
-        last = xp.where(ends > 0, ends - 1, ends)
-        kept = xp.where((ends > 0) & (u[block, last] < weight[block, ends]), ends, 0 * ends)
+        final = xp.where(ends > 0, ends - 1, ends)
+        lengths = xp.where((ends > 0) & (u[block, final] < weight[block, ends]), ends, 0 * ends)
         for i in range(n - 1, 0, -1):
-            hopeful = (kept == 0) & (i < ends) & (u[:, i - 1] < weight[:, i])  # h_i ≤ p_i
+            hopeful = (lengths == 0) & (i < ends) & (u[:, i - 1] < weight[:, i])  # h_i ≤ p_i
             at = places(hopeful)
             if at.shape[0]:
                 p_i = weight[at, i]
                 s = _left(batch, at, i, p_i)
                 accepted = hopeful[at] & (u[at, i - 1] * (s + (1 - p_i)) < s)
-                kept[at] = xp.where(accepted, i, kept[at])
-        p_tau = xp.astype(weight[block, kept], batch.p.dtype)[:, None]
-        return batch.spliced(kept, lambda p, q: positive(p_tau * p - q), v)
+                lengths[at] = xp.where(accepted, i, lengths[at])
+        p_tau = xp.astype(weight[block, lengths], batch.p.dtype)[:, None]
+        return batch.spliced(lengths, lambda p, q: positive(p_tau * p - q), v)
 
 
 def _left(batch: Blocks, at: Array, i: int, weight: Array) -> Array:
@@ -63,9 +63,9 @@ def _prefix_weights(p_x: Array, q_x: Array) -> Array:
     """p_0 … p_γ [batch, γ + 1] in double precision from the drafted items' probabilities."""
     xp = array_namespace(p_x)
     ratio = xp.astype(p_x, xp.float64) / xp.where(q_x > 0, q_x, xp.ones_like(q_x))
-    last = one = xp.ones_like(ratio[:, 0])
-    weights = [one]
+    weight = ones = xp.ones_like(ratio[:, 0])
+    weights = [ones]
     for i in range(ratio.shape[1]):
-        last = xp.minimum(one, last * ratio[:, i])
-        weights.append(last)
+        weight = xp.minimum(ones, weight * ratio[:, i])
+        weights.append(weight)
     return xp.stack(weights, axis=1)

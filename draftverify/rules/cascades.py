@@ -68,7 +68,7 @@ class Cascade(Positionwise):
         return super().laws if self.kind in ("token_v2", "token_v3") else super().laws - {"given"}
 
     def known(self, p: Array, q: Array, p_max: Array = None, q_max: Array = None) -> tuple[Array, ...]:
-        """Whether the draft is left the word; or the least probability that is kept, and 1 − Σ q·a."""
+        """Whether the draft's own item stands; or the least probability that is kept, and 1 − Σ q·a."""
         xp = array_namespace(p, q)
         if self.kind in ("chow", "diff", "opt"):
             return ((q_max >= self._sure(p, q, p_max))[..., None],)
@@ -76,14 +76,14 @@ class Cascade(Positionwise):
         least = (1 - self.alpha) * top if self.kind == "token_v3" else top - self.alpha
         return least, 1 - xp.sum(q * self._keeps(p, q, least), axis=-1, keepdims=True)
 
-    def accept(self, p: Array, q: Array, *known: Array) -> Array:
+    def accept(self, p: Array, q: Array, *statistics: Array) -> Array:
         if self.kind in ("chow", "diff", "opt"):
-            return array_namespace(p, q).where(known[0], q, p)
-        least, rest = known
-        return q * self._keeps(p, q, least) + rest * p
+            return array_namespace(p, q).where(statistics[0], q, p)
+        least, deferred = statistics
+        return q * self._keeps(p, q, least) + deferred * p
 
     def _sure(self, p: Array, q: Array, p_max: Array) -> Array:
-        """[...], the max q from which on the draft is left the word."""
+        """[...], the max q from which on the draft's own item stands."""
         if self.kind == "chow":
             return 1 - self.alpha
         if self.kind == "diff":

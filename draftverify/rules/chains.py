@@ -62,10 +62,10 @@ class Blocks(NamedTuple):
 
         After the last item there is no q, and the last one's stands there.
         """
-        before = array_namespace(i).where((i > 0) & (i == self.ends[b]), i - 1, i)
-        q = one_hot(self.items[b, before], self.p) if self.q is None else row_of(self.q, b, before)
-        found = (row_of(self.p, b, i), q)
-        return found if self.p_max is None else (*found, self.p_max[b, i], self.q_max[b, before])
+        drafted = array_namespace(i).where((i > 0) & (i == self.ends[b]), i - 1, i)
+        q = one_hot(self.items[b, drafted], self.p) if self.q is None else row_of(self.q, b, drafted)
+        law_input = (row_of(self.p, b, i), q)
+        return law_input if self.p_max is None else (*law_input, self.p_max[b, i], self.q_max[b, drafted])
 
     def steps(self, n: int) -> list[slice]:
         """Which of n positions are judged together: on a device all; on the host one after the other, so that what
@@ -75,8 +75,8 @@ class Blocks(NamedTuple):
     def at(self, step: slice) -> tuple[Array, ...]:
         """What a law reads at some positions: p and q [batch, positions, V], and the raw maxima where asked for."""
         q = one_hot(self.items[:, step], self.p) if self.q is None else self.q[:, step]
-        found = (self.p[:, step], q)
-        return found if self.p_max is None else (*found, self.p_max[:, step], self.q_max[:, step])
+        law_input = (self.p[:, step], q)
+        return law_input if self.p_max is None else (*law_input, self.p_max[:, step], self.q_max[:, step])
 
     def leading(self, accepted: Array) -> Array:
         """[batch], how many of each block's items are accepted [batch, n] before the first that is not."""
@@ -85,34 +85,34 @@ class Blocks(NamedTuple):
         return leading(accepted)
 
     def spliced(
-        self, kept: Array, residual: Callable[..., Array], v: Array, drift: Array | None = None
+        self, lengths: Array, residual: Callable[..., Array], v: Array, drift: Array | None = None
     ) -> list[Decision]:
         """Draw what follows the kept items: from the residual, and after a block that was kept whole from p.
 
         Args:
-            kept: [batch], how many items each keeps.
+            lengths: [batch], how many items each keeps.
             residual: what replaces the refused items [batch, V], from what a law reads where the blocks stopped.
             v: [batch], uniforms.
             drift: [batch, n + 1]; None of a rule that emits p, or does not measure it.
         """
-        xp, whole = array_namespace(kept), kept == self.ends
-        p, q, *maxima = self.rows(self.places[0][:, 0], kept)
-        spared = on_host(p) and xp.all(whole)
-        item = sample(p if spared else residual(p, q, *maxima), p, v, whole)
+        xp, entire = array_namespace(lengths), lengths == self.ends
+        p, q, *maxima = self.rows(self.places[0][:, 0], lengths)
+        spared = on_host(p) and xp.all(entire)
+        item = sample(p if spared else residual(p, q, *maxima), p, v, entire)
         if self.q is not None:
             item = blamed(item, q, self.ends > 0)
-        return self.decided(kept, item, "improbable", drift)
+        return self.decided(lengths, item, "improbable", drift)
 
     def after_nothing(self, v: Array) -> list[Decision]:
         """Draw what follows where all blocks are empty: a sample of p."""
         p = self.p[:, 0, :]
         return self.decided(self.ends, sample(p, p, v), "")
 
-    def decided(self, kept: Array, item: Array, reason: str, drift: Array | None = None) -> list[Decision]:
+    def decided(self, lengths: Array, item: Array, reason: str, drift: Array | None = None) -> list[Decision]:
         """The round's end on the host, in one transfer.
 
         Args:
-            kept: [batch], how many items each keeps.
+            lengths: [batch], how many items each keeps.
             item: [batch], the splice; NO_P or NO_Q where there is no distribution to draw it from.
             reason: why an item is refused.
             drift: [batch, n + 1]; None of a rule that emits p, or does not measure it.
@@ -121,27 +121,29 @@ class Blocks(NamedTuple):
             ContractError: where there is none.
         """
         xp = array_namespace(item)
-        columns = [kept[None, :], item[None, :], *([self.items.T] if self.away else [])]
+        columns = [lengths[None, :], item[None, :], *([self.items.T] if self.away else [])]
         n = self.items.shape[1]
         if drift is not None:  # float64 holds every index exactly
             columns = [xp.astype(column, xp.float64) for column in (*columns, drift.T)]
         refusals = [(Refusal(index, reason),) for index in range(n)]
-        made = []
-        for length, end, splice, *more in zip(self.lengths, *xp.concat(columns).tolist(), strict=True):
+        decisions = []
+        for length, end, splice, *columns_left in zip(
+            self.lengths, *xp.concat(columns).tolist(), strict=True
+        ):
             keep, value = int(end), int(splice)
             if value < 0:
                 raise no_distribution(value, keep, min(keep, length - 1))
-            drifts = more[n if self.away else 0 :][: keep + 1]
-            made.append(
+            drifts = columns_left[n if self.away else 0 :][: keep + 1]
+            decisions.append(
                 Decision(
                     kept=prefix(keep),
                     spliced=(value,),
                     refused=() if keep == length else refusals[keep],
                     drift=tuple([min(1.0, tv) for tv in drifts]) if drifts else (),
-                    items=tuple(map(int, more[:length])) if self.away else (),
+                    items=tuple(map(int, columns_left[:length])) if self.away else (),
                 )
             )
-        return made
+        return decisions
 
 
 class ChainRule(BatchRule):
@@ -199,19 +201,19 @@ class ChainRule(BatchRule):
 
 
 def _maxima(
-    p: Array, sources: Sequence[tuple[Array, Array]], lengths: Sequence[int], most: int, who: str
+    p: Array, sources: Sequence[tuple[Array, Array]], lengths: Sequence[int], most: int, part: str
 ) -> Array:
     """[batch, most], the raw maxima of each block, which came with rows of it."""
-    xp, made = array_namespace(p), []
+    xp, blocks = array_namespace(p), []
     for (rows, maxima), length in zip(sources, lengths, strict=True):
         if length and maxima is None:
             raise ContractError(
-                f"the rule compares largest probabilities at temperature 1; the {who} gave no raw_maxima"
+                f"the rule compares largest probabilities at temperature 1; the {part} gave no raw_maxima"
             )
         if length and maxima.shape != rows.shape[:1]:
-            found, wanted = tuple(maxima.shape), tuple(rows.shape[:1])
+            shape, needed_shape = tuple(maxima.shape), tuple(rows.shape[:1])
             raise ContractError(
-                f"the {who}'s raw_maxima have shape {found}; {wanted} is needed, one of each row"
+                f"the {part}'s raw_maxima have shape {shape}; {needed_shape} is needed, one of each row"
             )
-        made.append(at_hand(maxima, p)[:length] if length else xp.zeros_like(p[0, 0, :0]))
-    return stack(made, most)
+        blocks.append(at_hand(maxima, p)[:length] if length else xp.zeros_like(p[0, 0, :0]))
+    return stack(blocks, most)

@@ -14,7 +14,7 @@ from draftverify.values import Array
 __all__ = ["drift_of"]
 
 
-def drift_of(batch: Blocks, kept: Array, emitted: Callable[..., Array]) -> Array:
+def drift_of(batch: Blocks, lengths: Array, emitted: Callable[..., Array]) -> Array:
     """[batch, n + 1], TV(π, p) at each position that was judged.
 
     Judged are the kept items and the refused one, which the splice stands for; a bonus is a sample of p and has 0, and
@@ -23,18 +23,18 @@ def drift_of(batch: Blocks, kept: Array, emitted: Callable[..., Array]) -> Array
 
     Args:
         batch: the blocks.
-        kept: [batch], how many items each keeps.
+        lengths: [batch], how many items each keeps.
         emitted: π from what the law reads, see `Blocks.rows`.
     """
     xp, p, (size, n) = array_namespace(batch.p), batch.p, batch.items.shape
     blocks, places = batch.places
-    judged = (places <= kept[:, None]) & (places < batch.ends[:, None])
-    found = xp.zeros((size, n + 1), dtype=xp.float64, device=device(p))
+    judged = (places <= lengths[:, None]) & (places < batch.ends[:, None])
+    drift = xp.zeros((size, n + 1), dtype=xp.float64, device=device(p))
     if on_host(p):
         b, i = xp.nonzero(judged)
     else:  # which ones were judged is not known before the transfer, so all are measured
         b, i = (xp.reshape(xp.broadcast_to(x, judged.shape), (-1,)) for x in (blocks, places))
-    p_rows, *others = batch.rows(b, i)
-    tv = xp.sum(positive(p_rows - emitted(p_rows, *others)), axis=-1, dtype=xp.float64)
-    found[b, i] = xp.where(judged[b, i], tv, xp.zeros_like(tv))
-    return found
+    p_rows, *law_input = batch.rows(b, i)
+    tv = xp.sum(positive(p_rows - emitted(p_rows, *law_input)), axis=-1, dtype=xp.float64)
+    drift[b, i] = xp.where(judged[b, i], tv, xp.zeros_like(tv))
+    return drift

@@ -33,5 +33,5 @@ class Ensemble(Positionwise):
     def exact(self) -> bool:
         return self.weight == 1
 
-    def accept(self, p: Array, q: Array, *known: Array) -> Array:
+    def accept(self, p: Array, q: Array, *statistics: Array) -> Array:
         return self.weight * p + (1 - self.weight) * q

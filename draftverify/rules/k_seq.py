@@ -47,11 +47,11 @@ def _independent(p: Array, q: Array, x: Array, tried: Array, u: Array) -> tuple[
     k = xp.sum(xp.astype(tried, xp.float64), axis=-1)
     rho = _rho(p, q, k, most)
     accepted = leading(~(tried & (u * (rho[:, None] * q[nodes, x]) < p[nodes, x])))
-    rest = places(accepted == most)
-    p, q, rho = p[rest], q[rest], rho[rest]
-    kept = xp.minimum(q, p / xp.astype(rho, p.dtype)[:, None])
-    tries = _tries(mass(kept), k[rest])
-    return accepted, rest, positive(p - kept * xp.astype(tries, p.dtype)[:, None])
+    unaccepted = places(accepted == most)
+    p, q, rho = p[unaccepted], q[unaccepted], rho[unaccepted]
+    covered = xp.minimum(q, p / xp.astype(rho, p.dtype)[:, None])
+    tries = _tries(mass(covered), k[unaccepted])
+    return accepted, unaccepted, positive(p - covered * xp.astype(tries, p.dtype)[:, None])
 
 
 def _tries(beta: Array, k: Array) -> Array:

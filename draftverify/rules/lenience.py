@@ -34,8 +34,8 @@ class Lenience(Positionwise):
     def exact(self) -> bool:
         return self.lenience == 1
 
-    def accept(self, p: Array, q: Array, *known: Array) -> Array:
+    def accept(self, p: Array, q: Array, *statistics: Array) -> Array:
         return p / self.lenience
 
-    def residual(self, p: Array, q: Array, *known: Array) -> Array:
+    def residual(self, p: Array, q: Array, *statistics: Array) -> Array:
         return positive(p - q)

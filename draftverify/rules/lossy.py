@@ -44,10 +44,10 @@ class Lossy(Positionwise):
     def exact(self) -> bool:
         return self.alpha == 0 and self.beta in (None, 1)
 
-    def accept(self, p: Array, q: Array, *known: Array) -> Array:
+    def accept(self, p: Array, q: Array, *statistics: Array) -> Array:
         return p / (1 - self.alpha)
 
-    def residual(self, p: Array, q: Array, *known: Array) -> Array:
+    def residual(self, p: Array, q: Array, *statistics: Array) -> Array:
         scale = self._normaliser(p, q) if self.beta is None else 1 / self.beta
         return positive(scale * p - q)
 
@@ -60,12 +60,12 @@ class Lossy(Positionwise):
         xp = array_namespace(p, q)
         m = positive(1 - xp.sum(xp.minimum(q, self.accept(p, q)), axis=-1, keepdims=True))
         s = xp.full_like(m, xp.finfo(m.dtype).max)
-        above = p > 0
+        members = p > 0
         for _ in range(p.shape[-1] + 1 if on_host(p) else STEPS):  # each but the last drops an item
-            of_p, of_q = (xp.sum(row * above, axis=-1, keepdims=True) for row in (p, q))
-            found = (m + of_q) / xp.where(of_p > 0, of_p, xp.ones_like(of_p))
-            last, s = s, xp.where(of_p > 0, xp.minimum(found, s), s)
-            if on_host(s) and not xp.any(s < last):
+            of_p, of_q = (xp.sum(row * members, axis=-1, keepdims=True) for row in (p, q))
+            ratio = (m + of_q) / xp.where(of_p > 0, of_p, xp.ones_like(of_p))
+            previous, s = s, xp.where(of_p > 0, xp.minimum(ratio, s), s)
+            if on_host(s) and not xp.any(s < previous):
                 break
-            above = s * p > q
+            members = s * p > q
         return s

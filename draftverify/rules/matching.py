@@ -49,17 +49,17 @@ class GreedyMatch(_Match):
 
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
         xp, block = array_namespace(batch.p), batch.places[0][:, 0]
-        wanted = xp.argmax(batch.p, axis=-1)
-        kept = batch.leading(wanted[:, : batch.items.shape[1]] == batch.items)
-        item = wanted[block, kept]
+        target_items = xp.argmax(batch.p, axis=-1)
+        lengths = batch.leading(target_items[:, : batch.items.shape[1]] == batch.items)
+        item = target_items[block, lengths]
         # A NaN, or inf, is what argmax finds, and of a row without mass it finds a zero. What else the row sums to
         # makes no other argmax, and would be a second look at it.
-        highest, drift = batch.p[block, kept, item], None
+        highest, drift = batch.p[block, lengths, item], None
         item = xp.where((highest > 0) & (highest < float("inf")), item, NO_P)
         if self.measure_drift:
-            likely = xp.take_along_axis(batch.p, wanted[..., None], axis=-1)[..., 0]
+            likely = xp.take_along_axis(batch.p, target_items[..., None], axis=-1)[..., 0]
             drift = positive(1 - xp.astype(likely, xp.float64))
-        return batch.decided(kept, item, "not the argmax", drift)
+        return batch.decided(lengths, item, "not the argmax", drift)
 
 
 class TokenMatch(_Match):
@@ -83,13 +83,13 @@ class TokenMatch(_Match):
         xp, block = array_namespace(batch.p), batch.places[0][:, 0]
         n, rows = batch.items.shape[1], batch.p.shape[1]
         u = batch.draws[0] if batch.draws else None
-        wanted = xp.zeros((len(rngs), rows), dtype=xp.int64, device=device(batch.p))
+        target_items = xp.zeros((len(rngs), rows), dtype=xp.int64, device=device(batch.p))
         for step in batch.steps(rows):
             now = u[:, step] if u is not None else host_to(batch.p, [rngs[0].uniforms(range(rows)[step])])
-            wanted[:, step] = inverse_cdf(batch.p[:, step], now)
-            same = wanted[:, : min(step.stop, n)] == batch.items[:, : step.stop]
-            if on_host(wanted) and not xp.any(xp.all(same, axis=-1)):
+            target_items[:, step] = inverse_cdf(batch.p[:, step], now)
+            matches = target_items[:, : min(step.stop, n)] == batch.items[:, : step.stop]
+            if on_host(target_items) and not xp.any(xp.all(matches, axis=-1)):
                 break
-        kept = batch.leading(wanted[:, :n] == batch.items)
-        item = sound(wanted[block, kept], row_of(batch.p, block, kept))
-        return batch.decided(kept, item, "another item was drawn")
+        lengths = batch.leading(target_items[:, :n] == batch.items)
+        item = sound(target_items[block, lengths], row_of(batch.p, block, lengths))
+        return batch.decided(lengths, item, "another item was drawn")

@@ -47,25 +47,25 @@ class Positionwise(ChainRule):
         """What the law must know of a position's whole rows, [..., 1] each. Most need nothing."""
         return ()
 
-    def accept(self, p: Array, q: Array, *known: Array) -> Array:
+    def accept(self, p: Array, q: Array, *statistics: Array) -> Array:
         """a: an item x drawn from q is accepted with probability min(1, a(x)/q(x)). π itself, for most laws.
 
         a(v) depends on p(v), q(v) and what is `known` alone, so that it is computed at the drafted x only.
         """
         raise NotImplementedError
 
-    def residual(self, p: Array, q: Array, *known: Array) -> Array:
+    def residual(self, p: Array, q: Array, *statistics: Array) -> Array:
         """r [..., V]: what a rejection is replaced from, up to a factor."""
-        return positive(self.accept(p, q, *known) - q)
+        return positive(self.accept(p, q, *statistics) - q)
 
     def emitted(self, p: Array, q: Array, *maxima: Array) -> Array:
         """π [..., V], what the template emits at a drafted position: min(q, a) + (1 − Σ min(q, a)) · norm(r)."""
-        xp, known = array_namespace(p, q), self.known(p, q, *maxima)
-        kept = xp.minimum(q, self.accept(p, q, *known))
-        r = self.residual(p, q, *known)
+        xp, statistics = array_namespace(p, q), self.known(p, q, *maxima)
+        accepted = xp.minimum(q, self.accept(p, q, *statistics))
+        r = self.residual(p, q, *statistics)
         mass = xp.sum(r, axis=-1, keepdims=True)
         r = xp.where(mass > 0, r / xp.where(mass > 0, mass, xp.ones_like(mass)), p)
-        return kept + (1 - xp.sum(kept, axis=-1, keepdims=True)) * r
+        return accepted + (1 - xp.sum(accepted, axis=-1, keepdims=True)) * r
 
     def chance(self, token: int, summary: TokenSummary) -> float:
         """How likely a recorded token is kept, once those before it are: min(1, a(x)/q(x)).
@@ -79,8 +79,8 @@ class Positionwise(ChainRule):
                 "alone; its acceptance takes a run",
                 path="rule",
             )
-        found = float(self.accept(np.asarray([summary.p]), np.asarray([summary.q]))[0])
-        return 1.0 if found >= summary.q else found / summary.q
+        ratio = float(self.accept(np.asarray([summary.p]), np.asarray([summary.q]))[0])
+        return 1.0 if ratio >= summary.q else ratio / summary.q
 
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
         """Keep items while u·q(x) < a(x), then splice from the residual, or from p when all were kept."""
@@ -88,10 +88,10 @@ class Positionwise(ChainRule):
         metered = self.measure_drift and not self.exact
         if not any(batch.lengths) and not metered:
             return batch.after_nothing(v)
-        kept = batch.leading(self._accepted(batch, u))
-        drift = drift_of(batch, kept, self.emitted) if metered else None
+        lengths = batch.leading(self._accepted(batch, u))
+        drift = drift_of(batch, lengths, self.emitted) if metered else None
         return batch.spliced(
-            kept, lambda p, q, *maxima: self.residual(p, q, *self.known(p, q, *maxima)), v, drift
+            lengths, lambda p, q, *maxima: self.residual(p, q, *self.known(p, q, *maxima)), v, drift
         )
 
     def _accepted(self, batch: Blocks, u: Array) -> Array:
@@ -102,8 +102,8 @@ class Positionwise(ChainRule):
         xp = array_namespace(p_x)
         accepted = xp.zeros_like(p_x, dtype=xp.bool)
         for step in batch.steps(p_x.shape[1]):
-            known = self.known(*batch.at(step))
-            a_x = self.accept(p_x[:, step, None], q_x[:, step, None], *known)[..., 0]
+            statistics = self.known(*batch.at(step))
+            a_x = self.accept(p_x[:, step, None], q_x[:, step, None], *statistics)[..., 0]
             accepted[:, step] = u[:, step] * q_x[:, step] < a_x
             if on_host(p_x) and not xp.any(xp.all(accepted[:, : step.stop], axis=-1)):
                 break

@@ -53,7 +53,7 @@ def _keeping(
         [Correction(i, checks[i].correction) for i in chosen if checks[i].correction is not UNSET]
     )
     if corrected:
-        replaced = {each.index for each in corrected}
+        replaced = {correction.index for correction in corrected}
         chosen = [i for i in chosen if i not in replaced]
     return Decision(kept=tuple(chosen), corrected=corrected, refused=refused, done=done)
 
@@ -125,13 +125,13 @@ class First:
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
     ) -> Decision:
-        """Keep what is missing yet."""
+        """Keep as many good items as are missing."""
         missing = max(self.enough - len(context.accepted), 0)
         good, refused = _from_threshold(verification, self.threshold)
         chosen = good[:missing]
         # Where nothing at all passed there is no best, and what follows is for the policy.
-        below = any(verification.checks[each.index].verdict == "pass" for each in refused)
-        over = bool(self.otherwise and proposal.exhausted and (below or _best_refused(context) is not None))
+        close = any(verification.checks[refusal.index].verdict == "pass" for refusal in refused)
+        over = bool(self.otherwise and proposal.exhausted and (close or _best_refused(context) is not None))
         return _keeping(verification.checks, chosen, refused, done=len(chosen) == missing or over)
 
     def finish(self, context: Context) -> Any:
@@ -142,8 +142,8 @@ class First:
             return tuple(context.accepted)
         if self.threshold is None:
             return context.accepted[0]
-        made = next(round for round in context.rounds if round.decision.emitted)
-        scores = [made.checks[index].score for index in sorted(made.decision.taken) if made.checks]
+        source = next(round for round in context.rounds if round.decision.emitted)
+        scores = [source.checks[index].score for index in sorted(source.decision.taken) if source.checks]
         return Choice(context.accepted[0], score=scores[0] if scores else None)
 
 
@@ -169,12 +169,12 @@ class _Abstaining(_Scored):
         """Whether a task that ends refused, with nothing left to try, has no answer."""
         return self.abstain_after is not None
 
-    def _says_none(self, context: Context, verification: Verification, found: Collection[Any]) -> bool:
+    def _says_none(self, context: Context, verification: Verification, good: Collection[Any]) -> bool:
         """Whether so many blocks were drafted, this one was judged, and nothing good was found in any."""
         if self.abstain_after is None or context.round + 1 < self.abstain_after:
             return False
         judged = any(check.verdict in ("pass", "reject", "abstain") for check in verification.checks)
-        return judged and not (found or context.held or context.accepted)
+        return judged and not (good or context.held or context.accepted)
 
 
 class All(_Abstaining):
@@ -317,8 +317,8 @@ def _good_enough(
     checks = verification.checks
     scores = {index: _score(verification, index) for index in _passed(checks)}
     good = {index: score for index, score in scores.items() if threshold is None or score >= threshold}
-    below = [Refusal(index, "below the threshold") for index in scores if index not in good]
-    return good, (*_rejected(checks), *below)
+    refusals = [Refusal(index, "below the threshold") for index in scores if index not in good]
+    return good, (*_rejected(checks), *refusals)
 
 
 def _from_threshold(
@@ -381,12 +381,12 @@ class Majority:
         votes = [answer.weight if self.weighted else float(answer.ballots) for answer in answers]
         if not answers or not sum(votes):
             return None
-        first = max(range(len(votes)), key=votes.__getitem__)  # the earliest of equals
-        second = max((vote for place, vote in enumerate(votes) if place != first), default=0.0)
-        share, margin = votes[first] / sum(votes), (votes[first] - second) / sum(votes)
-        if share < self.share or answers[first].ballots < self.ballots:
+        leader = max(range(len(votes)), key=votes.__getitem__)  # the earliest of equals
+        runner_up = max((vote for place, vote in enumerate(votes) if place != leader), default=0.0)
+        share, margin = votes[leader] / sum(votes), (votes[leader] - runner_up) / sum(votes)
+        if share < self.share or answers[leader].ballots < self.ballots:
             return None
-        return Choice(answers[first].value, score=answers[first].best, support=share, margin=margin)
+        return Choice(answers[leader].value, score=answers[leader].best, support=share, margin=margin)
 
 
 class WeightedVote(Majority):
@@ -438,8 +438,8 @@ class LongestPrefix:
                 length, total = paths[parent]
                 paths[index] = length + 1, total + (-math.inf if check.score is None else check.score)
         end = max(paths, key=lambda index: (paths[index][0], paths[index][1] / max(paths[index][0], 1)))
-        after = [i for i, parent in enumerate(parents) if parent in paths and i not in paths]
-        corrected = [i for i in after if parents[i] == end and checks[i].correction is not UNSET][:1]
+        next_items = [i for i, parent in enumerate(parents) if parent in paths and i not in paths]
+        corrected = [i for i in next_items if parents[i] == end and checks[i].correction is not UNSET][:1]
         if verification.correction and not proposal.fits("chain"):
             raise ContractError(
                 "the verifier would go on from a tree, which does not say from where; correct an item"
@@ -451,7 +451,7 @@ class LongestPrefix:
             refused=tuple(
                 [
                     Refusal(i, checks[i].reason)
-                    for i in after
+                    for i in next_items
                     if checks[i].verdict == "reject" and i not in corrected
                 ]
             ),

@@ -24,5 +24,5 @@ class Speculative(Positionwise):
 
     exact = True
 
-    def accept(self, p: Array, q: Array, *known: Array) -> Array:
+    def accept(self, p: Array, q: Array, *statistics: Array) -> Array:
         return p

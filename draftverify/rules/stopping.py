@@ -20,7 +20,7 @@ from draftverify.values import Context
 
 __all__ = [
     "AdaptiveConsistency",
-    "AnyOf",
+    "FirstStop",
     "EnoughEvidence",
     "Limit",
     "Rounds",
@@ -84,11 +84,11 @@ class EnoughEvidence:
             ContractError: a taken item has no score, or one that is no probability.
         """
         assert context.last is not None
-        last, missing = context.last, 1.0
-        rounds = [(each.decision, each.checks, each.by) for each in context.rounds]
+        current, missing = context.last, 1.0
+        rounds = [(past.decision, past.checks, past.by) for past in context.rounds]
         for decision, checks, by in [
             *rounds,
-            (last.decision, last.verification.checks, last.verification.by),
+            (current.decision, current.verification.checks, current.verification.by),
         ]:
             for index in decision.taken:
                 score = 1.0 if by != "verifier" else checks[index].score if checks else None
@@ -142,16 +142,16 @@ class AdaptiveConsistency:
             votes = [weight * sum(weights) / squares for weight in weights] if squares else []
         if not votes:
             return None
-        first, second = (*sorted(votes, reverse=True), 0.0)[:2]
-        return len(new) if leader_confidence(first, second) >= self.confidence else None
+        leader, runner_up = (*sorted(votes, reverse=True), 0.0)[:2]
+        return len(new) if leader_confidence(leader, runner_up) >= self.confidence else None
 
 
 def _samples(context: Context) -> int:
     """How many items were drawn by now, but for those whose check failed; ballots that came with no record of a round
     were too."""
-    last = context.last
+    current = context.last
     checks = [round.checks or round.items for round in context.rounds if round.source == "generator"]
-    checks += [] if last is None else [last.verification.checks or last.proposal.items]
+    checks += [] if current is None else [current.verification.checks or current.proposal.items]
     drawn = sum(
         getattr(check, "verdict", "") not in ("error", "timeout") for block in checks for check in block
     )
@@ -202,11 +202,11 @@ class SureMajority:
     def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """Look at the ballots held by now, in their order."""
         votes = [vote for entry in context.held if (vote := vote_of(entry.value, self.field)) is not None]
-        *_, last = (-np.inf, *leader_evidence(votes))
-        return len(new) if last >= -np.log(self.alpha) else None
+        *_, evidence = (-np.inf, *leader_evidence(votes))
+        return len(new) if evidence >= -np.log(self.alpha) else None
 
 
-class AnyOf:
+class FirstStop:
     """Stops when any of several stopping rules does, at the earliest of their cuts.
 
     Args:
@@ -219,20 +219,20 @@ class AnyOf:
         self.rules = rules
 
     def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
-        """Ask each."""
+        """Ask each stopping rule, and stop at the earliest cut."""
         cuts = [cut for cut in (rule(context, new) for rule in self.rules) if cut is not None]
         return min(cuts, default=None)
 
 
-def leader_confidence(first: float, second: float) -> float:
+def leader_confidence(leader_votes: float, rival_votes: float) -> float:
     """P(Beta(v₁ + 1, v₂ + 1) > ½): the chance that the leader's true share among the first two is the larger one.
 
     By Gauss–Legendre quadrature of x^v₁ (1 − x)^v₂ on either side of ½, exact for whole votes up to 255 in all.
     """
-    above = 0.75 + 0.25 * _NODES  # the nodes on [½, 1]; mirrored, on [0, ½]
-    logs = [first * np.log(x) + second * np.log1p(-x) for x in (above, 1 - above)]
-    top = max(float(each.max()) for each in logs)
-    over, under = (float(_WEIGHTS @ np.exp(each - top)) for each in logs)
+    upper = 0.75 + 0.25 * _NODES  # the nodes on [½, 1]; mirrored, on [0, ½]
+    logs = [leader_votes * np.log(x) + rival_votes * np.log1p(-x) for x in (upper, 1 - upper)]
+    top = max(float(log.max()) for log in logs)
+    over, under = (float(_WEIGHTS @ np.exp(log - top)) for log in logs)
     return over / (over + under)
 
 
@@ -250,17 +250,17 @@ def leader_evidence(votes: Iterable[Hashable]) -> Iterator[float]:
     unseen = 0  # the same for an answer that nobody has voted for
     against: Counter[Hashable] = Counter()  # for each answer b, its votes since there was another
     for vote in votes:
-        first, second = ([answer for answer, _ in votes_for.most_common(2)] + [None, None])[:2]
+        leader, runner_up = ([answer for answer, _ in votes_for.most_common(2)] + [None, None])[:2]
         if vote not in votes_for:
             hits[vote] = unseen
         if votes_for:
-            unseen += vote == first
+            unseen += vote == leader
             for answer in votes_for:
-                hits[answer] += vote == (second if answer == first else first)
-            against[vote] += vote != first or second is not None
+                hits[answer] += vote == (runner_up if answer == leader else leader)
+            against[vote] += vote != leader or runner_up is not None
         votes_for[vote] += 1
-        leader = max(votes_for, key=votes_for.__getitem__)
-        rivals = [log_capital(hits[answer], against[answer]) for answer in votes_for if answer != leader]
+        new_leader = max(votes_for, key=votes_for.__getitem__)
+        rivals = [log_capital(hits[answer], against[answer]) for answer in votes_for if answer != new_leader]
         yield min([*rivals, log_capital(unseen, 0)])
 
 

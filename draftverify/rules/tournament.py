@@ -70,20 +70,22 @@ class Tournament:
         """The winner, with its score where the verifier gave one, its support and its margin."""
         if not context.accepted:
             return None
-        last = context.last
+        current = context.last
         table = (
-            _table(last.verification) if last is not None and last.verification.evidence is not None else {}
+            _table(current.verification)
+            if current is not None and current.verification.evidence is not None
+            else {}
         )
-        if last is None or not table:  # taken up again, without the arrays
+        if current is None or not table:  # taken up again, without the arrays
             return Choice(context.accepted[0])
         winner, support, margin = _winner(table)
-        checks = last.verification.checks
+        checks = current.verification.checks
         score = checks[winner].score if checks else None
         return Choice(context.accepted[0], score=score, support=support, margin=margin)
 
 
 def _table(verification: Verification) -> dict[int, float]:
-    """By the index of each item that takes part, the wins that it has."""
+    """The wins of each item that takes part, by its index."""
     cross = cross_of(verification)
     n, checks = len(cross), verification.checks
     if cross.shape[1] != n:

@@ -39,14 +39,14 @@ class Tree(TreeRule):
         self, proposals: Sequence[Proposal], verifications: Sequence[Verification], rngs: Sequence[Draws]
     ) -> list[Decision]:
         """Walk down from the contexts; blocks of the two laws, which seldom meet in a batch, apart."""
-        made: dict[int, Decision] = {}
+        decisions: dict[int, Decision] = {}
         for siblings in (_given, _without_replacement):
             at = [b for b, o in enumerate(proposals) if (o.law.q is None) == (siblings is _given)]
             if at:
                 blocks, verified = [proposals[b] for b in at], [verifications[b] for b in at]
                 walked = walk(blocks, verified, [rngs[b] for b in at], self.laws, siblings)
-                made.update(zip(at, walked, strict=True))
-        return [made[b] for b in range(len(proposals))]
+                decisions.update(zip(at, walked, strict=True))
+        return [decisions[b] for b in range(len(proposals))]
 
 
 def _given(p: Array, q: Array, x: Array, tried: Array, u: Array) -> tuple[Array, Array, Array]:
@@ -56,38 +56,38 @@ def _given(p: Array, q: Array, x: Array, tried: Array, u: Array) -> tuple[Array,
     struck = (x[:, :, None] == x[:, None, :]) & (order[:, None] > order[None, :]) & tried[:, None, :]
     p_x = xp.astype(p[nodes, x], xp.float64)
     p_x = xp.where(tried & ~xp.any(struck, axis=-1), p_x, xp.zeros_like(p_x))
-    left = positive(mass(p)[:, None] - (xp.cumulative_sum(p_x, axis=-1) - p_x))
-    accepted = leading(u * left >= p_x)
-    rest = places(accepted == k)
-    p = p[rest]  # a copy
-    p[nodes[: rest.shape[0]], x[rest]] = 0
-    return accepted, rest, p
+    remaining = positive(mass(p)[:, None] - (xp.cumulative_sum(p_x, axis=-1) - p_x))
+    accepted = leading(u * remaining >= p_x)
+    unaccepted = places(accepted == k)
+    p = p[unaccepted]  # a copy
+    p[nodes[: unaccepted.shape[0]], x[unaccepted]] = 0
+    return accepted, unaccepted, p
 
 
 def _without_replacement(p: Array, q: Array, x: Array, tried: Array, u: Array) -> tuple[Array, Array, Array]:
     """Accept x with probability p(x)/q(x), else p ← (p − q)₊ and strike x from q, of masses Σp and Σq each."""
     xp, host = array_namespace(p), on_host(p)
     m, k = x.shape
-    rest = nodes = xp.arange(m, device=device(p))
+    open_nodes = nodes = xp.arange(m, device=device(p))
     accepted = xp.full(m, k, dtype=xp.int64, device=device(p))
     for j in range(k):
         of_p, of_q = mass(p), mass(q)
-        drafted = nodes[: rest.shape[0]], x[rest, j]
+        drafted = nodes[: open_nodes.shape[0]], x[open_nodes, j]
         p_x, q_x = p[drafted], q[drafted]
         # Without mass there is nothing left to draw a sibling from, but for rounding.
-        trying = tried[rest, j] & (of_p * of_q > 0)
+        trying = tried[open_nodes, j] & (of_p * of_q > 0)
         if not host:
             trying = trying & (accepted == k)
-        hit = trying & (u[rest, j] * (q_x * of_p) < p_x * of_q)
+        hit = trying & (u[open_nodes, j] * (q_x * of_p) < p_x * of_q)
         miss = trying & ~hit
         if host:
-            others = xp.nonzero(~hit)[0]
-            if others.shape[0] < rest.shape[0]:
-                accepted[rest[hit]] = j
-                rest, p, q, miss, of_p, of_q = (a[others] for a in (rest, p, q, miss, of_p, of_q))
+            missed = xp.nonzero(~hit)[0]
+            if missed.shape[0] < open_nodes.shape[0]:
+                accepted[open_nodes[hit]] = j
+                open_nodes, p, q, miss, of_p, of_q = (a[missed] for a in (open_nodes, p, q, miss, of_p, of_q))
             if not xp.any(miss):
                 break
-            drafted = nodes[: rest.shape[0]], x[rest, j]
+            drafted = nodes[: open_nodes.shape[0]], x[open_nodes, j]
         else:
             accepted = xp.where(hit, xp.full_like(accepted, j), accepted)
         # q is divided by its mass before it is scaled: Σp/Σq may be more than single precision holds.
@@ -95,4 +95,4 @@ def _without_replacement(p: Array, q: Array, x: Array, tried: Array, u: Array) -
         q = q / xp.astype(xp.where(of_q > 0, of_q, xp.ones_like(of_q)), q.dtype)[:, None]
         p = positive(p - of_p[:, None] * q)
         q[drafted] = xp.where(miss, xp.zeros_like(q[drafted]), q[drafted])
-    return accepted, rest, p
+    return accepted, open_nodes, p

@@ -73,32 +73,32 @@ class Typical(TreeRule):
                 self._row_by_row(proposal, p[b, ...], items[b, :]) for b, proposal in enumerate(proposals)
             ]
         likelihoods, thresholds, drifts, tops, highest = self._measured(proposals, p, items)
-        made, start = [], 0  # of the block's items among the items of all
+        decisions, start = [], 0  # of the block's items among the items of all
         for b, proposal in enumerate(proposals):
             stop = start + len(proposal.items)
-            kept, refused = _best(proposal, likelihoods[start:stop], thresholds[start:stop].__getitem__)
-            end = kept[-1] + 1 if kept else 0
+            path, refused = _best(proposal, likelihoods[start:stop], thresholds[start:stop].__getitem__)
+            end = path[-1] + 1 if path else 0
             drift: list[float] = []
             if self.measure_drift:
-                drift = [1 - likelihoods[start + index] for index in kept] + [1 - highest[b][end]]
+                drift = [1 - likelihoods[start + index] for index in path] + [1 - highest[b][end]]
                 if _drawn(
                     proposal
                 ):  # the drifts of a chain are those of the kept items and of the refused one
-                    judged = drifts[start:stop][: len(kept) + 1]
+                    judged = drifts[start:stop][: len(path) + 1]
                     drift[: len(judged)] = judged
-            made.append(_decision(kept, refused, int(tops[b][end]), highest[b][end], drift))
+            decisions.append(_decision(path, refused, int(tops[b][end]), highest[b][end], drift))
             start = stop
-        return made
+        return decisions
 
     def _row_by_row(self, proposal: Proposal, p: Array, items: Array) -> Decision:
         """Decide on one block on the host, looking at the rows that its path comes to and at no other."""
         parents = proposal.parents
         likelihoods = [p[parent + 1, item].item() for parent, item in zip(parents, items, strict=False)]
         least = cache(lambda row: self.threshold(p[row, :][None, :])[0].item())
-        kept, refused = _best(proposal, likelihoods, lambda i: least(parents[i] + 1))
-        end = kept[-1] + 1 if kept else 0
+        path, refused = _best(proposal, likelihoods, lambda i: least(parents[i] + 1))
+        end = path[-1] + 1 if path else 0
         item, likely = _tops(p[end : end + 1, :])
-        return _decision(kept, refused, item.item(), likely.item())
+        return _decision(path, refused, item.item(), likely.item())
 
     def chance(self, token: int, summary: TokenSummary) -> float:
         """How likely a recorded token of a chain is kept, once those before it are: 1 above the threshold, else 0."""
@@ -131,21 +131,21 @@ class Typical(TreeRule):
             for b, proposal in enumerate(proposals)
             for i, parent in enumerate(proposal.parents)
         ]
-        found = xp.zeros((3, len(drafted)), dtype=xp.float64, device=device(p))
+        per_item = xp.zeros((3, len(drafted)), dtype=xp.float64, device=device(p))
         if drafted:
             b, i, at, of_b, of_row = all_to(p, *zip(*drafted, strict=True), *zip(*rows, strict=True))
             p_rows = p[of_b, of_row]
             threshold = self.threshold(p_rows)
-            found[0, :], found[1, :] = p_rows[at, items[b, i]], threshold[at]
+            per_item[0, :], per_item[1, :] = p_rows[at, items[b, i]], threshold[at]
             drawn = [i for i, (b, _) in enumerate(rows) if self.measure_drift and _drawn(proposals[b])]
             if drawn:
                 some = host_to(p, drawn)
                 q = drafted_from(proposals, lambda b: p[b, ...], p)[of_b[some], of_row[some]]
                 tv = xp.zeros(len(rows), dtype=xp.float64, device=device(p))
                 tv[some] = _drift(p_rows[some], q, threshold[some])
-                found[2, :] = tv[at]
-        tops = [xp.astype(each, xp.float64) for each in _tops(p)]
-        flat = np.asarray(xp.concat([xp.reshape(each, (-1,)) for each in (found, *tops)]).tolist())
+                per_item[2, :] = tv[at]
+        tops = [xp.astype(top_column, xp.float64) for top_column in _tops(p)]
+        flat = np.asarray(xp.concat([xp.reshape(column, (-1,)) for column in (per_item, *tops)]).tolist())
         of_items, of_rows = np.split(flat, [3 * len(drafted)])
         return [*of_items.reshape(3, -1).tolist(), *of_rows.reshape(2, len(proposals), -1).tolist()]
 
@@ -165,27 +165,27 @@ def _drift(p: Array, q: Array, threshold: Array) -> Array:
     """TV(π, p) [m] of π = q·a + (1 − Σ q·a)·[argmax p], with a(v) = [p(v) > threshold]; p and q are [m, V]."""
     xp = array_namespace(p)
     emitted = xp.where(p > threshold[:, None], q, xp.zeros_like(q[:, :1]))
-    rest = 1 - xp.sum(emitted, axis=-1)
+    missing = 1 - xp.sum(emitted, axis=-1)
     top = xp.arange(p.shape[0], device=device(p)), xp.argmax(p, axis=-1)
-    emitted[top] = emitted[top] + rest
+    emitted[top] = emitted[top] + missing
     return xp.sum(positive(p - emitted), axis=-1, dtype=xp.float64)
 
 
 def _decision(
-    kept: tuple[int, ...], refused: tuple[Refusal, ...], item: int, likely: float, drift: Sequence[float] = ()
+    path: tuple[int, ...], refused: tuple[Refusal, ...], item: int, likely: float, drift: Sequence[float] = ()
 ) -> Decision:
     """A block's decision, which ends with the likeliest item of its last row."""
     if math.isnan(likely):
-        raise no_distribution(NO_P, kept[-1] + 1 if kept else 0, 0)
-    within = tuple(min(max(tv, 0.0), 1.0) for tv in drift)
-    return Decision(kept=kept, spliced=(item,), refused=refused, drift=within)
+        raise no_distribution(NO_P, path[-1] + 1 if path else 0, 0)
+    clipped = tuple(min(max(tv, 0.0), 1.0) for tv in drift)
+    return Decision(kept=path, spliced=(item,), refused=refused, drift=clipped)
 
 
 def _best(
     proposal: Proposal, likelihoods: Sequence[float], least: Callable[[int], float]
 ) -> tuple[tuple[int, ...], tuple[Refusal, ...]]:
     """The longest path of items above their thresholds, the likelier of equals, and the items that are not."""
-    kept: tuple[int, ...] = ()
+    best_path: tuple[int, ...] = ()
     refused: list[Refusal] = []
     best = (0, 0.0)
     reached = {-1: best}  # the length and the likelihood of each accepted path
@@ -196,7 +196,7 @@ def _best(
             length, likelihood = reached[parent]
             reached[i] = (length + 1, likelihood + math.log(likelihoods[i]))
             if reached[i] > best:
-                best, kept = reached[i], proposal.path(i)
+                best, best_path = reached[i], proposal.path(i)
         else:
             refused.append(Refusal(i, "untypical"))
-    return kept, tuple(refused)
+    return best_path, tuple(refused)

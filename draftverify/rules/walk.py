@@ -73,108 +73,108 @@ def walk(
         return [_alone(proposals[0], p[0, ...], q[0, ...], drawn, host_to(p, ids)[0, :], rngs[0], siblings)]
     host_table, depth = _children([proposal.parents for proposal in proposals])
     items, table, u, v = all_to(p, ids, host_table, *numbers(rngs, ids.shape[1]))
-    each = xp.arange(size, device=on)
+    trees = xp.arange(size, device=on)
     path = xp.full((size, depth), -1, dtype=xp.int64, device=on)
     end = xp.zeros(size, dtype=xp.int64, device=on)  # the row that each tree has come to
     judged = xp.zeros_like(end)  # the row of the children that were judged last
     # Nothing where a leaf was reached, so that its own row of p is drawn from.
     residuals = xp.zeros((size, p.shape[-1]), dtype=p.dtype, device=on)
     live = table[:, 0, 0] >= 0
-    at = xp.nonzero(live)[0] if host else each
-    here, live = end[at], live[at]  # as `end`, of the trees that go on; on a device of all
+    at = xp.nonzero(live)[0] if host else trees
+    node, live = end[at], live[at]  # as `end`, of the trees that go on; on a device of all
     for level in range(depth):
         if not at.shape[0]:
             break
-        judged[at] = xp.where(live, here, judged[at])
-        below = table[at, here]
+        judged[at] = xp.where(live, node, judged[at])
+        children = table[at, node]
         if host:
-            below = below[:, xp.any(below >= 0, axis=0)]
+            children = children[:, xp.any(children >= 0, axis=0)]
         # What is not there is stood in for by the first child, so that it does no harm where it is looked up.
-        child = xp.where(below >= 0, below, below[:, :1])
-        tried = (below >= 0) & live[:, None]
+        child = xp.where(children >= 0, children, children[:, :1])
+        tried = (children >= 0) & live[:, None]
         drafted = at[:, None], child
-        accepted, rest, residual = siblings(p[at, here], q[at, here], items[drafted], tried, u[drafted])
-        took = accepted < below.shape[1]
-        step = child[each[: at.shape[0]], xp.where(took, accepted, 0)]
+        accepted, unaccepted, residual = siblings(p[at, node], q[at, node], items[drafted], tried, u[drafted])
+        took = accepted < children.shape[1]
+        step = child[trees[: at.shape[0]], xp.where(took, accepted, 0)]
         path[at, level] = xp.where(took, step, -1)
         end[at] = xp.where(took, step + 1, end[at])
         if host:
-            residuals[at[rest], :] = residual
+            residuals[at[unaccepted], :] = residual
         else:
             residuals = xp.where((live & ~took)[:, None], residual, residuals)
-        here = xp.where(took, step + 1, 0)
-        live = took & (table[at, here, 0] >= 0)
+        node = xp.where(took, step + 1, 0)
+        live = took & (table[at, node, 0] >= 0)
         if host:
-            at, here, live = at[live], here[live], live[live]
+            at, node, live = at[live], node[live], live[live]
         else:
-            here = xp.where(live, here, 0)  # where q may have no row
-    item = sample(residuals, p[each, end], v)
+            node = xp.where(live, node, 0)  # where q may have no row
+    item = sample(residuals, p[trees, end], v)
     if drawn:
-        item = blamed(item, q[each, judged], table[:, 0, 0] >= 0)
-    made = []
+        item = blamed(item, q[trees, judged], table[:, 0, 0] >= 0)
+    decisions = []
     for proposal, (value, *steps) in zip(
         proposals, xp.concat([item[:, None], path], axis=1).tolist(), strict=True
     ):
-        made.append(_decision(proposal, tuple(step for step in steps if step >= 0), value))
-    return made
+        decisions.append(_decision(proposal, tuple(step for step in steps if step >= 0), value))
+    return decisions
 
 
 def _alone(
     proposal: Proposal, p: Array, q: Array, drawn: bool, items: Array, rng: Draws, siblings: Siblings
 ) -> Decision:
-    """The same of a single tree on the host, whose few draws are made when they are needed; p and q are [rows, V]."""
-    below, kept, end, judged, residual = _children_of(proposal.parents)[2], [], 0, 0, None
-    while residual is None and (children := below[end]):
-        judged, here = end, slice(end, end + 1)
+    """Walk down a single tree on the host, whose few draws are made when they are needed; p and q are [rows, V]."""
+    children_at, path, end, judged, residual = _children_of(proposal.parents)[2], [], 0, 0, None
+    while residual is None and (children := children_at[end]):
+        judged, row = end, slice(end, end + 1)
         u, tried = np.asarray([rng.uniforms(children)]), np.ones((1, len(children)), dtype=bool)
-        accepted, _, left = siblings(p[here], q[here], items[None, children], tried, u)
+        accepted, _, leftover = siblings(p[row], q[row], items[None, children], tried, u)
         took = int(accepted[0])
         if took < len(children):
-            kept.append(children[took])
+            path.append(children[took])
             end = children[took] + 1
         else:
-            residual = left
+            residual = leftover
     of_p = p[end : end + 1]
     item = sample(of_p if residual is None else residual, of_p, np.asarray([rng.uniform(0, 1)]))
     if drawn:
         item = blamed(item, q[judged : judged + 1], np.asarray([True]))
-    return _decision(proposal, tuple(kept), int(item[0]))
+    return _decision(proposal, tuple(path), int(item[0]))
 
 
-def _decision(proposal: Proposal, kept: tuple[int, ...], item: int) -> Decision:
+def _decision(proposal: Proposal, path: tuple[int, ...], item: int) -> Decision:
     if item < 0:
-        last = kept[-1] if kept else -1
-        above = (
-            last if last < 0 or last in proposal.parents else proposal.parents[last]
+        leaf = path[-1] if path else -1
+        judged = (
+            leaf if leaf < 0 or leaf in proposal.parents else proposal.parents[leaf]
         )  # whose children were judged
-        raise no_distribution(item, last + 1, above + 1)
-    return Decision(kept=kept, spliced=(item,), refused=_refused(proposal.parents, kept))
+        raise no_distribution(item, leaf + 1, judged + 1)
+    return Decision(kept=path, spliced=(item,), refused=_refused(proposal.parents, path))
 
 
-def _refused(parents: tuple[int, ...], kept: tuple[int, ...]) -> tuple[Refusal, ...]:
+def _refused(parents: tuple[int, ...], path: tuple[int, ...]) -> tuple[Refusal, ...]:
     """The siblings before each kept item, and the children of the last one."""
-    steps = dict(zip((-1, *kept), (*kept, len(parents)), strict=True))
+    steps = dict(zip((-1, *path), (*path, len(parents)), strict=True))
     return tuple([Refusal(i, "improbable") for i, parent in enumerate(parents) if i < steps.get(parent, -1)])
 
 
 def _children(trees: Sequence[tuple[int, ...]]) -> tuple[Any, int]:
     """[batch, nodes, k], of each tree and node the children, the context's first, −1 where there are less; and how
     deep the deepest tree is."""
-    found = [_children_of(parents)[:2] for parents in trees]
-    rows, k = (max(table.shape[axis] for table, _ in found) for axis in (0, 1))
-    made = np.full((len(trees), rows, k), -1, dtype=np.int64)
-    for b, (table, _) in enumerate(found):
-        made[b, : table.shape[0], : table.shape[1]] = table
-    return made, max(depth for _, depth in found)
+    trees_read = [_children_of(parents)[:2] for parents in trees]
+    rows, k = (max(table.shape[axis] for table, _ in trees_read) for axis in (0, 1))
+    tables = np.full((len(trees), rows, k), -1, dtype=np.int64)
+    for b, (table, _) in enumerate(trees_read):
+        tables[b, : table.shape[0], : table.shape[1]] = table
+    return tables, max(depth for _, depth in trees_read)
 
 
 @lru_cache(1024)
 def _children_of(parents: tuple[int, ...]) -> tuple[Any, int, list[list[int]]]:
-    below: list[list[int]] = [[] for _ in range(len(parents) + 1)]
+    children: list[list[int]] = [[] for _ in range(len(parents) + 1)]
     depths = [0]
     for index, parent in enumerate(parents):
-        below[parent + 1].append(index)
+        children[parent + 1].append(index)
         depths.append(depths[parent + 1] + 1)
-    k = max(1, *map(len, below))
-    table = np.asarray([some + [-1] * (k - len(some)) for some in below], dtype=np.int64)
-    return table, max(depths), below
+    k = max(1, *map(len, children))
+    table = np.asarray([some + [-1] * (k - len(some)) for some in children], dtype=np.int64)
+    return table, max(depths), children

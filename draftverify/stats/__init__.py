@@ -10,7 +10,7 @@ from draftverify.stats.acceptance import (
     tally,
 )
 from draftverify.stats.costs import CostModel, Curve, fit_costs, parallel_pass
-from draftverify.stats.drafting import Drafting, drafting
+from draftverify.stats.drafting import DraftingAccount, drafting
 from draftverify.stats.duration import Spent, remaining
 from draftverify.stats.intervals import Estimate, log_interval, log_jackknife
 from draftverify.stats.means import arithmetic_mean, geometric_mean
@@ -23,7 +23,7 @@ from draftverify.stats.paired import (
     paired_total_ratio,
 )
 from draftverify.stats.places import Places, StageCounts, position_trials, trials
-from draftverify.stats.prediction import Prediction, coverage, measured_ratio, predict
+from draftverify.stats.prediction import SpeedupPrediction, coverage, measured_ratio, predict
 from draftverify.stats.progress import geometric_progress, is_alternatives
 from draftverify.stats.selective import auroc, auroc_within, bootstrap
 from draftverify.stats.solved import (
@@ -40,12 +40,12 @@ from draftverify.stats.solved import (
 __all__ = [
     "CostModel",
     "Curve",
-    "Drafting",
+    "DraftingAccount",
     "Estimate",
     "PairedTest",
     "PassAtK",
     "Places",
-    "Prediction",
+    "SpeedupPrediction",
     "Scored",
     "Spent",
     "StageCounts",

@@ -149,26 +149,29 @@ def pass_at_k_rate(records: Iterable[TaskRecord], k: int, *, group: str | None =
 def fewest_samples(records: Iterable[TaskRecord]) -> int:
     """The largest k of which no task with samples is left out of pass@k for want of more; 0 where none is known."""
     tasks = _first_tries(records).values()
-    known = (rounds for rounds in tasks if not _unknown(rounds, Tally.total(entry.tally for entry in rounds)))
-    drawn = (sum(len(entry.items) for entry in rounds) for rounds in known)
-    return min((count for count in drawn if count), default=0)
+    drawn = []
+    for rounds in tasks:
+        if not _unknown(rounds, Tally.total(entry.tally for entry in rounds)):
+            drawn.append(sum(len(entry.items) for entry in rounds))
+    return min(filter(None, drawn), default=0)
 
 
 def _first_tries(records: Iterable[TaskRecord]) -> dict[str, list[Round]]:
     """By task the rounds that the pipeline's own generator drafted before any retry, failed ones too."""
-    found: dict[str, list[Round]] = {}
+    rounds_of: dict[str, list[Round]] = {}
     for record in records:
         # After a retry that made progress `tries` is 0 again, but what is drafted then builds on the retry.
-        first = takewhile(lambda entry: entry.tries == 0, record.rounds)
-        found.setdefault(record.task, []).extend(entry for entry in first if entry.source == "generator")
-    return found
+        untried = takewhile(lambda entry: entry.tries == 0, record.rounds)
+        drafted = (entry for entry in untried if entry.source == "generator")
+        rounds_of.setdefault(record.task, []).extend(drafted)
+    return rounds_of
 
 
 def _unknown(rounds: Sequence[Round], total: Tally) -> str:
-    """Why nothing is known of some of a task's samples; "" where all were judged, or left since enough had passed."""
+    """Why some of a task's samples have no verdict; "" where all were judged, or left since enough had passed."""
     failure = next((entry.failure for entry in rounds if entry.failure is not None), None)
     if failure is not None:
         return f"a call failed: {failure}"
     counts = ((total.errors, "error"), (total.timeouts, "timeout"), (total.abstentions, "abstention"))
-    told = ", ".join(f"{count} {what}{'s' * (count > 1)}" for count, what in counts if count)
-    return f"samples without a verdict: {told}" if told else "" if rounds else "nothing was drawn"
+    unjudged = ", ".join(f"{count} {verdict}{'s' * (count > 1)}" for count, verdict in counts if count)
+    return f"samples without a verdict: {unjudged}" if unjudged else "" if rounds else "nothing was drawn"

@@ -44,9 +44,9 @@ class Curve(msgspec.Struct, frozen=True):
             ConfigError: when `n` is outside the sizes seen; nothing is extrapolated.
         """
         if not self.sizes or not self.sizes[0] <= n <= self.sizes[-1]:
-            seen = f"{self.sizes[0]} to {self.sizes[-1]}" if self.sizes else "none"
+            timed = f"{self.sizes[0]} to {self.sizes[-1]}" if self.sizes else "none"
             raise ConfigError(
-                f"no cost is known for blocks of {n} (sizes timed: {seen}); time some and fit again"
+                f"no cost is known for blocks of {n} (sizes timed: {timed}); time some and fit again"
             )
         return float(np.interp(n, self.sizes, self.seconds))
 
@@ -96,16 +96,16 @@ class Timings:
         later = index > 0
         self.apart = bool(later.sum() >= (~later).sum())
         # Of a size that no later round has (all of a task's items in one block) the first rounds are what is known.
-        again = np.isin(self.size, self.size[later])
-        self.first = ~later & again if self.apart else np.zeros(len(table), dtype=bool)
+        compared = np.isin(self.size, self.size[later])
+        self.first = ~later & compared if self.apart else np.zeros(len(table), dtype=bool)
         self.draft, self.verify, self.rest = table[:, 4:].T
-        kept = ~self.first
+        used = ~self.first
         for size in np.unique(self.size):
-            rounds = kept & (self.size == size)
+            rounds = used & (self.size == size)
             self.verify[rounds] = _winsorised(self.verify[rounds])
             looked = rounds & (self.asked > 0)
             self.draft[looked] = _winsorised(self.draft[looked])
-        self.rest[kept] = _winsorised(self.rest[kept])
+        self.rest[used] = _winsorised(self.rest[used])
 
     def fit(self, use: Any = None) -> CostModel:
         """The costs over the tasks that `use` (boolean, by task number) names; over all for None.
@@ -113,21 +113,21 @@ class Timings:
         Raises:
             ConfigError: when no timed round is left.
         """
-        used = np.ones(len(self.task), dtype=bool) if use is None else np.asarray(use)[self.task]
-        kept = used & ~self.first
-        if not kept.any():
+        chosen = np.ones(len(self.task), dtype=bool) if use is None else np.asarray(use)[self.task]
+        later = chosen & ~self.first
+        if not later.any():
             raise ConfigError("no timed round to fit costs from; record a run of at least two rounds first")
-        verify = _curve(self.size[kept], self.verify[kept], self.task[kept])
-        looked = kept & (self.asked > 0)
+        verify = _curve(self.size[later], self.verify[later], self.task[later])
+        looked = later & (self.asked > 0)
         draft = _curve(self.size[looked], self.draft[looked], self.task[looked])
-        first = used & self.first
-        first_looked = first & (self.asked > 0)
+        first_rounds = chosen & self.first
+        first_looked = first_rounds & (self.asked > 0)
         return CostModel(
             draft=draft,
             verify=verify,
-            rest=float(self.rest[kept].mean()),
+            rest=float(self.rest[later].mean()),
             first_draft=_surcharge(draft, self.size[first_looked], self.draft[first_looked]),
-            first_verify=_surcharge(verify, self.size[first], self.verify[first]),
+            first_verify=_surcharge(verify, self.size[first_rounds], self.verify[first_rounds]),
         )
 
 
@@ -160,7 +160,7 @@ def parallel_pass(records: Iterable[TaskRecord], *, largest: int | None = None) 
     timings = Timings(
         replace(
             record,
-            rounds=tuple(each for each in record.rounds if not each.checks or not each.tally.unchecked),
+            rounds=tuple(entry for entry in record.rounds if not entry.checks or not entry.tally.unchecked),
         )
         for record in records
     )
@@ -177,8 +177,8 @@ def parallel_pass(records: Iterable[TaskRecord], *, largest: int | None = None) 
     def statistic(use: Any) -> float:
         try:
             verify = timings.fit(use).verify
-            one = verify.at(1)
-            return verify.at(n) / (n * one) if one > 0.0 else math.nan
+            single = verify.at(1)
+            return verify.at(n) / (n * single) if single > 0.0 else math.nan
         except ConfigError:  # the tasks that are left had no such block
             return math.nan
 

@@ -22,10 +22,10 @@ from draftverify.stats.intervals import TAIL, t_quantile
 from draftverify.stats.task_costs import FIRST_GAP, SHARED, WARM_UP, task_costs
 from draftverify.values import Round, TaskRecord
 
-__all__ = ["Drafting", "drafting"]
+__all__ = ["DraftingAccount", "drafting"]
 
 
-class Drafting(msgspec.Struct, frozen=True, kw_only=True):
+class DraftingAccount(msgspec.Struct, frozen=True, kw_only=True):
     """An account of drafting.
 
     Args:
@@ -57,7 +57,7 @@ class Drafting(msgspec.Struct, frozen=True, kw_only=True):
     said: str
 
 
-def drafting(records: Sequence[TaskRecord]) -> Drafting | None:
+def drafting(records: Sequence[TaskRecord]) -> DraftingAccount | None:
     """The account of one pipeline's records, in the order in which the tasks ran.
 
     A round that drafted has won what its values would have taken in plain steps, less what it took; of a task's first,
@@ -87,7 +87,7 @@ def drafting(records: Sequence[TaskRecord]) -> Drafting | None:
 
 
 class _Task(NamedTuple):
-    """What a task says of the loss.
+    """A task's part in the loss.
 
     Args:
         drafted: how many of its rounds (or itself) were drafted for.
@@ -103,58 +103,60 @@ class _Task(NamedTuple):
     steps: Sequence[float]
 
 
-def _of_rounds(tasks: Sequence[Sequence[Round]]) -> Drafting | None:
-    empty = [[each for each in rounds if _is_plain(each)] for rounds in tasks]
+def _of_rounds(tasks: Sequence[Sequence[Round]]) -> DraftingAccount | None:
+    empty = [[entry for entry in rounds if _is_plain(entry)] for rounds in tasks]
     # A first round reads the prompt: it is taken for a plain step only where there are no others.
-    later = [[each for each in rounds if each.index] for rounds in empty]
+    later = [[entry for entry in rounds if entry.index] for rounds in empty]
     timed = later if any(later) else empty
-    sizes = sorted({each.timing.batch for rounds in timed for each in rounds})
-    found = []
-    for rounds, own in zip(tasks, timed, strict=True):
+    sizes = sorted({entry.timing.batch for rounds in timed for entry in rounds})
+    totals = []
+    for rounds, plain_rounds in zip(tasks, timed, strict=True):
         drafted, spent, owed = 0, 0.0, [0.0] * len(sizes)
-        for each in rounds:
-            if not each.asked:
+        for entry in rounds:
+            if not entry.asked:
                 continue
             drafted += 1
-            values = len(each.decision.emitted) - (not each.index)
-            spent += each.timing.busy if each.index else _draft(each)
-            batch = each.timing.batch
-            alike = [_step(plain) for plain in own if _apart(plain.timing.batch, batch) <= SHARED]
-            if len(alike) >= WARM_UP:
-                spent -= values * math.fsum(alike) / len(alike)
+            values = len(entry.decision.emitted) - (not entry.index)
+            spent += entry.timing.busy if entry.index else _draft(entry)
+            batch = entry.timing.batch
+            plain_seconds = [
+                _step(plain) for plain in plain_rounds if _apart(plain.timing.batch, batch) <= SHARED
+            ]
+            if len(plain_seconds) >= WARM_UP:
+                spent -= values * math.fsum(plain_seconds) / len(plain_seconds)
             else:
                 owed[min(range(len(sizes)), key=lambda at: _apart(sizes[at], batch))] += values
-        plain = [[_step(each) for each in own if each.timing.batch == size] for size in sizes]
-        found.append(_Task(drafted, spent, owed, list(map(math.fsum, plain)), list(map(len, plain))))
-    asked = [each.asked > 0 for rounds in tasks for each in rounds]
+        plain = [[_step(entry) for entry in plain_rounds if entry.timing.batch == size] for size in sizes]
+        totals.append(_Task(drafted, spent, owed, list(map(math.fsum, plain)), list(map(len, plain))))
+    asked = [entry.asked > 0 for rounds in tasks for entry in rounds]
     return _account(
-        "rounds", asked, found, math.fsum(each.timing.busy for rounds in tasks for each in rounds)
+        "rounds", asked, totals, math.fsum(entry.timing.busy for rounds in tasks for entry in rounds)
     )
 
 
-def _of_tasks(records: Sequence[TaskRecord]) -> Drafting | None:
+def _of_tasks(records: Sequence[TaskRecord]) -> DraftingAccount | None:
     costs = [task_costs(record.rounds, record.outcome) for record in records]
-    tasks = [each for each in costs if each is not None]
-    if not any(each.alone for each in tasks):
+    tasks = [cost for cost in costs if cost is not None]
+    if not any(cost.alone for cost in tasks):
         return None
-    found = [
+    totals = [
         _Task(
-            each.drafted,
-            each.lost(0.0) if each.drafted else 0.0,
-            [float(each.drafted and each.solved)],
-            [each.others if each.alone else 0.0],
-            [float(each.alone)],
+            cost.drafted,
+            cost.lost(0.0) if cost.drafted else 0.0,
+            [float(cost.drafted and cost.solved)],
+            [cost.others if cost.alone else 0.0],
+            [float(cost.alone)],
         )
-        for each in tasks
+        for cost in tasks
     ]
-    took = math.fsum(each.drafting + each.others for each in tasks)
-    return _account("tasks", [each.drafted for each in tasks], found, took)
+    took = math.fsum(cost.drafting + cost.others for cost in tasks)
+    return _account("tasks", [cost.drafted for cost in tasks], totals, took)
 
 
 def _account(
     of: Literal["rounds", "tasks"], asked: Sequence[bool], tasks: Sequence[_Task], took: float
-) -> Drafting | None:
-    unit = math.fsum(sum(each.plain) for each in tasks) / math.fsum(sum(each.steps) for each in tasks)
+) -> DraftingAccount | None:
+    unit = math.fsum(sum(task.plain) for task in tasks) / math.fsum(sum(task.steps) for task in tasks)
     if not any(asked) or not unit:
         return None
     lost, reach = _loss(tasks)
@@ -162,28 +164,26 @@ def _account(
     reads: Literal["gain", "loss", "unclear"] = "unclear"
     if abs(lost) > reach:
         reads = "loss" if lost > 0.0 else "gain"
-    stopped, again, idle, since = None, 0, 0, 0
-    for place, each in enumerate(asked[asked.index(True) :], start=asked.index(True)):
-        if each and idle >= FIRST_GAP:
-            again, since = again + 1, 0
-        idle = 0 if each else idle + 1
-        since += each
+    stopped, returns, idle, since = None, 0, 0, 0
+    for place, drafted in enumerate(asked[asked.index(True) :], start=asked.index(True)):
+        if drafted and idle >= FIRST_GAP:
+            returns, since = returns + 1, 0
+        idle = 0 if drafted else idle + 1
+        since += drafted
         if idle == FIRST_GAP and stopped is None:
             stopped = place + 1 - FIRST_GAP
     # A probe at the end is not yet a return.
-    back = idle < FIRST_GAP and (not again or since >= FIRST_GAP)
-    said = "drafting never stopped" if stopped is None else f"drafting stopped after {stopped} {of}"
-    said += f"; {_words(of, reads, lost, reach, took)}"
-    if again:
-        said += (
-            f"; tried again {again} {'time' if again == 1 else 'times'}{', and back since' if back else ''}"
-        )
-    return Drafting(
+    back = idle < FIRST_GAP and (not returns or since >= FIRST_GAP)
+    summary = "drafting never stopped" if stopped is None else f"drafting stopped after {stopped} {of}"
+    summary += f"; {_words(of, reads, lost, reach, took)}"
+    if returns:
+        summary += f"; tried again {returns} {'time' if returns == 1 else 'times'}{', and back since' if back else ''}"
+    return DraftingAccount(
         of=of,
         drafted=sum(asked),
         plain=len(asked) - sum(asked),
         stopped=stopped,
-        again=again,
+        again=returns,
         back=back,
         lost=lost,
         low=lost - reach if finite else None,
@@ -191,33 +191,36 @@ def _account(
         reads=reads,
         share=lost / took,
         plainly=lost / unit,
-        said=said,
+        said=summary,
     )
 
 
 def _loss(tasks: Sequence[_Task]) -> tuple[float, float]:
-    """What was lost in all, and how far its interval reaches to either side; infinite where it has none."""
-    drafted = np.array([each.drafted for each in tasks], dtype=float)
-    spent = np.array([each.spent for each in tasks])
+    """The whole loss, and how far its interval reaches to either side; infinite where it has none."""
+    drafted = np.array([task.drafted for task in tasks], dtype=float)
+    spent = np.array([task.spent for task in tasks])
     owed, plain, steps = (
-        np.array([getattr(each, name) for each in tasks], dtype=float) for name in ("owed", "plain", "steps")
+        np.array([getattr(task, name) for task in tasks], dtype=float) for name in ("owed", "plain", "steps")
     )
 
     def lost(spent: Any, owed: Any, plain: Any, steps: Any) -> Any:
         with np.errstate(divide="ignore", invalid="ignore"):
             return spent - np.where(owed != 0.0, owed * plain / steps, 0.0).sum(axis=-1)
 
-    sums = [each.sum(axis=0) for each in (spent, owed, plain, steps)]
+    sums = [column.sum(axis=0) for column in (spent, owed, plain, steps)]
     value = float(lost(*sums))
     least = _worth(drafted)
     for at in np.flatnonzero(sums[1]):
         least = min(least, _worth(steps[:, at]))
     if least <= 1.0 + 1e-9:
         return value, math.inf
-    rest = drafted.sum() - drafted
-    each = lost(*(whole - own for whole, own in zip(sums, (spent, owed, plain, steps), strict=True))) / rest
-    each = each[(drafted > 0) | (steps.sum(axis=1) > 0)]  # the others say nothing
-    variance = (len(each) - 1) / len(each) * float(((each - each.mean()) ** 2).sum())
+    remaining = drafted.sum() - drafted
+    estimates = (
+        lost(*(total - part for total, part in zip(sums, (spent, owed, plain, steps), strict=True)))
+        / remaining
+    )
+    estimates = estimates[(drafted > 0) | (steps.sum(axis=1) > 0)]  # the others say nothing
+    variance = (len(estimates) - 1) / len(estimates) * float(((estimates - estimates.mean()) ** 2).sum())
     reach = t_quantile(TAIL, least - 1.0) * math.sqrt(variance) * float(drafted.sum())
     return value, reach if math.isfinite(reach) else math.inf
 
@@ -252,9 +255,9 @@ def _step(round: Round) -> float:
     return round.timing.busy / len(round.decision.emitted)
 
 
-def _apart(one: int, other: int) -> float:
+def _apart(size: int, other_size: int) -> float:
     """The factor between two batch sizes."""
-    return max(one, other) / min(one, other)
+    return max(size, other_size) / min(size, other_size)
 
 
 def _draft(round: Round) -> float:

@@ -28,19 +28,19 @@ class Spent(NamedTuple):
     cost: float
 
 
-def remaining(done: Iterable[Spent], left: Mapping[tuple[str, str], int]) -> Estimate:
+def remaining(done: Iterable[Spent], tasks_left: Mapping[tuple[str, str], int]) -> Estimate:
     """What is still to be spent, with its 95 % interval.
 
     Args:
-        done: at least one; not those of `left`.
-        left: how many tasks there still are, by (pipeline, group).
+        done: at least one; not those of `tasks_left`.
+        tasks_left: how many tasks there still are, by (pipeline, group).
 
     Returns:
         `trials` is what was counted, `clusters` from how many tasks. 0 without a spread where nothing is left or
         nothing was spent; NaN where nothing is done; an interval of (0, inf) from a single task.
     """
     rows = list(done)
-    todo = {place: count for place, count in left.items() if count > 0}
+    todo = {place: count for place, count in tasks_left.items() if count > 0}
     if not rows and todo:
         return Estimate(math.nan, 0.0, math.inf, 0, 0)
     tasks = {task: number for number, task in enumerate(dict.fromkeys(row.task for row in rows))}
@@ -51,22 +51,22 @@ def remaining(done: Iterable[Spent], left: Mapping[tuple[str, str], int]) -> Est
     pipelines = np.array([row.pipeline for row in rows])
     groups = np.array([row.group for row in rows])
     # For each place where tasks are left, the rows that tell of it, the nearest first.
-    here = [
+    open_places = [
         (count, (pipelines == pipeline) & (groups == group), pipelines == pipeline)
         for (pipeline, group), count in todo.items()
     ]
 
     def total(use: Any) -> float:
         used = use[cluster]
-        found = 0.0
-        for count, *choices in here:
-            nearest = next((each & used for each in choices if (each & used).any()), used)
-            found += count * float(cost[nearest].mean())
-        return found
+        spent = 0.0
+        for count, *choices in open_places:
+            nearest = next((rows_near & used for rows_near in choices if (rows_near & used).any()), used)
+            spent += count * float(cost[nearest].mean())
+        return spent
 
     value, low, high = log_jackknife(len(tasks), total)
     if low > 0.0 and math.isfinite(high):
-        new = max(sum(count for (each, _), count in todo.items() if each == pipeline) for pipeline, _ in todo)
+        new = max(sum(count for (name, _), count in todo.items() if name == pipeline) for pipeline, _ in todo)
         reach = math.sqrt(1.0 + len(tasks) / new) * math.log(high / value)
         low, high = value * math.exp(-reach), value * math.exp(min(reach, 700.0))
     return Estimate(value, low, high, len(rows), len(tasks))

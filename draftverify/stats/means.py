@@ -27,13 +27,13 @@ def arithmetic_mean(scored: Scored) -> Estimate:
     Returns:
         `trials` counts values, `clusters` tasks; NaN without any, and no bounds with a single task.
     """
-    found = _by_task([(record.task, value) for record, value in scored])
-    if not len(found):
+    means = _by_task([(record.task, value) for record, value in scored])
+    if not len(means):
         return Estimate(math.nan, -math.inf, math.inf, 0, 0)
-    value, reach = float(found.mean()), math.inf
-    if len(found) > 1:
-        reach = t_quantile(TAIL, len(found) - 1) * float(np.std(found, ddof=1)) / math.sqrt(len(found))
-    return Estimate(value, value - reach, value + reach, len(scored), len(found))
+    value, reach = float(means.mean()), math.inf
+    if len(means) > 1:
+        reach = t_quantile(TAIL, len(means) - 1) * float(np.std(means, ddof=1)) / math.sqrt(len(means))
+    return Estimate(value, value - reach, value + reach, len(scored), len(means))
 
 
 def geometric_mean(scored: Scored) -> Estimate:
@@ -45,10 +45,10 @@ def geometric_mean(scored: Scored) -> Estimate:
     Returns:
         `trials` counts values, `clusters` tasks; NaN without any, and an interval of (0, inf) with a single task.
     """
-    found = _by_task([(record.task, math.log(value)) for record, value in scored])
-    if not len(found):
+    logs = _by_task([(record.task, math.log(value)) for record, value in scored])
+    if not len(logs):
         return Estimate(math.nan, 0.0, math.inf, 0, 0)
-    return Estimate(*log_mean(found), len(scored), len(found))
+    return Estimate(*log_mean(logs), len(scored), len(logs))
 
 
 def _by_task(values: Sequence[tuple[str, float]]) -> np.ndarray:
@@ -56,4 +56,4 @@ def _by_task(values: Sequence[tuple[str, float]]) -> np.ndarray:
     of_task: dict[str, list[float]] = {}
     for task, value in values:
         of_task.setdefault(task, []).append(value)
-    return np.array([sum(each) / len(each) for each in of_task.values()])
+    return np.array([sum(task_values) / len(task_values) for task_values in of_task.values()])

@@ -75,18 +75,18 @@ def paired_shares(base: Sequence[bool], other: Sequence[bool]) -> PairedTest:
         data, Journal of Educational and Behavioral Statistics 37 (2012); recommended by Fagerland, Lydersen and Laake,
         Statistics in Medicine 33 (2014).
     """
-    first, second = _sides(base, other)
-    n = len(first)
-    if not np.isin((first, second), (0.0, 1.0)).all():
+    base_values, other_values = _sides(base, other)
+    n = len(base_values)
+    if not np.isin((base_values, other_values), (0.0, 1.0)).all():
         raise ConfigError("a share is of yes and no; numbers have paired_difference")
-    b, c = int((second > first).sum()), int((second < first).sum())
+    b, c = int((other_values > base_values).sum()), int((other_values < base_values).sum())
     if not n:
         return _nothing()
     p1, p2 = (b + 1) / (n + 2), (c + 1) / (n + 2)
     reach = NormalDist().inv_cdf(TAIL) * math.sqrt((p1 + p2 - (p1 - p2) ** 2) / (n + 2))
     return PairedTest(
-        base=float(first.mean()),
-        other=float(second.mean()),
+        base=float(base_values.mean()),
+        other=float(other_values.mean()),
         effect=(b - c) / n,
         low=max(p1 - p2 - reach, -1.0),
         high=min(p1 - p2 + reach, 1.0),
@@ -111,19 +111,19 @@ def paired_difference(base: Sequence[float], other: Sequence[float]) -> PairedTe
         Phipson and Smyth, Permutation p-values should never be zero, Statistical Applications in Genetics and
         Molecular Biology 9 (2010), for the one that is added to both counts where not all ways are counted.
     """
-    first, second = _sides(base, other)
-    if not len(first):
+    base_values, other_values = _sides(base, other)
+    if not len(base_values):
         return _nothing()
-    difference = second - first
-    found = bootstrap(
+    difference = other_values - base_values
+    redrawn = bootstrap(
         lambda weights: float((weights * difference).sum() / weights.sum()), range(len(difference))
     )
     return PairedTest(
-        base=float(first.mean()),
-        other=float(second.mean()),
+        base=float(base_values.mean()),
+        other=float(other_values.mean()),
         effect=float(difference.mean()),
-        low=found.low,
-        high=found.high,
+        low=redrawn.low,
+        high=redrawn.high,
         p=_signs(difference),
         pairs=len(difference),
         higher=int((difference > 0).sum()),
@@ -142,17 +142,17 @@ def paired_ratio(base: Sequence[float], other: Sequence[float]) -> PairedTest:
     Returns:
         `base` and `other` are geometric means too.
     """
-    first, second = _sides(base, other)
-    if not (first > 0).all() or not (second > 0).all():
+    base_values, other_values = _sides(base, other)
+    if not (base_values > 0).all() or not (other_values > 0).all():
         raise ConfigError("a ratio is of numbers above 0")
-    n = len(first)
+    n = len(base_values)
     if not n:
         return _nothing()
-    logs = np.log(second) - np.log(first)
+    logs = np.log(other_values) - np.log(base_values)
     effect, low, high = log_mean(logs)
     return PairedTest(
-        base=math.exp(float(np.log(first).mean())),
-        other=math.exp(float(np.log(second).mean())),
+        base=math.exp(float(np.log(base_values).mean())),
+        other=math.exp(float(np.log(other_values).mean())),
         effect=effect,
         low=low,
         high=high,
@@ -182,8 +182,8 @@ def paired_total_ratio(
     Returns:
         `higher` counts the tasks that cost `other` more. NaN, and no test, where a side gains or costs nothing.
     """
-    sides = [np.asarray(each, dtype=float) for each in (base_cost, base_gain, other_cost, other_gain)]
-    if len({len(each) for each in sides}) != 1:
+    sides = [np.asarray(side, dtype=float) for side in (base_cost, base_gain, other_cost, other_gain)]
+    if len({len(side) for side in sides}) != 1:
         raise ConfigError("as many costs and gains are needed of both sides")
     a, v, b, w = sides
     n = len(a)
@@ -198,7 +198,7 @@ def paired_total_ratio(
 
     def statistic(changed: Any) -> Any:
         swapped = [
-            each.sum() + changed @ step for each, step in ((a, b - a), (v, w - v), (b, a - b), (w, v - w))
+            column.sum() + changed @ step for column, step in ((a, b - a), (v, w - v), (b, a - b), (w, v - w))
         ]
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.abs(np.log(swapped[2] * swapped[1]) - np.log(swapped[3] * swapped[0]))
@@ -227,22 +227,22 @@ def holm(p: Sequence[float]) -> list[float]:
     References:
         Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6 (1979).
     """
-    known = sorted((value, place) for place, value in enumerate(p) if not math.isnan(value))
+    tested = sorted((value, place) for place, value in enumerate(p) if not math.isnan(value))
     corrected = [math.nan] * len(p)
     least = 0.0
-    for rank, (value, place) in enumerate(known):
-        least = max(least, min(1.0, (len(known) - rank) * value))
+    for rank, (value, place) in enumerate(tested):
+        least = max(least, min(1.0, (len(tested) - rank) * value))
         corrected[place] = least
     return corrected
 
 
 def _sides(base: Sequence[float], other: Sequence[float]) -> tuple[Any, Any]:
-    first, second = np.asarray(base, dtype=float), np.asarray(other, dtype=float)
-    if first.shape != second.shape or first.ndim != 1:
-        raise ConfigError(f"pairs are needed: there are {first.size} and {second.size}")
-    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+    base_values, other_values = np.asarray(base, dtype=float), np.asarray(other, dtype=float)
+    if base_values.shape != other_values.shape or base_values.ndim != 1:
+        raise ConfigError(f"pairs are needed: there are {base_values.size} and {other_values.size}")
+    if not (np.isfinite(base_values).all() and np.isfinite(other_values).all()):
         raise ConfigError("paired numbers are finite")
-    return first, second
+    return base_values, other_values
 
 
 def _nothing() -> PairedTest:

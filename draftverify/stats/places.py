@@ -108,22 +108,23 @@ class Places:
         the last pass items and refuse none, one is enough, and what they hand on are those that they would not pass.
         """
         order = self._order
-        before = [self._words.get(stage, {}) for stage in order[:-1]]
+        earlier = [self._words.get(stage, {}) for stage in order[:-1]]
         # Of stages that must all pass an item the early ones refuse; of those of which one is enough they only pass.
-        either = any(own.get("pass") for own in before) and not any(own.get("reject") for own in before)
-        found = []
+        early = {kind for verdicts in earlier for kind, of_task in verdicts.items() if of_task}
+        either = "pass" in early and "reject" not in early
+        stages = []
         for place, stage in enumerate(order):
             later: dict[str, int] = {}
-            for after in order[place + 1 :]:
-                for of_task in self._words.get(after, {}).values():
+            for next_stage in order[place + 1 :]:
+                for of_task in self._words.get(next_stage, {}).values():
                     for task, count in of_task.items():
                         later[task] = later.get(task, 0) + count
-            own = self._words.get(stage, {})
-            passed, rejected = own.get("pass", {}), own.get("reject", {})
+            verdicts = self._words.get(stage, {})
+            passed, rejected = verdicts.get("pass", {}), verdicts.get("reject", {})
             through = passed if either else _sum(passed, later)
             judged = _sum(_sum(passed, later), rejected)
-            counts = {verdict: sum(of_task.values()) for verdict, of_task in own.items()}
-            found.append(
+            counts = {kind: sum(of_task.values()) for kind, of_task in verdicts.items()}
+            stages.append(
                 StageCounts(
                     stage=stage,
                     reached=sum(counts.values()) + sum(later.values()),
@@ -137,14 +138,14 @@ class Places:
                     seconds=self._seconds.get(stage),
                 )
             )
-        return found
+        return stages
 
     def _add_stages(self, task: str, checks: Iterable[Check], notes: Mapping[str, Any]) -> None:
         named = [check for check in checks if check.stage and check.verdict != "unchecked"]
         if not named:
             return
         noted = notes.get("order")
-        order = [each for each in noted if isinstance(each, str)] if isinstance(noted, list) else []
+        order = [name for name in noted if isinstance(name, str)] if isinstance(noted, list) else []
         for stage in (*order, *(check.stage for check in named)):
             if stage not in self._order:
                 self._order.append(stage)
@@ -157,8 +158,8 @@ class Places:
                 self._seconds[stage] = self._seconds.get(stage, 0.0) + took
 
 
-def _sum(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    return {task: left.get(task, 0) + right.get(task, 0) for task in {**left, **right}}
+def _sum(counts: Mapping[str, int], more_counts: Mapping[str, int]) -> dict[str, int]:
+    return {task: counts.get(task, 0) + more_counts.get(task, 0) for task in {**counts, **more_counts}}
 
 
 def _rate(pairs: Iterable[list[int]]) -> Estimate:

@@ -18,10 +18,10 @@ from draftverify.stats.acceptance import of_group
 from draftverify.stats.intervals import Estimate, log_interval, log_mean, rate
 from draftverify.values import TaskRecord
 
-__all__ = ["Prediction", "coverage", "measured_ratio", "predict"]
+__all__ = ["SpeedupPrediction", "coverage", "measured_ratio", "predict"]
 
 
-class Prediction(msgspec.Struct, frozen=True):
+class SpeedupPrediction(msgspec.Struct, frozen=True):
     """A predicted speed-up over the baseline: the new tasks' geometric mean, its 95 % interval, what it rests on."""
 
     value: float
@@ -32,13 +32,13 @@ class Prediction(msgspec.Struct, frozen=True):
 
 def _log_seconds(records: Iterable[TaskRecord]) -> dict[str, float]:
     """Per accepted task the mean log of its seconds over its records (repeats of one task are one observation)."""
-    found: dict[str, list[float]] = {}
+    logs_of: dict[str, list[float]] = {}
     for record in records:
         if (
             record.outcome.status == "accepted" and record.outcome.seconds > 0.0
         ):  # one that gave up has no speed
-            found.setdefault(record.task, []).append(math.log(record.outcome.seconds))
-    return {task: sum(logs) / len(logs) for task, logs in found.items()}
+            logs_of.setdefault(record.task, []).append(math.log(record.outcome.seconds))
+    return {task: sum(logs) / len(logs) for task, logs in logs_of.items()}
 
 
 def measured_ratio(
@@ -60,7 +60,7 @@ def measured_ratio(
 
 def predict(
     records: Sequence[TaskRecord], plain: Sequence[TaskRecord], new_tasks: Mapping[str, int]
-) -> dict[str, Prediction]:
+) -> dict[str, SpeedupPrediction]:
     """Predict each group's speed-up over plain decoding on tasks that have not run yet.
 
     The observations are log ratios of the seconds of tasks that both finished, paired by task.
@@ -75,45 +75,45 @@ def predict(
         new_tasks: the groups to predict, and how many new tasks each one's measured figure will be the mean of.
 
     Returns:
-        One Prediction per group; an interval of (0, inf) where one task is all there is.
+        One SpeedupPrediction per group; an interval of (0, inf) where one task is all there is.
 
     Raises:
         ConfigError: when no task can be compared with plain decoding.
     """
     base = _log_seconds(plain)
-    logs = {task: base[task] - own for task, own in _log_seconds(records).items() if task in base}
+    logs = {task: base[task] - log for task, log in _log_seconds(records).items() if task in base}
     if not logs:
         raise ConfigError(
             "no calibration task can be compared with plain decoding: record some with both pipelines"
         )
     of_task = {record.task: record.group for record in records}
-    found: dict[str, list[float]] = {}
+    logs_of_group: dict[str, list[float]] = {}
     for task, log in logs.items():
-        found.setdefault(of_task[task], []).append(log)
-    within = sum(len(values) - 1 for values in found.values())
+        logs_of_group.setdefault(of_task[task], []).append(log)
+    freedom = sum(len(values) - 1 for values in logs_of_group.values())
     everything = list(logs.values())
     overall = float(np.var(everything, ddof=1)) if len(everything) > 1 else math.inf
     spread, df = overall, float(len(everything) - 1)
-    if within:
-        spread, df = sum(float(np.var(v)) * len(v) for v in found.values()) / within, float(within)
+    if freedom:
+        spread, df = sum(float(np.var(v)) * len(v) for v in logs_of_group.values()) / freedom, float(freedom)
     predictions = {}
     for group, count in new_tasks.items():
-        own, m = found.get(group, []), max(1, count)
-        if own:
-            mean, c = sum(own) / len(own), len(own)
+        group_logs, m = logs_of_group.get(group, []), max(1, count)
+        if group_logs:
+            mean, c = sum(group_logs) / len(group_logs), len(group_logs)
             low, high = log_interval(mean, math.sqrt(spread * (1.0 / c + 1.0 / m)), df)
             note = f"{c} task{'s' * (c > 1)}"
-            if not within:
+            if not freedom:
                 note += "; one task per group, so the spread between groups stands in for the spread within"
         else:
             mean, c = sum(everything) / len(everything), len(everything)
             low, high = log_interval(mean, math.sqrt(overall * (1.0 / c + 1.0)), c - 1)
             note = f"no task of this group; from all {c} others"
-        predictions[group] = Prediction(math.exp(mean), low, high, note)
+        predictions[group] = SpeedupPrediction(math.exp(mean), low, high, note)
     return predictions
 
 
-def coverage(predictions: Mapping[str, Prediction], measured: Mapping[str, Estimate]) -> Estimate:
+def coverage(predictions: Mapping[str, SpeedupPrediction], measured: Mapping[str, Estimate]) -> Estimate:
     """The share of predicted intervals that hold the measured value, over the groups that have both."""
     inside = [
         float(predictions[group].low <= measured[group].value <= predictions[group].high)

@@ -7,25 +7,27 @@ from draftverify.values import Round
 __all__ = ["first_accepted", "geometric_progress", "is_alternatives"]
 
 
-def geometric_progress(first: float, later: float, n: int, *, alternatives: bool = False) -> list[float]:
+def geometric_progress(
+    first_rate: float, later_rate: float, n: int, *, alternatives: bool = False
+) -> list[float]:
     """Expected progress of blocks of 1 … n when all items but the first fare alike.
 
     Chain: expected accepted items, Σ_{k=1}^n a·b^{k−1}; with a = b = α and one spliced item that is Leviathan's
     (1 − α^{n+1}) / (1 − α). Alternatives: the chance of at least one, 1 − (1 − a)(1 − b)^{n−1}.
 
     Args:
-        first: a, the acceptance of the first item.
-        later: b, that of an item whose predecessors were accepted (alternatives: were all refused).
+        first_rate: a, the acceptance of the first item.
+        later_rate: b, that of an item whose predecessors were accepted (alternatives: were all refused).
 
     References:
         Leviathan et al., 2211.17192.
     """
     progress = []
-    total, reach = 0.0, first
+    total, reach = 0.0, first_rate
     for _ in range(n):
         total += reach
         progress.append(total)
-        reach = (1.0 - total) * later if alternatives else reach * later
+        reach = (1.0 - total) * later_rate if alternatives else reach * later_rate
     return progress
 
 

@@ -121,12 +121,12 @@ def bootstrap(
     rng = np.random.default_rng(0)
     chances = np.full(len(places), 1.0 / len(places))
     drawn = [statistic(rng.multinomial(len(places), chances)[of_item].astype(float)) for _ in range(redraws)]
-    known = np.array(drawn)[~np.isnan(drawn)]
-    if not len(known):
+    figures = np.array(drawn)[~np.isnan(drawn)]
+    if not len(figures):
         return Estimate(value, -math.inf, math.inf, len(of_item), len(places))
     reach = math.sqrt(len(places) / (len(places) - 1)) * t_quantile(TAIL, len(places) - 1)
     tail = math.erfc(reach / math.sqrt(2.0)) / 2.0
-    low, high = np.quantile(known, [tail, 1.0 - tail])
+    low, high = np.quantile(figures, [tail, 1.0 - tail])
     return Estimate(value, float(low), float(high), len(of_item), len(places))
 
 
@@ -172,15 +172,15 @@ class _Items:
             share: the figure of weights.
             counted: [n] booleans, the kinds of items that it compares; the one of the fewest clusters counts.
         """
-        found = bootstrap(share, self.clusters)
-        low, high = max(found.low, 0.0), min(found.high, 1.0)
-        if found.value in (0.0, 1.0):
-            kinds = ({c for c, one in zip(self.clusters, kind, strict=True) if one} for kind in counted)
+        redrawn = bootstrap(share, self.clusters)
+        low, high = max(redrawn.low, 0.0), min(redrawn.high, 1.0)
+        if redrawn.value in (0.0, 1.0):
+            kinds = ({c for c, counts in zip(self.clusters, kind, strict=True) if counts} for kind in counted)
             trials = min(map(len, kinds))
             reach = (1.0 - TAIL) ** (1.0 / trials)
-            low, high = (min(low, reach), 1.0) if found.value == 1.0 else (0.0, max(high, 1.0 - reach))
-        return Estimate(found.value, float(low), float(high), found.trials, found.clusters)
+            low, high = (min(low, reach), 1.0) if redrawn.value == 1.0 else (0.0, max(high, 1.0 - reach))
+        return Estimate(redrawn.value, float(low), float(high), redrawn.trials, redrawn.clusters)
 
 
-def _over(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else math.nan
+def _over(part: float, total: float) -> float:
+    return part / total if total > 0 else math.nan

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from draftverify.stats.intervals import Estimate, log_jackknife, rate
-from draftverify.stats.prediction import Prediction
+from draftverify.stats.prediction import SpeedupPrediction
 from draftverify.values import TaskRecord
 
 __all__ = [
@@ -80,35 +80,35 @@ def cost_per_solved(scored: Scored, cost: Callable[[TaskRecord], float] = second
     return _ratio(np.array(list(sums.values())).reshape(-1, 2), lambda total: _over(total[0], total[1]))
 
 
-def solved_ratio(own: Scored, base: Scored) -> Estimate:
-    """The speed-up over the baseline: seconds per solved task of `base` over those of `own`, on the tasks of both.
+def solved_ratio(pipeline: Scored, base: Scored) -> Estimate:
+    """The speed-up over the baseline: seconds per solved task of `base` over those of `pipeline`, on the tasks of both.
 
     Returns:
         `trials` and `clusters` are the number of common tasks; NaN when one side solved none of them.
     """
-    return _ratio(_paired(own, base), _speedup)
+    return _ratio(_paired(pipeline, base), _speedup)
 
 
-def predict_solved(own: Scored, base: Scored, groups: Mapping[str, int]) -> dict[str, Prediction]:
+def predict_solved(pipeline: Scored, base: Scored, groups: Mapping[str, int]) -> dict[str, SpeedupPrediction]:
     """Predict each group's `solved_ratio` on tasks that have not run yet.
 
     The ratio on the group's c calibration tasks; the interval is wider than theirs by sqrt(1 + c/m) on the log scale,
     for the spread of the m new tasks' own ratio. A group without calibration tasks that tell is predicted from all.
 
     Args:
-        own, base: the pipeline's and the baseline's calibration records.
+        pipeline, base: the pipeline's and the baseline's calibration records.
         groups: which to predict, each with how many new tasks there will be; "" for all together.
 
     Returns:
-        One Prediction per group; none at all where one side solved no task.
+        One SpeedupPrediction per group; none at all where one side solved no task.
     """
-    found = {}
+    predictions = {}
     for group, m in groups.items():
         basis = f"tasks of {group}" if group else "tasks"
-        pairs = _paired(_of(own, group), _of(base, group))
+        pairs = _paired(_of(pipeline, group), _of(base, group))
         ratio = _ratio(pairs, _speedup)
         if math.isnan(ratio.value):
-            pairs, basis = _paired(own, base), "tasks of all groups"
+            pairs, basis = _paired(pipeline, base), "tasks of all groups"
             ratio = _ratio(pairs, _speedup)
         if math.isnan(ratio.value):
             continue
@@ -117,8 +117,10 @@ def predict_solved(own: Scored, base: Scored, groups: Mapping[str, int]) -> dict
             wider = math.sqrt(1.0 + len(pairs) / max(m, 1))
             reach = wider * math.log(ratio.high / ratio.value)
             low, high = ratio.value * math.exp(-reach), ratio.value * math.exp(min(reach, 700.0))
-        found[group] = Prediction(ratio.value, low, high, f"{len(pairs)} {basis}, seconds per solved task")
-    return found
+        predictions[group] = SpeedupPrediction(
+            ratio.value, low, high, f"{len(pairs)} {basis}, seconds per solved task"
+        )
+    return predictions
 
 
 def _of(scored: Scored, group: str) -> Scored:
@@ -129,17 +131,18 @@ def _sums(
     scored: Iterable[tuple[TaskRecord, float]], cost: Callable[[TaskRecord], float]
 ) -> dict[str, tuple[float, float]]:
     """Each task's cost and how much of it was solved, over its records."""
-    found: dict[str, tuple[float, float]] = {}
+    sums: dict[str, tuple[float, float]] = {}
     for record, value in scored:
-        before = found.get(record.task, (0.0, 0.0))
-        found[record.task] = before[0] + cost(record), before[1] + value
-    return found
+        cost_and_solved = sums.get(record.task, (0.0, 0.0))
+        sums[record.task] = cost_and_solved[0] + cost(record), cost_and_solved[1] + value
+    return sums
 
 
-def _paired(own: Scored, base: Scored) -> Any:
-    """[tasks, 4]: own seconds and solved, the baseline's seconds and solved."""
-    mine, theirs = _sums(own, seconds), _sums(base, seconds)
-    return np.array([[*mine[task], *theirs[task]] for task in mine if task in theirs]).reshape(-1, 4)
+def _paired(pipeline: Scored, base: Scored) -> Any:
+    """[tasks, 4]: the pipeline's seconds and solved, the baseline's seconds and solved."""
+    pipeline_sums, base_sums = _sums(pipeline, seconds), _sums(base, seconds)
+    rows = [[*pipeline_sums[task], *base_sums[task]] for task in pipeline_sums if task in base_sums]
+    return np.array(rows).reshape(-1, 4)
 
 
 def _speedup(total: Any) -> float:

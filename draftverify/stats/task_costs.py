@@ -39,7 +39,7 @@ class TaskCosts(NamedTuple):
         return self.fell and not self.solved
 
     def lost(self, unit: float) -> float:
-        """Of a task that was drafted for, its cost beyond the plain way, which takes `unit` on average."""
+        """The cost of a drafted task beyond the plain way, which takes `unit` on average."""
         return self.drafting + self.others - unit if self.solved else self.drafting
 
 

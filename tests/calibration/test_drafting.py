@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from draftverify.stats import Drafting, drafting
+from draftverify.stats import DraftingAccount, drafting
 from draftverify.values import Decision, Outcome, Refusal, Round, TaskRecord, Timing
 from tests.calibration.test_hostile import rounds_of
 
@@ -36,7 +36,7 @@ def record(rounds: Sequence[tuple[int, float, int, int]], task: str = "t") -> Ta
     )
 
 
-def account(records: Sequence[TaskRecord]) -> Drafting:
+def account(records: Sequence[TaskRecord]) -> DraftingAccount:
     found = drafting(records)
     assert found is not None
     return found

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from draftverify.errors import ConfigError
-from draftverify.stats import Estimate, Prediction, coverage, measured_ratio, predict
+from draftverify.stats import Estimate, SpeedupPrediction, coverage, measured_ratio, predict
 from draftverify.values import Decision, Outcome, Round, TaskRecord, Timing
 
 
@@ -123,7 +123,7 @@ def test_without_anything_to_compare_it_refuses() -> None:
 
 def test_coverage_counts_intervals_that_hold() -> None:
     """Of the groups with both a prediction and a measured value, how many lie inside; ends count as inside."""
-    predictions = {g: Prediction(1.0, 0.9, 1.1, "") for g in "abcd"}
+    predictions = {g: SpeedupPrediction(1.0, 0.9, 1.1, "") for g in "abcd"}
     measured = {
         "a": Estimate(1.1, 1.0, 1.2, 5, 5),
         "b": Estimate(1.3, 1.2, 1.4, 5, 5),

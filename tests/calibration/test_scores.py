@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 
 from draftverify import ConfigError
 from draftverify.bench.artifact import read_artifact, write_artifact
-from draftverify.lab import Judged, ScoreFit, certified, fit_scores, reliability
+from draftverify.lab import LabelledScore, ScoreFit, certified, fit_scores, reliability
 from draftverify.lab.scores import ScoreArtifact
 
 PRECISION = 0.9
 
 
-def population(tasks: int, seed: int, *, each: int = 5) -> list[Judged]:
+def population(tasks: int, seed: int, *, each: int = 5) -> list[LabelledScore]:
     """Items whose chance to be right rises with the score, and from task to task; scores of any unit."""
     rng = np.random.default_rng(seed)
     ease = rng.normal(size=(tasks, 1))
     scores = 2 * rng.normal(size=(tasks, each))
     right = rng.random((tasks, each)) < 1 / (1 + np.exp(-(1.5 * scores - 1 + ease)))
     return [
-        Judged(str(task), float(scores[task, i]), bool(right[task, i]))
+        LabelledScore(str(task), float(scores[task, i]), bool(right[task, i]))
         for task in range(tasks)
         for i in range(each)
     ]
@@ -65,15 +65,15 @@ def test_a_certified_threshold_is_violated_as_seldom_as_promised() -> None:
 def test_tasks_that_were_all_right_promise_nothing_when_they_are_few() -> None:
     """22 tasks without a mistake certify 90 % at 90 % confidence (.9^22 < .1), 21 do not."""
     for tasks, expected in ((21, False), (22, True)):
-        threshold, why = certified([Judged(str(task), 1.0, True) for task in range(tasks)])
+        threshold, why = certified([LabelledScore(str(task), 1.0, True) for task in range(tasks)])
         assert (threshold is not None) == expected, why
-    assert "22 are needed" in certified([Judged(str(task), 1.0, True) for task in range(21)])[1]
+    assert "22 are needed" in certified([LabelledScore(str(task), 1.0, True) for task in range(21)])[1]
 
 
 def test_scores_that_say_nothing_certify_nothing() -> None:
     """And their probability is the base rate, whatever the score."""
     rng = np.random.default_rng(3)
-    items = [Judged(str(task), float(rng.normal()), bool(rng.random() < 0.5)) for task in range(500)]
+    items = [LabelledScore(str(task), float(rng.normal()), bool(rng.random() < 0.5)) for task in range(500)]
     made = fit_scores(items)
     assert made.threshold is None
     assert "no score is high enough" in made.why
@@ -83,7 +83,7 @@ def test_scores_that_say_nothing_certify_nothing() -> None:
 
 def test_scores_that_mislead_are_turned_round() -> None:
     """Where higher scores are right less often, the probability falls, and no threshold is certified."""
-    items = [Judged(each.task, -each.score, each.right) for each in population(1000, 4, each=1)]
+    items = [LabelledScore(each.task, -each.score, each.right) for each in population(1000, 4, each=1)]
     made = fit_scores(items)
     assert made.slope < 0
     assert made.probability(-3.0) > made.probability(3.0)
@@ -96,7 +96,9 @@ def test_any_items_give_probabilities(tasks: int, seed: int, unit: float, alike:
     rng = np.random.default_rng(seed)
     scores = np.full(tasks, 3.0) if alike else rng.normal(size=tasks) * unit
     rights = rng.random(tasks) < rng.choice([0.0, 0.5, 1.0])
-    items = [Judged(str(i), float(s), bool(r)) for i, (s, r) in enumerate(zip(scores, rights, strict=True))]
+    items = [
+        LabelledScore(str(i), float(s), bool(r)) for i, (s, r) in enumerate(zip(scores, rights, strict=True))
+    ]
     made = fit_scores(items)
     assert all(0 < made.probability(float(score)) < 1 for score in scores)
     assert made.threshold is None or made.threshold in scores
@@ -107,11 +109,11 @@ def test_any_items_give_probabilities(tasks: int, seed: int, unit: float, alike:
     ("items", "what"),
     [
         ([], "no judged item"),
-        ([Judged("a", 1.0, True), Judged("a", 2.0, False)], "of one task"),
-        ([Judged("a", math.nan, True), Judged("b", 2.0, False)], "task a has the score nan"),
+        ([LabelledScore("a", 1.0, True), LabelledScore("a", 2.0, False)], "of one task"),
+        ([LabelledScore("a", math.nan, True), LabelledScore("b", 2.0, False)], "task a has the score nan"),
     ],
 )
-def test_items_that_teach_nothing_are_refused(items: list[Judged], what: str) -> None:
+def test_items_that_teach_nothing_are_refused(items: list[LabelledScore], what: str) -> None:
     """By what is wrong with them."""
     with pytest.raises(ConfigError, match=what):
         fit_scores(items)

@@ -39,11 +39,11 @@ from draftverify.engine.requests import Answer, Ask
 from draftverify.rules import (
     AdaptiveConsistency,
     All,
-    AnyOf,
     Beam,
     Best,
     BestStep,
     First,
+    FirstStop,
     Limit,
     LongestPrefix,
     Majority,
@@ -185,7 +185,7 @@ def _mixed(r: random.Random, later: bool) -> Pipeline:
         LongestPrefix() if shape == "chain" else r.choice([All(), First(3), Best(0.1)]),
         policy=again.then(_policy(r, guess, 0)).then(retry(3, partial=r.random() < 0.5)),
         block=4,
-        done=AnyOf([Limit(9), Rounds(9)]),
+        done=FirstStop([Limit(9), Rounds(9)]),
         budget=Budget(rounds=12),
         seed=r.randint(0, 99),
     )
@@ -203,7 +203,7 @@ def _pipeline(r: random.Random, later: bool, depth: int) -> Pipeline:
 
     rule: Any
     if shape == "chain":
-        rule, done = LongestPrefix(), AnyOf([Limit(r.randint(1, 6)), Rounds(12)])
+        rule, done = LongestPrefix(), FirstStop([Limit(r.randint(1, 6)), Rounds(12)])
     else:
         votes = [Majority(share=r.choice([0.0, 0.5])), WeightedVote()]
         others = [
@@ -217,11 +217,11 @@ def _pipeline(r: random.Random, later: bool, depth: int) -> Pipeline:
             BestStep(0.1),
         ]
         rule = r.choice([*votes, *others])
-        done = r.choice([None, Rounds(3), AnyOf([Limit(5), Rounds(6)])])
+        done = r.choice([None, Rounds(3), FirstStop([Limit(5), Rounds(6)])])
         if isinstance(rule, (Beam, BestStep)):
-            done = AnyOf([Limit(3), Rounds(5)])
+            done = FirstStop([Limit(3), Rounds(5)])
         elif isinstance(rule, (Majority, WeightedVote)):
-            done = r.choice([None, AnyOf([AdaptiveConsistency(at_most=8), Rounds(9)])])
+            done = r.choice([None, FirstStop([AdaptiveConsistency(at_most=8), Rounds(9)])])
     generator = guess("g")
     if shape == "alternatives" and depth < 2 and r.random() < 0.35:
         generator = _pipeline(r, later, depth + 1)

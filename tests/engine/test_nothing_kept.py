@@ -28,12 +28,12 @@ from draftverify.bench.tables.summarise import summarise
 from draftverify.rules import (
     AdaptiveConsistency,
     All,
-    AnyOf,
     Beam,
     Best,
     BestStep,
     EnoughEvidence,
     First,
+    FirstStop,
     Limit,
     LongestPrefix,
     Majority,
@@ -67,7 +67,7 @@ RULES = [
     First(threshold=0.5, otherwise="best"),
 ]
 RULES += [Best(), Beam(2), Majority(), WeightedVote(), Ends()]
-DONE = [None, Rounds(1), Rounds(3), Limit(2), AnyOf([Limit(1), Rounds(2)]), at_once]
+DONE = [None, Rounds(1), Rounds(3), Limit(2), FirstStop([Limit(1), Rounds(2)]), at_once]
 DONE += [AdaptiveConsistency(at_most=3), EnoughEvidence(0.9, at_most=2)]
 POLICIES = [Policy(), retry(2), feedback().then(retry(9))]
 NOT_PASSED = st.sampled_from(["reject", "reject", "error", "timeout", "abstain", "unchecked"])

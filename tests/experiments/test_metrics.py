@@ -12,7 +12,7 @@ from draftverify import Check, ConfigError, Outcome, Pipeline, Task, Verificatio
 from draftverify.bench import RunResult, evaluate, load_experiment, run
 from draftverify.bench.records import load_run
 from draftverify.bench.tables.summary import Row
-from draftverify.checks.metrics import Exact
+from draftverify.checks.metrics import EqualAnswer
 from draftverify.rules import Best, First
 from draftverify.view.overview import overview
 from tests.experiments.metric_parts import Answers, Asks, Believes, Faster, Shared
@@ -310,7 +310,7 @@ def test_the_same_in_python(tmp_path: Path) -> None:
         for place, word in enumerate(words)
     ]
     for size in (1, 5):
-        found = evaluate(pipelines(), tasks, metrics={"exact": Exact()}, baseline="slow", size=size)
+        found = evaluate(pipelines(), tasks, metrics={"exact": EqualAnswer()}, baseline="slow", size=size)
         again = found.summary.pipelines[1].rows[-1]
         assert again.solved["exact"].rate == row.solved["exact"].rate
         assert again.solved["exact"].precision == row.solved["exact"].precision
@@ -336,9 +336,9 @@ def test_a_function_is_a_metric() -> None:
 def test_what_cannot_be_evaluated_is_refused() -> None:
     """A baseline that is no pipeline, two tasks of one id, and what is no metric."""
     with pytest.raises(ConfigError, match=r"metrics\.exact: .* is no function of"):
-        evaluate(pipelines(), [], metrics={"exact": Exact})  # type: ignore[dict-item]
+        evaluate(pipelines(), [], metrics={"exact": EqualAnswer})  # type: ignore[dict-item]
     with pytest.raises(ConfigError, match="a mapping by name is needed"):
-        evaluate(pipelines(), [], metrics=[Exact()])  # type: ignore[arg-type]
+        evaluate(pipelines(), [], metrics=[EqualAnswer()])  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="did you mean slow"):
         evaluate(pipelines(), [], baseline="slwo")
     with pytest.raises(ConfigError, match="the same id"):

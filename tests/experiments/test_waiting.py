@@ -19,7 +19,7 @@ from draftverify.bench.monitors import Monitor
 from draftverify.bench.records import RunRecords, load_run, rows
 from draftverify.bench.runner.run import estimate
 from draftverify.bench.tables.summary import Row
-from draftverify.checks.metrics import Exact, score
+from draftverify.checks.metrics import EqualAnswer, score
 from draftverify.lab import Recording
 from draftverify.lab.choosing import read_scored
 from draftverify.rules import First
@@ -286,7 +286,7 @@ def test_evaluate_counts_waiting_tasks() -> None:
         assert monitor.tasks == len(tasks)
         return found
 
-    exact = {"exact": Exact()}
+    exact = {"exact": EqualAnswer()}
     kept, waits = (
         evaluated(policy, exact).summary.pipelines[0].rows[-1] for policy in (give_up(), escalate())
     )

@@ -33,7 +33,7 @@ from draftverify.bench.monitors.watching import Watch, alike, reference_of
 from draftverify.bench.records import load_run
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.work import Watcher
-from draftverify.checks.metrics import Exact
+from draftverify.checks.metrics import EqualAnswer
 from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.rules import All, First, Limit, LongestPrefix
 from tests.calibration.test_watch import a_round
@@ -492,7 +492,7 @@ def test_what_the_parts_cannot_do_is_refused() -> None:
     with pytest.raises(PipelineError, match="needs a policy step that asks"):
         after_alarm(Pipeline(*parts, policy=retry(2)), Monitor(0.5, on_alarm="escalate"))
     with pytest.raises(PipelineError, match="no item is a whole answer"):
-        after_alarm(Pipeline(*steps), Monitor(0.5, metric=Exact()))
+        after_alarm(Pipeline(*steps), Monitor(0.5, metric=EqualAnswer()))
     with pytest.raises(PipelineError, match="no item is one"):
         after_alarm(Pipeline(*steps, policy=escalate()), Monitor(0.5, on_alarm="escalate"))
     with pytest.raises(PipelineError, match="provides: scores"):
@@ -500,7 +500,7 @@ def test_what_the_parts_cannot_do_is_refused() -> None:
     with pytest.raises(ConfigError, match="nothing to compare with"):
         MonitoredPipeline(plain, Monitor(None))
     with pytest.raises(ConfigError, match="says nothing of right"):
-        evaluate({"own": plain}, Numbers(1).load(), monitors={"own": Monitor(0.5, metric=Exact())})
+        evaluate({"own": plain}, Numbers(1).load(), monitors={"own": Monitor(0.5, metric=EqualAnswer())})
     with pytest.raises(ConfigError, match="needs the stricter threshold"):
         Monitor(0.5, on_alarm="tighten")
     with pytest.raises(ConfigError, match="on_alarm is stop"):
@@ -541,7 +541,7 @@ def test_the_generator_is_not_blamed_where_checking_stops_at_a_pass() -> None:
             First(),
             block=4,
         )
-        monitor = Monitor({"right": 0.5}, metric=Exact())
+        monitor = Monitor({"right": 0.5}, metric=EqualAnswer())
         assert pipeline.enough == 1
         records = [pipeline.record(task) for task in tasks]
         return [

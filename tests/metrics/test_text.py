@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from draftverify import ConfigError, Outcome, Task
-from draftverify.checks.metrics import Contains, Exact, Numeric, Regex
+from draftverify.checks.metrics import Contains, EqualAnswer, Numeric, RegexMatch
 
 
 def said(metric: Any, expected: Any, value: Any, status: Any = "accepted") -> bool | None:
@@ -46,7 +46,7 @@ def said(metric: Any, expected: Any, value: Any, status: Any = "accepted") -> bo
 )
 def test_exact(expected: Any, value: Any, right: bool) -> None:
     """Equal, but for white space around texts and JSON written as text."""
-    assert said(Exact(), expected, value) is right
+    assert said(EqualAnswer(), expected, value) is right
 
 
 @pytest.mark.parametrize(
@@ -101,17 +101,17 @@ def test_numeric(expected: Any, value: Any, tolerance: float, right: bool) -> No
 
 def test_regex() -> None:
     """The expected is the pattern."""
-    assert said(Regex(), r"^\d{4}-\d\d$", "2026-11") is True
-    assert said(Regex(), r"^\d{4}-\d\d$", "Nov 2026") is False
+    assert said(RegexMatch(), r"^\d{4}-\d\d$", "2026-11") is True
+    assert said(RegexMatch(), r"^\d{4}-\d\d$", "Nov 2026") is False
 
 
 def test_a_pattern_that_backtracks_without_end_says_nothing() -> None:
     """A hostile answer costs a second, and is neither right nor wrong."""
     with pytest.raises(TimeoutError):
-        said(Regex(), r"^(a|aa)+$", "a" * 60 + "c")
+        said(RegexMatch(), r"^(a|aa)+$", "a" * 60 + "c")
 
 
-@pytest.mark.parametrize("metric", [Exact(), Contains(), Numeric(), Regex()])
+@pytest.mark.parametrize("metric", [EqualAnswer(), Contains(), Numeric(), RegexMatch()])
 def test_giving_up_is_never_right_and_abstaining_only_without_an_answer(metric: Any) -> None:
     """An outcome that was not accepted is wrong, whatever it was left with; null says that there is no answer."""
     expected = "1"
@@ -124,7 +124,7 @@ def test_giving_up_is_never_right_and_abstaining_only_without_an_answer(metric: 
     assert said(metric, None, "1", "refused") is False
 
 
-@pytest.mark.parametrize("metric", [Exact(), Contains(), Numeric(), Regex()])
+@pytest.mark.parametrize("metric", [EqualAnswer(), Contains(), Numeric(), RegexMatch()])
 def test_a_task_without_expected_has_no_score_and_one_without_the_field_is_an_error(metric: Any) -> None:
     """No truth at all: nothing to say. Another field: the message names what there is."""
     assert metric(Task(id="1"), Outcome(status="accepted", value="1")) is None

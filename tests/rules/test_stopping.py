@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from draftverify import ConfigError, Held, Trail
 from draftverify.rules import (
     AdaptiveConsistency,
-    AnyOf,
+    FirstStop,
     Limit,
     Majority,
     Rounds,
@@ -203,7 +203,7 @@ def after_votes(ballots: list[int]) -> Any:
 
 def test_any_of_takes_the_earliest_cut() -> None:
     """And goes on while none stops."""
-    rule = AnyOf([Limit(3), Rounds(2), Limit(5)])
+    rule = FirstStop([Limit(3), Rounds(2), Limit(5)])
     assert rule(after(accepted=2, round=0), (1, 2)) is None
     assert rule(after(accepted=2, round=1), (1, 2)) == 2
     assert rule(after(accepted=4, round=1), (1, 2)) == 1
@@ -214,7 +214,7 @@ def test_any_of_takes_the_earliest_cut() -> None:
     [
         lambda: Limit(0),
         lambda: Rounds(0),
-        lambda: AnyOf([]),
+        lambda: FirstStop([]),
         lambda: AdaptiveConsistency(confidence=1.0),
         lambda: AdaptiveConsistency(at_most=0),
         lambda: SureMajority(alpha=0.0),

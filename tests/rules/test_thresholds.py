@@ -17,11 +17,11 @@ from draftverify.bench.config.schema import schema
 from draftverify.bench.monitors import Monitor
 from draftverify.bench.runner.bench import Bench
 from draftverify.identity import identity_of
-from draftverify.lab import Calibrated, CertifiedThreshold, Judged, fit_scores
+from draftverify.lab import Calibrated, CertifiedThreshold, LabelledScore, fit_scores
 from draftverify.lab.scores import ScoreArtifact
-from draftverify.rules import All, AnyOf, Best, BestStep, First, Rounds, Threshold
+from draftverify.rules import All, Best, BestStep, First, FirstStop, Rounds, Threshold
 
-SURE = [Judged(str(i), float(i % 10), i % 10 >= 5) for i in range(500)]
+SURE = [LabelledScore(str(i), float(i % 10), i % 10 >= 5) for i in range(500)]
 """Right from score 5 on."""
 
 
@@ -47,7 +47,7 @@ class Once:
         return len(new) if any(item >= self.least for item in new) else None
 
 
-def scores(tmp_path: Path, items: list[Judged] = SURE, best: bool = False) -> Path:
+def scores(tmp_path: Path, items: list[LabelledScore] = SURE, best: bool = False) -> Path:
     path = tmp_path / "judge.json"
     artifact = ScoreArtifact(
         fit=fit_scores(items),
@@ -80,10 +80,10 @@ def test_any_rule_that_compares_scores_takes_it(tmp_path: Path, rule: Any, value
 def test_a_stopping_rule_takes_it_too(tmp_path: Path) -> None:
     """One within another as well, where it is compared with the verifier likewise."""
     threshold = CertifiedThreshold(scores(tmp_path))
-    with pipeline(All(), done=AnyOf([Once(threshold), Rounds(9)])) as one:
+    with pipeline(All(), done=FirstStop([Once(threshold), Rounds(9)])) as one:
         assert len(one.record("t").rounds) == 1
     with pytest.raises(ConfigError, match="was made with the verifier Scorer") as caught:
-        pipeline(All(), Scorer(2.0), done=AnyOf([Rounds(9), Once(threshold)])).open()
+        pipeline(All(), Scorer(2.0), done=FirstStop([Rounds(9), Once(threshold)])).open()
     assert caught.value.path == "done.rules.1.least"
 
 
@@ -139,7 +139,7 @@ def test_what_cannot_be_read_or_was_not_certified_is_refused(tmp_path: Path) -> 
     """With what to do about it; no run begins with a threshold that nobody vouches for."""
     with pytest.raises(ConfigError, match="draftverify fit"):
         CertifiedThreshold(tmp_path / "none.json")
-    coins = [Judged(str(i), 1.0, i % 2 == 0) for i in range(100)]
+    coins = [LabelledScore(str(i), 1.0, i % 2 == 0) for i in range(100)]
     with pytest.raises(ConfigError, match="holds no threshold: no score is high enough"):
         CertifiedThreshold(scores(tmp_path, coins))
 

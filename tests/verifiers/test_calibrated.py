@@ -27,7 +27,7 @@ from draftverify.bench.records import timeless
 from draftverify.checks.verifiers import AllOf
 from draftverify.identity import identity_of
 from draftverify.kit import check_component
-from draftverify.lab import Calibrated, Judged, fit_scores
+from draftverify.lab import Calibrated, LabelledScore, fit_scores
 from draftverify.lab.replay import Replay
 from draftverify.lab.scores import ScoreArtifact
 from draftverify.rules import All, EnoughEvidence, First
@@ -52,11 +52,11 @@ class Scorer:
         return Check("reject", score=self.factor * (item if isinstance(item, int) else len(str(item))))
 
 
-SURE = [Judged(str(i), float(i % 10), i % 10 >= 5) for i in range(500)]
+SURE = [LabelledScore(str(i), float(i % 10), i % 10 >= 5) for i in range(500)]
 """Right from score 5 on."""
 
 
-def scores(tmp_path: Path, of: Any = None, items: list[Judged] = SURE) -> Path:
+def scores(tmp_path: Path, of: Any = None, items: list[LabelledScore] = SURE) -> Path:
     path = tmp_path / "scores.json"
     who = identity_of(of or Scorer())
     made = fit_scores(items)
@@ -85,7 +85,7 @@ def test_the_certified_threshold_decides_whatever_the_verifier_said(tmp_path: Pa
 
 def test_what_the_fit_certified_passes_where_its_probability_falls(tmp_path: Path) -> None:
     """One of 500 is wrong, and by chance the highest: every score from the threshold on is to be trusted."""
-    items = [Judged(str(i), float(i % 10), i != 499) for i in range(500)]
+    items = [LabelledScore(str(i), float(i % 10), i != 499) for i in range(500)]
     file = scores(tmp_path, items=items)
     made = read_artifact(file, ScoreArtifact).fit
     assert made.slope < 0
@@ -127,7 +127,7 @@ def test_a_missing_file_names_the_command(tmp_path: Path) -> None:
 
 def test_without_a_certified_threshold_one_must_be_given(tmp_path: Path) -> None:
     """The file says why there is none."""
-    path = scores(tmp_path, items=[Judged(str(i), 1.0, i % 2 == 0) for i in range(100)])
+    path = scores(tmp_path, items=[LabelledScore(str(i), 1.0, i % 2 == 0) for i in range(100)])
     with pytest.raises(ConfigError, match="holds no threshold: no score is high enough"):
         Calibrated(Scorer(), path).open()
     Calibrated(Scorer(), path, accept=0.4).open()

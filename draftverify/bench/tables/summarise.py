@@ -92,7 +92,7 @@ def summarise(
     predicted = {(each.pipeline, each.group): each for each in predictions if each.kind == kind}
     of_task = {task.id: task for task in tasks}
     pipelines = []
-    guesses: dict[str, calibration.Prediction] = {}
+    guesses: dict[str, calibration.SpeedupPrediction] = {}
     measured: dict[str, Estimate] = {}
     for pipeline, own in records.items():
         rows = []
@@ -116,7 +116,7 @@ def summarise(
                 if guess and group in groups and guess.value is not None and guess.low is not None:
                     high = math.inf if guess.high is None else guess.high
                     key = f"{pipeline}/{group}"
-                    guesses[key] = calibration.Prediction(guess.value, guess.low, high, "")
+                    guesses[key] = calibration.SpeedupPrediction(guess.value, guess.low, high, "")
                     measured[key] = ratio
             unpaired = _unpaired(mine, theirs) if compared and not scores else None
             found = _measures(pipeline, mine, sizes, measures)

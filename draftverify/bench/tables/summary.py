@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from draftverify.bench.monitors.monitor import Watched
-from draftverify.stats import Drafting
+from draftverify.stats import DraftingAccount
 from draftverify.values import Tally
 
 __all__ = [
@@ -225,7 +225,7 @@ class PipelineSummary(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[str, ...] = ()
     block: Any = None
     monitor: tuple[Watched, ...] = ()
-    drafting: Drafting | None = None
+    drafting: DraftingAccount | None = None
     failure: str | None = None
     problem: str | None = None
     unjudged: int = 0

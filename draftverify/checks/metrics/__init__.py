@@ -15,14 +15,14 @@ from draftverify.checks.metrics.score import (
     measures_of,
     score,
 )
-from draftverify.checks.metrics.text import Contains, Exact, Numeric, Regex
+from draftverify.checks.metrics.text import Contains, EqualAnswer, Numeric, RegexMatch
 
 __all__ = [
     "Contains",
-    "Exact",
+    "EqualAnswer",
     "Measure",
     "Numeric",
-    "Regex",
+    "RegexMatch",
     "Score",
     "check_metrics",
     "function",

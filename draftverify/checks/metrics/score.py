@@ -23,7 +23,7 @@ Mean: TypeAlias = Literal["arithmetic", "geometric"]
 
 
 class Score(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a metric said of one outcome.
+    """A metric's value of one outcome.
 
     Args:
         value: 0 (wrong) to 1 (right), of a measure any finite number; None where it has no say, or failed.
@@ -35,7 +35,7 @@ class Score(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """What there is to know of a metric that measures.
+    """The unit and the mean of a metric that measures.
 
     Args:
         unit: of its values ("×", "s", "rows"); "" for a plain number.
@@ -68,13 +68,13 @@ def measures_of(metrics: Mapping[str, Any]) -> dict[str, Measure]:
     Raises:
         ConfigError: as of `measure_of`; the path begins with the metric's name.
     """
-    found = {}
+    measures = {}
     for name, metric in metrics.items():
         with below(f"metrics.{name}"):
             measure = measure_of(metric)
         if measure is not None:
-            found[name] = measure
-    return found
+            measures[name] = measure
+    return measures
 
 
 def function(function: Annotated[Metric, "function"]) -> Metric:
@@ -124,30 +124,30 @@ def score(metric: Metric, task: Task, outcome: Outcome) -> Score:
     return score
 
 
-def _read(said: Any, measure: Measure | None) -> Score:
-    if said is None:
+def _read(reply: Any, measure: Measure | None) -> Score:
+    if reply is None:
         return Score(None)
-    value = _finite(said)
+    value = _finite(reply)
     if measure is None:
-        wanted, fits = "True, False, 0 to 1, or None", value is not None and 0 <= value <= 1
+        range_text, fits = "True, False, 0 to 1, or None", value is not None and 0 <= value <= 1
     elif measure.mean == "geometric":
-        wanted, fits = (
+        range_text, fits = (
             "a number above 0 where its mean is geometric, or None",
             value is not None and value > 0,
         )
     else:
-        wanted, fits = "a finite number where it has a unit, or None", value is not None
+        range_text, fits = "a finite number where it has a unit, or None", value is not None
     if not fits:
-        return Score(None, f"a metric says {wanted}; this came: {shown(said)}")
+        return Score(None, f"a metric says {range_text}; this came: {shown(reply)}")
     return Score(value)
 
 
-def _finite(said: Any) -> float | None:
+def _finite(reply: Any) -> float | None:
     """A number as a float, whatever class it is of; None of what is no finite one."""
-    if not isinstance(said, (bool, int, float, np.bool_, np.integer, np.floating)):
+    if not isinstance(reply, (bool, int, float, np.bool_, np.integer, np.floating)):
         return None
     try:
-        value = float(said)
+        value = float(reply)
     except (ArithmeticError, TypeError, ValueError):
         return None
     return value if math.isfinite(value) else None

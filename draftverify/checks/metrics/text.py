@@ -19,7 +19,7 @@ import regex
 from draftverify.errors import ConfigError
 from draftverify.values import Outcome, Task
 
-__all__ = ["Contains", "Exact", "Numeric", "Regex"]
+__all__ = ["Contains", "EqualAnswer", "Numeric", "RegexMatch"]
 
 
 class AgainstTruth(ABC):
@@ -61,9 +61,9 @@ class AgainstTruth(ABC):
 
     def _expected_of(self, task: Task) -> Any:
         if self.expected not in task.expected:
-            there = ", ".join(map(str, task.expected))
+            names = ", ".join(map(str, task.expected))
             raise ConfigError(
-                f"what is expected of task {task.id!r} has no {self.expected!r}; there is {there}",
+                f"what is expected of task {task.id!r} has no {self.expected!r}; there is {names}",
                 path="expected",
             )
         return task.expected[self.expected]
@@ -73,7 +73,7 @@ class AgainstTruth(ABC):
         """Whether an accepted answer is right, by what is expected, which is not null."""
 
 
-class Exact(AgainstTruth):
+class EqualAnswer(AgainstTruth):
     """Whether the answer is what is expected.
 
     White space around texts does not count, nor the order of a mapping's keys; 1 and 1.0 are one number, and true is
@@ -83,7 +83,7 @@ class Exact(AgainstTruth):
         expected: the field of what the task expects.
 
     Examples:
-        >>> exact = Exact("answer")
+        >>> exact = EqualAnswer("answer")
         >>> exact(
         ...     Task(id="1", expected={"answer": {"age": 7}}), Outcome(status="accepted", value='{"age": 7}')
         ... )
@@ -91,7 +91,7 @@ class Exact(AgainstTruth):
     """
 
     def holds(self, expected: Any, value: Any) -> bool:
-        """Whether they are equal."""
+        """Whether the answer equals the expected value."""
         return _equal(expected, value)
 
 
@@ -103,11 +103,11 @@ class Contains(AgainstTruth):
     """
 
     def holds(self, expected: Any, value: Any) -> bool:
-        """Whether one stands in it."""
+        """Whether the answer holds one of the expected texts."""
         text = as_text(value).casefold()
         return any(
-            as_text(each).casefold() in text
-            for each in (expected if isinstance(expected, list) else [expected])
+            as_text(text_part).casefold() in text
+            for text_part in (expected if isinstance(expected, list) else [expected])
         )
 
 
@@ -149,7 +149,7 @@ class Numeric(AgainstTruth):
         return got is not None and (got == want or abs(got - want) <= Decimal(repr(self.tolerance)))
 
 
-class Regex(AgainstTruth):
+class RegexMatch(AgainstTruth):
     """Whether the expected, a regular expression, is found in the answer; a search of more than a second says nothing.
 
     Args:
@@ -160,7 +160,7 @@ class Regex(AgainstTruth):
         super().__init__(expected)
 
     def holds(self, expected: Any, value: Any) -> bool:
-        """Whether it is found.
+        """Whether the expression is found in the answer.
 
         Raises:
             regex.error: what is expected is no regular expression. TimeoutError: it backtracks without end.
@@ -172,8 +172,8 @@ def last_number(value: Any) -> Decimal | None:
     """The last number in a text, exactly; a number as it is; None without any."""
     numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
     try:
-        found = [repr(value)] if numeric else NUMBER.findall(as_text(value))
-        number = Decimal(found[-1].replace(",", "")) if found else None
+        digits = [repr(value)] if numeric else NUMBER.findall(as_text(value))
+        number = Decimal(digits[-1].replace(",", "")) if digits else None
     except (ArithmeticError, ValueError):  # of more digits than can be read
         return None
     return number if number is not None and number.is_finite() else None
@@ -183,7 +183,7 @@ def as_text(value: Any) -> str:
     """An answer as text: of a chain of texts their concatenation, of what is no text its JSON."""
     if isinstance(value, str):
         return value
-    if isinstance(value, (list, tuple)) and value and all(isinstance(each, str) for each in value):
+    if isinstance(value, (list, tuple)) and value and all(isinstance(item, str) for item in value):
         return "".join(value)
     return json.dumps(value, ensure_ascii=False)
 
@@ -194,9 +194,9 @@ def _equal(expected: Any, value: Any) -> bool:
     values = [value]
     if isinstance(value, (list, tuple)) and len(value) == 1:
         values.extend(value)  # a chain of one is its item
-    for each in values:
+    for candidate in values:
         with suppress(ValueError, RecursionError):
-            if _same(expected, json.loads(each) if isinstance(each, str) else each):
+            if _same(expected, json.loads(candidate) if isinstance(candidate, str) else candidate):
                 return True
     return False
 
@@ -205,7 +205,7 @@ def _same(expected: Any, value: Any) -> bool:
     """Whether two JSON values are one: mappings in any order, 1 and 1.0, texts but for space around; true is not 1."""
     if isinstance(expected, Mapping) and isinstance(value, Mapping):
         return expected.keys() == value.keys() and all(
-            _same(each, value[key]) for key, each in expected.items()
+            _same(member, value[key]) for key, member in expected.items()
         )
     if isinstance(expected, (list, tuple)) and isinstance(value, (list, tuple)):
         return len(expected) == len(value) and all(map(_same, expected, value))

@@ -52,9 +52,9 @@ class _Asked(NamedTuple):
     proposals: list[Proposal]
 
     def heard(self, answers: Iterable[tuple[Any, float]]) -> list[StagePass]:
-        """What it said, of its answers and their seconds."""
-        found = zip(self.indices, answers, strict=True)
-        return [heard(self.name, self.stage, indices, answer, took) for indices, (answer, took) in found]
+        """The stage's passes, of its answers and their seconds."""
+        answered = zip(self.indices, answers, strict=True)
+        return [heard(self.name, self.stage, indices, answer, took) for indices, (answer, took) in answered]
 
 
 _Steps: TypeAlias = "Generator[_Asked, list[StagePass], None]"
@@ -86,7 +86,7 @@ class Combined(ABC):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the stages, in order."""
+        """The names of the stages, in order."""
         return names_of(self.stages)
 
     def orders(self) -> Iterator[tuple[int, ...]]:
@@ -94,24 +94,24 @@ class Combined(ABC):
         return permutations(range(len(self.stages)))
 
     def recalled(self, context: Context, proposal: Proposal, recall: Recall) -> Verification:
-        """The verification that comes of words which the stages said before.
+        """The verification that recorded checks of the stages make.
 
         Args:
             context, proposal: as of `verify`.
             recall: gives what a stage said.
         """
-        way = self.way(context, proposal)
-        steps = _steps(self.names, self.stages, [way], [context], self.ask_all)
+        block = self.way(context, proposal)
+        steps = _steps(self.names, self.stages, [block], [context], self.ask_all)
         answers: Any = None
         try:
             while True:
-                asked = steps.send(answers)
-                indices = asked.indices[0]
-                said, seconds, broke = recall(asked.stage, asked.contexts[0], asked.proposals[0], indices)
-                checks = tuple(named(check, asked.name) for check in said.checks)
-                answers = [StagePass(asked.name, tuple(indices), checks, seconds, None if broke else said)]
+                request = steps.send(answers)
+                name, stage, indices = request.name, request.stage, request.indices[0]
+                recorded, seconds, broke = recall(stage, request.contexts[0], request.proposals[0], indices)
+                checks = tuple(named(check, name) for check in recorded.checks)
+                answers = [StagePass(name, tuple(indices), checks, seconds, None if broke else recorded)]
         except StopIteration:
-            return self._verification(way)
+            return self._verification(block)
 
     @abstractmethod
     def way(self, context: Context, proposal: Proposal) -> Way:
@@ -140,17 +140,17 @@ class Combined(ABC):
 
     def _verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> Any:
         ways = [self.way(*call) for call in zip(contexts, proposals, strict=True)]
-        return self._walked(ways, contexts, lambda: [self._verification(way) for way in ways])
+        return self._walked(ways, contexts, lambda: [self._verification(block) for block in ways])
 
-    def _walked(self, ways: Sequence[Way], contexts: Sequence[Context], found: Callable[[], Any]) -> Any:
+    def _walked(self, ways: Sequence[Way], contexts: Sequence[Context], result: Callable[[], Any]) -> Any:
         steps = _steps(self.names, self.stages, ways, contexts, self.ask_all)
         if self.asynchronous:
-            return _later(steps, found)
+            return _later(steps, result)
         _walk(steps)
-        return found()
+        return result()
 
-    def _verification(self, way: Way) -> Verification:
-        return way.verification(self.names, self.provides)
+    def _verification(self, block: Way) -> Verification:
+        return block.verification(self.names, self.provides)
 
     @property
     def asynchronous(self) -> bool:
@@ -159,17 +159,17 @@ class Combined(ABC):
 
     @property
     def deterministic(self) -> bool:
-        """Whether every stage is."""
+        """Whether every stage is deterministic."""
         return all(getattr(stage, "deterministic", True) for stage in self.stages)
 
     @property
     def concurrent(self) -> bool:
-        """Whether every stage is."""
+        """Whether every stage may be called concurrently."""
         return all(getattr(stage, "concurrent", True) for stage in self.stages)
 
     @property
     def vocabulary(self) -> str | None:
-        """The one that the stages share which have one.
+        """The vocabulary that the stages share which have one.
 
         Raises:
             ConfigError: two have different ones.
@@ -184,7 +184,7 @@ class Combined(ABC):
 
     @property
     def families(self) -> frozenset[str]:
-        """Of the models that the stages' words rest on."""
+        """The families of the models that the stages rest on."""
         return frozenset[str]().union(*map(families_of, self.stages))
 
     @property
@@ -232,10 +232,10 @@ class Combined(ABC):
         Raises:
             AttributeError: none has one.
         """
-        found = either(*self.stages)
-        if found is None:
+        rule = either(*self.stages)
+        if rule is None:
             raise AttributeError("done")
-        return found
+        return rule
 
     @property
     def explain(self) -> Callable[[Task, Any, Any, Mapping[str, Any]], Explanation]:
@@ -255,7 +255,7 @@ class Combined(ABC):
         with ExitStack() as closing:
             closing.callback(self.close)
             for place, stage in enumerate(self.stages):
-                if any(stage is each for each in self._opened):
+                if any(stage is opened for opened in self._opened):
                     continue
                 if hasattr(stage, "open"):
                     with below(f"stages.{place}"):
@@ -273,17 +273,17 @@ class Combined(ABC):
 
 
 def as_stages(stages: Any) -> tuple[Verifier, ...]:
-    """Verifiers as they were given.
+    """The stages as a tuple, each checked to be a verifier.
 
     Raises:
         ConfigError: there is none, or one is no verifier.
     """
     if not isinstance(stages, Iterable):
         raise ConfigError(f"this is a {type(stages).__name__}; a list of verifiers is needed", path="stages")
-    found = tuple(stages)
-    if not found:
+    verifiers = tuple(stages)
+    if not verifiers:
         raise ConfigError("there are no stages; one verifier is needed at least", path="stages")
-    for place, stage in enumerate(found):
+    for place, stage in enumerate(verifiers):
         where = f"stages.{place}"
         if isinstance(stage, type):
             name = stage.__name__
@@ -292,7 +292,7 @@ def as_stages(stages: Any) -> tuple[Verifier, ...]:
             hint = "; verifier(function) makes a verifier of a function" if callable(stage) else ""
             kind = type(stage).__name__
             raise ConfigError(f"this is a {kind}, which has no method verify(){hint}", path=where)
-    return found
+    return verifiers
 
 
 def _first(name: str, stages: Iterable[Verifier]) -> Callable[..., Any]:
@@ -343,8 +343,8 @@ class AllOf(Combined):
     @property
     def provides(self) -> frozenset[str]:
         """Verdicts; scores and cross evidence where the last one gives them."""
-        last = frozenset(getattr(self.stages[-1], "provides", ()))
-        return frozenset({"verdicts"}) | (last & {"scores", "cross"})
+        of_last = frozenset(getattr(self.stages[-1], "provides", ()))
+        return frozenset({"verdicts"}) | (of_last & {"scores", "cross"})
 
 
 class AnyOf(Combined):
@@ -384,14 +384,14 @@ def _walk(steps: _Steps) -> None:
         return
 
 
-async def _later(steps: _Steps, found: Callable[[], Any]) -> Any:
-    """As `_walk`, awaited; then what was found."""
+async def _later(steps: _Steps, result: Callable[[], Any]) -> Any:
+    """The stages' walk as in `_walk`, awaited; then its result."""
     answers: Any = None
     try:
         while True:
             answers = await _acalled(steps.send(answers))
     except StopIteration:
-        return found()
+        return result()
 
 
 def _steps(
@@ -401,36 +401,35 @@ def _steps(
     contexts: Sequence[Context],
     ask_all: bool,
 ) -> _Steps:
-    """What the stages are to be asked, one after the other; takes what they said."""
+    """Yield the calls of the stages, one after the other; is sent their passes."""
     for beside in (False, True) if ask_all else (False,):
         for place, (name, stage) in enumerate(zip(names, stages, strict=True)):
-            last = place == len(stages) - 1
-            asked = _Asked(name, stage, [], [], [])
+            is_last = place == len(stages) - 1
+            request = _Asked(name, stage, [], [], [])
             coming: list[Way] = []
-            for way, context in zip(ways, contexts, strict=True):
-                if indices := way.left(name) if beside else way.open:
-                    enough = None if beside else way.enough_at(last)
-                    coming.append(way)
-                    asked.indices.append(indices)
-                    asked.contexts.append(msgspec.structs.replace(context, enough=enough))
-                    asked.proposals.append(part_of(way.proposal, indices))
+            for block, context in zip(ways, contexts, strict=True):
+                if indices := block.left(name) if beside else block.open:
+                    enough = None if beside else block.enough_at(is_last)
+                    coming.append(block)
+                    request.indices.append(indices)
+                    request.contexts.append(msgspec.structs.replace(context, enough=enough))
+                    request.proposals.append(part_of(block.proposal, indices))
             if not coming:
                 continue
-            found = yield asked
-            for way, one, context in zip(coming, found, asked.contexts, strict=True):
-                way.hear(one, context.enough, beside=beside)
+            stage_passes = yield request
+            for block, stage_pass, context in zip(coming, stage_passes, request.contexts, strict=True):
+                block.hear(stage_pass, context.enough, beside=beside)
 
 
-def _called(asked: _Asked) -> list[StagePass]:
+def _called(request: _Asked) -> list[StagePass]:
     """One call for all blocks where the stage can, else one each; so too where that one fails."""
-    stage, count = asked.stage, len(asked.contexts)
+    stage, count = request.stage, len(request.contexts)
     if count > 1 and hasattr(stage, "verify_many"):
-        values, seconds = _timed(stage.verify_many, asked.contexts, asked.proposals)
+        values, seconds = _timed(stage.verify_many, request.contexts, request.proposals)
         if _fits(values, count):
-            return asked.heard((value, seconds) for value in values)
-    return asked.heard(
-        [_timed(stage.verify, *call) for call in zip(asked.contexts, asked.proposals, strict=True)]
-    )
+            return request.heard((value, seconds) for value in values)
+    calls = zip(request.contexts, request.proposals, strict=True)
+    return request.heard([_timed(stage.verify, *call) for call in calls])
 
 
 def _timed(method: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
@@ -442,15 +441,15 @@ def _timed(method: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
     return value, perf_counter() - start
 
 
-async def _acalled(asked: _Asked) -> list[StagePass]:
+async def _acalled(request: _Asked) -> list[StagePass]:
     """As `_called`, awaited: coroutine methods side by side, others in threads."""
-    stage, count = asked.stage, len(asked.contexts)
+    stage, count = request.stage, len(request.contexts)
     if count > 1 and hasattr(stage, "verify_many"):
-        values, seconds = await _atimed(stage.verify_many, asked.contexts, asked.proposals)
+        values, seconds = await _atimed(stage.verify_many, request.contexts, request.proposals)
         if _fits(values, count):
-            return asked.heard((value, seconds) for value in values)
-    calls = zip(asked.contexts, asked.proposals, strict=True)
-    return asked.heard(await asyncio.gather(*(_atimed(stage.verify, *call) for call in calls)))
+            return request.heard((value, seconds) for value in values)
+    calls = zip(request.contexts, request.proposals, strict=True)
+    return request.heard(await asyncio.gather(*(_atimed(stage.verify, *call) for call in calls)))
 
 
 async def _atimed(method: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
@@ -474,6 +473,6 @@ def _fits(values: Any, count: int) -> bool:
 
 async def _prepared(task: Task, prepares: Sequence[Callable[[Task], Any]]) -> Task:
     for prepare in prepares:
-        made = prepare(task)
-        task = await made if isawaitable(made) else made
+        prepared = prepare(task)
+        task = await prepared if isawaitable(prepared) else prepared
     return task

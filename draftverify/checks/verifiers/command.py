@@ -79,8 +79,8 @@ class Command:
             raise ConfigError("a list of words is needed, the program first", path="command")
         program = str(self.command[0])
         if shutil.which(program) is None:
-            there = "is not executable; chmod +x it" if Path(program).is_file() else "is not there"
-            raise ConfigError(f"the program {program!r} {there}", path="command")
+            fault = "is not executable; chmod +x it" if Path(program).is_file() else "is not there"
+            raise ConfigError(f"the program {program!r} {fault}", path="command")
         if not self.timeout > 0:
             raise ConfigError(f"timeout is {self.timeout}; seconds above 0 are needed", path="timeout")
 
@@ -95,20 +95,24 @@ class Command:
             return failed(Failure.of(error))
 
     def _run(self, data: bytes) -> Check:
-        words = list(map(str, self.command))
-        if not any("{file}" in word for word in words):
-            return self._ended(words, data)
+        arguments = list(map(str, self.command))
+        if not any("{file}" in argument for argument in arguments):
+            return self._ended(arguments, data)
         with tempfile.TemporaryDirectory(prefix="draftverify-") as folder:
             file = Path(folder, f"item{self.suffix}")
             file.write_bytes(data)
-            return self._ended([word.replace("{file}", str(file)) for word in words], b"")
+            return self._ended([argument.replace("{file}", str(file)) for argument in arguments], b"")
 
-    def _ended(self, words: Sequence[str], stdin: bytes) -> Check:
-        with tempfile.TemporaryFile() as given:  # a pipe would block where nobody reads it
-            given.write(stdin)
-            given.seek(0)
+    def _ended(self, arguments: Sequence[str], stdin: bytes) -> Check:
+        with tempfile.TemporaryFile() as stdin_file:  # a pipe would block where nobody reads it
+            stdin_file.write(stdin)
+            stdin_file.seek(0)
             process = subprocess.Popen(
-                words, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+                arguments,
+                stdin=stdin_file,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
         assert process.stdout is not None
         output = bytearray()
@@ -124,19 +128,19 @@ class Command:
                 if not _keep(pipe, output):
                     break
         if status is None:
-            said = f"{words[0]} did not end within {self.timeout:g} s"
-            return Check("timeout", reason="timeout", feedback=utf8(said))
-        return self._judged(words[0], status, bytes(output).decode(errors="replace").strip()[-FEEDBACK:])
+            feedback = f"{arguments[0]} did not end within {self.timeout:g} s"
+            return Check("timeout", reason="timeout", feedback=utf8(feedback))
+        return self._judged(arguments[0], status, bytes(output).decode(errors="replace").strip()[-FEEDBACK:])
 
-    def _judged(self, program: str, status: int, said: str) -> Check:
+    def _judged(self, program: str, status: int, output: str) -> Check:
         if status == 0:
             return PASS
         ended = f"it was ended by signal {-status}" if status < 0 else f"it ended with status {status}"
         if status > 0 and (status not in UNRUN if self.rejects is None else status in self.rejects):
-            return Check("reject", reason="status", feedback=said or utf8(f"{program} refused it: {ended}"))
+            return Check("reject", reason="status", feedback=output or utf8(f"{program} refused it: {ended}"))
         if status in UNRUN:
             ended += f" ({UNRUN[status]})"
-        return Check("error", reason="status", feedback=utf8(f"{program} failed: {ended}\n{said}".strip()))
+        return Check("error", reason="status", feedback=utf8(f"{program} failed: {ended}\n{output}".strip()))
 
 
 def _bytes(item: Any) -> bytes:
@@ -154,11 +158,11 @@ def _waited(
     deadline, pause = monotonic() + timeout, 0.0005
     with DefaultSelector() as selector:
         selector.register(pipe, EVENT_READ)
-        while (status := process.poll()) is None and (left := deadline - monotonic()) > 0:
+        while (status := process.poll()) is None and (seconds_left := deadline - monotonic()) > 0:
             pause = min(2 * pause, 0.05)
             if not selector.get_map():
-                sleep(min(pause, left))
-            elif selector.select(min(pause, left)) and not _keep(pipe, output):
+                sleep(min(pause, seconds_left))
+            elif selector.select(min(pause, seconds_left)) and not _keep(pipe, output):
                 selector.unregister(pipe)
     return status
 

@@ -61,7 +61,7 @@ def _check(item: Any, expected: Any) -> Check:
 def differences(expected: Any, value: Any, path: str = "$") -> Iterator[str]:
     """The places at which a value is not what was expected, as JSON paths."""
     if isinstance(expected, str) and isinstance(value, str):
-        same = expected.strip() == value.strip()
+        is_equal = expected.strip() == value.strip()
     elif isinstance(expected, Mapping) and isinstance(value, Mapping):
         for key in dict.fromkeys([*expected, *value]):
             if key in expected and key in value:
@@ -71,10 +71,10 @@ def differences(expected: Any, value: Any, path: str = "$") -> Iterator[str]:
         return
     elif isinstance(expected, (list, tuple)) and isinstance(value, (list, tuple)):
         missing = object()
-        for place, (left, right) in enumerate(zip_longest(expected, value, fillvalue=missing)):
-            yield from differences(left, right, f"{path}[{place}]")
+        for place, (expected_item, item) in enumerate(zip_longest(expected, value, fillvalue=missing)):
+            yield from differences(expected_item, item, f"{path}[{place}]")
         return
     else:
-        same = expected == value and isinstance(expected, bool) == isinstance(value, bool)
-    if not same:
+        is_equal = expected == value and isinstance(expected, bool) == isinstance(value, bool)
+    if not is_equal:
         yield path

@@ -84,31 +84,31 @@ class JsonSchema:
             value = json_of(item) if type(item) is str else item
             errors = sorted(self._validator.iter_errors(value), key=lambda error: list(map(str, error.path)))
         except NotJson as error:
-            said = f"the answer must be one JSON document and nothing else: {error}"
-            return Check("reject", reason="json", feedback=utf8(said))
+            feedback = f"the answer must be one JSON document and nothing else: {error}"
+            return Check("reject", reason="json", feedback=utf8(feedback))
         except OverflowError:  # an integer of hundreds of digits, divided by a float
             return Check("reject", reason="multipleOf", feedback="a number in the answer is too large")
         except Exception as error:  # of the checker: a reference that leads nowhere, or round in a circle
             return failed(Failure.of(error))
         if not errors:
             return Check("pass", score=0.0)
-        told = [_told(error) for error in islice(errors, SHOWN)]
+        messages = [_message(error) for error in islice(errors, SHOWN)]
         if len(errors) > SHOWN:
-            told.append(f"… and {len(errors) - SHOWN} more")
+            messages.append(f"… and {len(errors) - SHOWN} more")
         # The schema `false` allows nothing, by no keyword.
-        return Check("reject", -float(len(errors)), errors[0].validator or "false", utf8("\n".join(told)))
+        return Check("reject", -float(len(errors)), errors[0].validator or "false", utf8("\n".join(messages)))
 
 
-def _told(error: Any) -> str:
+def _message(error: Any) -> str:
     """A place and what was expected there; of alternatives, what the nearest one lacks."""
     from jsonschema.exceptions import best_match
 
     nearest = best_match(iter([error])) or error
-    message, found = nearest.message, shown(nearest.instance)
+    message, value = nearest.message, shown(nearest.instance)
     if nearest.validator is None:  # the schema `false`, for which jsonschema tells the place above alone
-        message = f"nothing is allowed where {found} stands"
+        message = f"nothing is allowed where {value} stands"
     elif len(message) > LONGEST:  # it quotes the value whole
-        message = f"{found} breaks {nearest.validator}: {shown(nearest.validator_value, 100)}"
+        message = f"{value} breaks {nearest.validator}: {shown(nearest.validator_value, 100)}"
     return f"{nearest.json_path}: {message}"
 
 

@@ -60,18 +60,18 @@ class Regex:
             return failed(Failure.of(error))
 
     def _why(self, pattern: regex.Pattern[str], text: str) -> str:
-        needed = (
+        requirement = (
             f"the {'whole text' if self.whole else 'text'} must match the regular expression {self.pattern}"
         )
-        found = None
+        match = None
         if self.whole:
             bound = self.timeout
-            found = pattern.match(text, timeout=bound) or pattern.search(text, timeout=bound)
-        if found is None or not found[0]:
-            return f"{needed}; nothing in {shown(text)} does"
+            match = pattern.match(text, timeout=bound) or pattern.search(text, timeout=bound)
+        if match is None or not match[0]:
+            return f"{requirement}; nothing in {shown(text)} does"
         around = [
             f"{shown(part)} {where} it"
-            for part, where in ((text[: found.start()], "before"), (text[found.end() :], "after"))
+            for part, where in ((text[: match.start()], "before"), (text[match.end() :], "after"))
             if part
         ]
-        return f"{needed}; {shown(found[0])} does, but there is {' and '.join(around)}"
+        return f"{requirement}; {shown(match[0])} does, but there is {' and '.join(around)}"

@@ -37,7 +37,7 @@ __all__ = ["AllWay", "AnyWay", "StagePass", "Way", "heard", "named", "names_of",
 
 
 class StagePass(msgspec.Struct, frozen=True, eq=False):
-    """What one stage said in one pass.
+    """The checks of one stage in one pass.
 
     Args:
         stage: its name.
@@ -55,7 +55,7 @@ class StagePass(msgspec.Struct, frozen=True, eq=False):
 
 
 def heard(name: str, stage: Verifier, indices: Sequence[int], answer: Any, seconds: float) -> StagePass:
-    """What a stage said of these items of a block; an answer that breaks its contract is a failure of the stage.
+    """A stage's answer about items of a block as a pass; an answer that breaks its contract is a failure of the stage.
 
     Args:
         name: of the stage.
@@ -64,16 +64,17 @@ def heard(name: str, stage: Verifier, indices: Sequence[int], answer: Any, secon
         answer: what came, or a Failure of the call.
         seconds: what the clock says.
     """
-    found = read_verification(answer, len(indices), stage)
-    if isinstance(found, Verification) and len(found.checks) != len(indices):
-        said = f"{name_of(stage)}: 0 checks came for {len(indices)} items; a stage gives one for each"
-        found = Failure.of(ContractError(said))
-    if isinstance(found, Failure):
-        return StagePass(name, tuple(indices), (named(failed(found), name),) * len(indices), seconds, None)
-    if found.cost is not None and found.cost.seconds is not None:
-        seconds = found.cost.seconds
-    checks = tuple(named(check, name) for check in found.checks)
-    return StagePass(name, tuple(indices), checks, seconds, found)
+    verification = read_verification(answer, len(indices), stage)
+    if isinstance(verification, Verification) and len(verification.checks) != len(indices):
+        message = f"{name_of(stage)}: 0 checks came for {len(indices)} items; a stage gives one for each"
+        verification = Failure.of(ContractError(message))
+    if isinstance(verification, Failure):
+        check = named(failed(verification), name)
+        return StagePass(name, tuple(indices), (check,) * len(indices), seconds, None)
+    if verification.cost is not None and verification.cost.seconds is not None:
+        seconds = verification.cost.seconds
+    checks = tuple(named(check, name) for check in verification.checks)
+    return StagePass(name, tuple(indices), checks, seconds, verification)
 
 
 def named(check: Check, stage: str) -> Check:
@@ -81,24 +82,24 @@ def named(check: Check, stage: str) -> Check:
     return check if check.stage else replace(check, stage=stage)
 
 
-def resting_on(check: Check, *others: Check | None) -> Check:
+def resting_on(check: Check, *supports: Check | None) -> Check:
     """The check, with the caveats of the others too on which it rests."""
-    caveats = dict.fromkeys(each.caveat for each in (*others, check) if each is not None and each.caveat)
+    caveats = dict.fromkeys(it.caveat for it in (*supports, check) if it is not None and it.caveat)
     return check if set(caveats) <= {check.caveat} else replace(check, caveat="; ".join(caveats))
 
 
 def names_of(stages: Sequence[Verifier]) -> tuple[str, ...]:
     """A name for each stage: its own, its function's, or its class's in lower case; numbered where two share one."""
-    found: list[str] = []
+    names: list[str] = []
     for stage in stages:
         function = getattr(getattr(stage, "function", None), "__name__", "")
-        name = own = str(getattr(stage, "name", "") or function or type(stage).__name__.lower())
+        name = base = str(getattr(stage, "name", "") or function or type(stage).__name__.lower())
         number = 1
-        while name in found:
+        while name in names:
             number += 1
-            name = f"{own} {number}"
-        found.append(name)
-    return tuple(found)
+            name = f"{base} {number}"
+        names.append(name)
+    return tuple(names)
 
 
 def part_of(proposal: Proposal, indices: Sequence[int]) -> Proposal:
@@ -119,7 +120,7 @@ def part_of(proposal: Proposal, indices: Sequence[int]) -> Proposal:
 
 
 class Way(ABC):
-    """What is known of a block's items on their way through the stages.
+    """A block on its way through the stages, and its items' checks so far.
 
     Args:
         proposal: the block.
@@ -132,47 +133,47 @@ class Way(ABC):
         self.passes: list[StagePass] = []
         self._heard: list[tuple[StagePass, int | None, bool]] = []
 
-    def hear(self, found: StagePass, enough: int | None = None, *, beside: bool = False) -> None:
-        """What a stage said, as it said it.
+    def hear(self, stage_pass: StagePass, enough: int | None = None, *, beside: bool = False) -> None:
+        """Take a stage's pass, and note it for the record.
 
         Args:
-            found: its pass.
+            stage_pass: its answer.
             enough: the early stop that it was allowed.
             beside: whether it was asked for the record alone; its word decides nothing then.
         """
-        self._heard.append((found, enough, beside))
+        self._heard.append((stage_pass, enough, beside))
         if not beside:
-            self.take(found)
+            self.take(stage_pass)
 
     def left(self, stage: str) -> list[int]:
         """The items on which a stage has not said its word, and all that they stand on."""
-        words: dict[int, Check] = {}
-        for found, _, _ in self._heard:
-            if found.stage == stage:
-                words.update(zip(found.indices, found.checks, strict=True))
-        wanted: set[int] = set()
+        checks: dict[int, Check] = {}
+        for stage_pass, _, _ in self._heard:
+            if stage_pass.stage == stage:
+                checks.update(zip(stage_pass.indices, stage_pass.checks, strict=True))
+        indices: set[int] = set()
         for index in range(len(self.proposal)):
             path = self.proposal.path(index)
-            word = words.get(index)
-            above = [words[each].verdict for each in path[:-1] if each in words]
-            if word is None or (word.verdict == "unchecked" and all(each == "pass" for each in above)):
-                wanted.update(path)
-        return sorted(wanted)
+            check = checks.get(index)
+            passed = all(checks[ancestor].verdict == "pass" for ancestor in path[:-1] if ancestor in checks)
+            if check is None or (check.verdict == "unchecked" and passed):
+                indices.update(path)
+        return sorted(indices)
 
     @property
     @abstractmethod
     def open(self) -> list[int]:
         """The items that the next stage is asked about, each with all that it stands on."""
 
-    def enough_at(self, last: bool) -> int | None:
+    def enough_at(self, is_last: bool) -> int | None:
         """Whether the next stage may stop early, and when: what an earlier one left would be missing at the last, and
         in a tree one that judges single items would count those on branches that are cut already."""
         straight = self.proposal.fits("chain") or self.proposal.fits("alternatives")
-        return self.enough if last and straight else None
+        return self.enough if is_last and straight else None
 
     @abstractmethod
-    def take(self, found: StagePass) -> None:
-        """What the next stage said."""
+    def take(self, stage_pass: StagePass) -> None:
+        """Take the next stage's pass."""
 
     @property
     @abstractmethod
@@ -181,51 +182,53 @@ class Way(ABC):
 
     def verification(self, order: Sequence[str], provides: Collection[str]) -> Verification:
         """The block's verification; `order` are the names of the stages."""
-        told = [found.verification for found in self.passes if found.verification is not None]
+        answers = (stage_pass.verification for stage_pass in self.passes)
+        verifications = [answer for answer in answers if answer is not None]
         checks = self.checks
-        costs = [one.cost for one in told]
+        costs = [verification.cost for verification in verifications]
         cost = None
         if any(costs):
-            all_told = len(costs) == len(self.passes) and all(
-                one and one.seconds is not None for one in costs
+            all_timed = len(costs) == len(self.passes) and all(
+                stage_cost and stage_cost.seconds is not None for stage_cost in costs
             )
-            seconds = sum(found.seconds for found in self.passes) if all_told else None
-            cost = Cost(seconds, sum(one.units for one in costs if one))
+            seconds = sum(stage_pass.seconds for stage_pass in self.passes) if all_timed else None
+            cost = Cost(seconds, sum(stage_cost.units for stage_cost in costs if stage_cost))
         if any(beside for _, _, beside in self._heard):
             # What was asked for the record alone is no cost of this order.
-            cost = Cost(sum(found.seconds for found in self.passes), cost.units if cost else 0.0)
+            cost = Cost(sum(stage_pass.seconds for stage_pass in self.passes), cost.units if cost else 0.0)
         return Verification(
             checks=checks,
             evidence=Evidence(cross=self._cross(order[-1])) if "cross" in provides else None,
             cost=cost,
-            deterministic=all(one.deterministic for one in told),
-            notes={"order": list(order), **self.notes(), **self._told(checks)},
+            deterministic=all(verification.deterministic for verification in verifications),
+            notes={"order": list(order), **self.notes(), **self._for_replays(checks)},
         )
 
-    def _told(self, checks: Sequence[Check]) -> dict[str, Any]:
-        """What each stage said, for replays in another order; the seconds of what it was asked for the record alone."""
+    def _for_replays(self, checks: Sequence[Check]) -> dict[str, Any]:
+        """The stages' own checks, for replays in another order; the seconds of those for the record alone."""
         heard: list[Any] = []
         seconds: dict[str, float] = {}
-        for found, enough, beside in self._heard:
-            said = found.verification
-            noted = said.notes if said is not None else EMPTY
-            one = Heard(
-                stage=found.stage,
-                items=found.indices,
+        for stage_pass, enough, beside in self._heard:
+            verification = stage_pass.verification
+            noted = verification.notes if verification is not None else EMPTY
+            cost = verification.cost if verification is not None else None
+            entry = Heard(
+                stage=stage_pass.stage,
+                items=stage_pass.indices,
                 checks=tuple(
                     None if check == checks[index] else check
-                    for index, check in zip(found.indices, found.checks, strict=True)
+                    for index, check in zip(stage_pass.indices, stage_pass.checks, strict=True)
                 ),
                 enough=enough,
                 beside=beside,
-                failed=said is None,
-                units=said.cost.units if said is not None and said.cost is not None else 0.0,
-                deterministic=said is None or said.deterministic,
+                failed=verification is None,
+                units=cost.units if cost is not None else 0.0,
+                deterministic=verification is None or verification.deterministic,
                 notes={key: value for key, value in noted.items() if key not in TIMES},
             )
-            heard.append(msgspec.to_builtins(one))
+            heard.append(msgspec.to_builtins(entry))
             if beside:
-                seconds[found.stage] = seconds.get(found.stage, 0.0) + found.seconds
+                seconds[stage_pass.stage] = seconds.get(stage_pass.stage, 0.0) + stage_pass.seconds
         return {"heard": heard, **({"seconds_beside": seconds} if seconds else {})}
 
     def _cross(self, stage: str) -> Any:
@@ -236,36 +239,38 @@ class Way(ABC):
         """
         n = len(self.proposal)
         cross = np.full((n, 0), np.nan)
-        for found in self.passes:
-            evidence = None if found.verification is None else found.verification.evidence
-            if found.stage == stage and evidence is not None and evidence.cross is not None:
-                own = np.asarray(evidence.cross, dtype=float)
-                if own.shape[1] == len(found.indices) < n and np.isnan(np.diagonal(own)).all():
-                    pairs = np.full((len(own), n), np.nan)
-                    pairs[:, list(found.indices)] = own
-                    own = pairs
-                if cross.shape[1] != own.shape[1]:
-                    cross = np.full((n, own.shape[1]), np.nan)
-                cross[list(found.indices)] = own
+        for stage_pass in self.passes:
+            evidence = None if stage_pass.verification is None else stage_pass.verification.evidence
+            if stage_pass.stage == stage and evidence is not None and evidence.cross is not None:
+                part = np.asarray(evidence.cross, dtype=float)
+                if part.shape[1] == len(stage_pass.indices) < n and np.isnan(np.diagonal(part)).all():
+                    pairs = np.full((len(part), n), np.nan)
+                    pairs[:, list(stage_pass.indices)] = part
+                    part = pairs
+                if cross.shape[1] != part.shape[1]:
+                    cross = np.full((n, part.shape[1]), np.nan)
+                cross[list(stage_pass.indices)] = part
         return cross
 
     def notes(self) -> dict[str, Any]:
         """What the stages noted, and the seconds of each."""
         notes: dict[str, Any] = {}
         skipped = [
-            found.stage for found in self.passes if all(check.verdict == "abstain" for check in found.checks)
+            stage_pass.stage
+            for stage_pass in self.passes
+            if all(check.verdict == "abstain" for check in stage_pass.checks)
         ]
         if skipped:
             notes["skipped"] = list(dict.fromkeys(skipped))
-        own: dict[str, Any] = {}
+        notes_of_stages: dict[str, Any] = {}
         seconds: dict[str, float] = {}
-        for found in self.passes:
-            seconds[found.stage] = seconds.get(found.stage, 0.0) + found.seconds
-            noted = found.verification.notes if found.verification is not None else EMPTY
-            if rest := {key: value for key, value in noted.items() if key not in (*TIMES, "heard")}:
-                own[found.stage] = rest
-        if own:
-            notes["stages"] = own
+        for stage_pass in self.passes:
+            seconds[stage_pass.stage] = seconds.get(stage_pass.stage, 0.0) + stage_pass.seconds
+            noted = stage_pass.verification.notes if stage_pass.verification is not None else EMPTY
+            if stage_notes := {key: value for key, value in noted.items() if key not in (*TIMES, "heard")}:
+                notes_of_stages[stage_pass.stage] = stage_notes
+        if notes_of_stages:
+            notes["stages"] = notes_of_stages
         notes["seconds"] = seconds
         return notes
 
@@ -275,33 +280,33 @@ class AllWay(Way):
 
     def __init__(self, proposal: Proposal, enough: int | None = None) -> None:
         super().__init__(proposal, enough)
-        self._words: list[Check | None] = [None] * len(proposal)
+        self._checks: list[Check | None] = [None] * len(proposal)
 
     @property
     def open(self) -> list[int]:
         """Those that every stage passed so far, they and all that they stand on."""
-        found: list[int] = []
+        indices: list[int] = []
         alive = {-1}
         for index, parent in enumerate(self.proposal.parents):
-            word = self._words[index]
-            if parent in alive and (word is None or word.verdict == "pass"):
+            check = self._checks[index]
+            if parent in alive and (check is None or check.verdict == "pass"):
                 alive.add(index)
-                found.append(index)
-        return found
+                indices.append(index)
+        return indices
 
-    def take(self, found: StagePass) -> None:
+    def take(self, stage_pass: StagePass) -> None:
         """The last word is the one that counts: no stage is asked about what another did not pass."""
-        self.passes.append(found)
-        for index, check in zip(found.indices, found.checks, strict=True):
-            self._words[index] = resting_on(check, self._words[index]) if check.verdict == "pass" else check
+        self.passes.append(stage_pass)
+        for index, check in zip(stage_pass.indices, stage_pass.checks, strict=True):
+            self._checks[index] = resting_on(check, self._checks[index]) if check.verdict == "pass" else check
 
     @property
     def checks(self) -> tuple[Check, ...]:
         """What stands on an item that did not pass, and was passed itself so far, is unchecked."""
         going = set(self.open)
         return tuple(
-            UNCHECKED if word is None or (word.verdict == "pass" and index not in going) else word
-            for index, word in enumerate(self._words)
+            UNCHECKED if check is None or (check.verdict == "pass" and index not in going) else check
+            for index, check in enumerate(self._checks)
         )
 
 
@@ -320,78 +325,79 @@ class AnyWay(Way):
     def __init__(self, proposal: Proposal, enough: int | None, stages: int) -> None:
         super().__init__(proposal, enough)
         self.stages = stages
-        self._words: list[list[Check]] = [[] for _ in proposal.items]
+        self._checks: list[list[Check]] = [[] for _ in proposal.items]
 
-    def enough_at(self, last: bool) -> int | None:
+    def enough_at(self, is_last: bool) -> int | None:
         """A pass of any stage is final, so every stage may stop early."""
         return self.enough
 
     @property
     def open(self) -> list[int]:
         """Those that none passed yet, before enough had passed, and all that they stand on."""
-        wanted: set[int] = set()
+        indices: set[int] = set()
         for index, passed in enumerate(self._passed()[: self._cut()]):
             if not passed:
-                wanted.update(self.proposal.path(index))
-        return sorted(wanted)
+                indices.update(self.proposal.path(index))
+        return sorted(indices)
 
-    def take(self, found: StagePass) -> None:
+    def take(self, stage_pass: StagePass) -> None:
         """Of an item that passed already nothing more is heard."""
-        self.passes.append(found)
+        self.passes.append(stage_pass)
         passed = self._passed()
-        for index, check in zip(found.indices, found.checks, strict=True):
+        for index, check in zip(stage_pass.indices, stage_pass.checks, strict=True):
             if not passed[index]:
-                self._words[index].append(check)
+                self._checks[index].append(check)
 
     def _passed(self) -> list[bool]:
-        return [bool(words) and words[-1].verdict == "pass" for words in self._words]
+        return [bool(checks) and checks[-1].verdict == "pass" for checks in self._checks]
 
     def _cut(self) -> int:
         """How many items, from the first on, hold as many passed ones as are enough; all when fewer passed."""
-        passed = [index for index, own in enumerate(self._passed()) if own]
+        passed = [index for index, is_passed in enumerate(self._passed()) if is_passed]
         enough = len(passed) + 1 if self.enough is None else self.enough
-        return len(self._words) if len(passed) < enough else passed[enough - 1] + 1 if enough else 0
+        return len(self._checks) if len(passed) < enough else passed[enough - 1] + 1 if enough else 0
 
     @property
     def checks(self) -> tuple[Check, ...]:
         """What lies behind enough passed items, and was not put before every stage, is unchecked."""
         cut = self._cut()
         return tuple(
-            UNCHECKED if index >= cut and not self._settled(words) else self._word(index)
-            for index, words in enumerate(self._words)
+            UNCHECKED if index >= cut and not self._settled(checks) else self._word(index)
+            for index, checks in enumerate(self._checks)
         )
 
     def _word(self, index: int) -> Check:
         """The one that leaves most open; an abstention where one stage rejected the item, another never came to it, and
         all that it stands on passed: it is refused by no more than some, and there is nothing to wait for."""
-        check = _most_open(self._words[index])
-        if check.verdict == "unchecked" and any(word.verdict == "reject" for word in self._words[index]):
+        check = _most_open(self._checks[index])
+        rejected = any(stage_check.verdict == "reject" for stage_check in self._checks[index])
+        if rejected and check.verdict == "unchecked":
             passed = self._passed()
-            if all(passed[above] for above in self.proposal.path(index)[:-1]):
+            if all(passed[ancestor] for ancestor in self.proposal.path(index)[:-1]):
                 return Check("abstain", reason="unchecked", stage=check.stage)
         return check
 
-    def _settled(self, words: Sequence[Check]) -> bool:
+    def _settled(self, checks: Sequence[Check]) -> bool:
         """Whether an item passed, or every stage looked at it."""
-        looked = [check.verdict for check in words if check.verdict != "unchecked"]
+        looked = [check.verdict for check in checks if check.verdict != "unchecked"]
         return "pass" in looked or len(looked) == self.stages
 
 
-def _most_open(words: Sequence[Check]) -> Check:
+def _most_open(checks: Sequence[Check]) -> Check:
     for verdict in ("pass", "error", "timeout", "abstain", "unchecked"):
-        for check in words:
+        for check in checks:
             if check.verdict == verdict:
                 return check
-    rejects = [check for check in words if check.verdict == "reject"]
+    rejects = [check for check in checks if check.verdict == "reject"]
     if len(rejects) < 2:
         return rejects[0] if rejects else UNCHECKED
     scores = [check.score for check in rejects if check.score is not None]
-    said = [f"{check.stage}: {check.feedback or check.reason or 'refused'}" for check in rejects]
+    objections = [f"{check.stage}: {check.feedback or check.reason or 'refused'}" for check in rejects]
     check = Check(
         "reject",
         score=max(scores, default=None),
         reason=rejects[-1].reason,
-        feedback="one of these is needed\n" + "\n".join(said),
+        feedback="one of these is needed\n" + "\n".join(objections),
         stage=rejects[-1].stage,
     )
     return resting_on(check, *rejects)

@@ -16,20 +16,20 @@ class NotJson(ValueError):
     """A text that is no JSON document; the message says where and why."""
 
 
-def text_of(item: Any, needed: str) -> str:
+def text_of(item: Any, reader: str) -> str:
     """The item, which must be text.
 
     Args:
         item: of a proposal.
-        needed: who needs it, for the message.
+        reader: who reads it, for the message.
 
     Raises:
         ContractError: it is none, or holds half a surrogate pair.
     """
     if type(item) is not str:
-        raise ContractError(f"{needed} checks texts; the item is a {type(item).__name__}")
+        raise ContractError(f"{reader} checks texts; the item is a {type(item).__name__}")
     if not is_utf8(item):
-        raise ContractError(f"{needed} checks texts; the item holds half of a surrogate pair")
+        raise ContractError(f"{reader} checks texts; the item holds half of a surrogate pair")
     return item
 
 
@@ -50,8 +50,8 @@ def json_of(text: str) -> Any:
     except NotJson:
         raise
     except json.JSONDecodeError as error:
-        found = text[error.pos : error.pos + 20]
-        place = f"line {error.lineno}, column {error.colno}: {shown(found)}" if found else "its end"
+        excerpt = text[error.pos : error.pos + 20]
+        place = f"line {error.lineno}, column {error.colno}: {shown(excerpt)}" if excerpt else "its end"
         raise NotJson(f"{error.msg} ({place})") from error
     except RecursionError as error:
         raise NotJson("it is nested too deep") from error
@@ -66,24 +66,24 @@ def _is_deep(value: Any) -> bool:
     level = [value]
     for _ in range(DEEPEST):
         inner: list[Any] = []
-        for each in level:
-            if isinstance(each, list):
-                inner.extend(each)
-            elif isinstance(each, dict):
-                inner.extend(each.values())
+        for value_inside in level:
+            if isinstance(value_inside, list):
+                inner.extend(value_inside)
+            elif isinstance(value_inside, dict):
+                inner.extend(value_inside.values())
         level = inner
-    return any(isinstance(each, (list, dict)) for each in level)
+    return any(isinstance(value_inside, (list, dict)) for value_inside in level)
 
 
-def _finite(word: str) -> float:
-    number = float(word)
+def _finite(literal: str) -> float:
+    number = float(literal)
     if not isfinite(number):
-        raise NotJson(f"{shown(word)[1:-1]} is beyond the numbers that can be read")
+        raise NotJson(f"{shown(literal)[1:-1]} is beyond the numbers that can be read")
     return number
 
 
-def _no_number(word: str) -> Any:
-    raise NotJson(f"{word} is no number of JSON")
+def _no_number(literal: str) -> Any:
+    raise NotJson(f"{literal} is no number of JSON")
 
 
 def shown(value: Any, most: int = 60) -> str:

@@ -77,7 +77,7 @@ def block(
 
 
 def _print_choice(console: Console, point: OperatingPoint) -> None:
-    """What the sizes cost, what was chosen, and what it should gain."""
+    """Print what the sizes cost, the one that was chosen, and its predicted gain."""
     artifact = point.artifact
     unit = f"solved ({artifact.metric})" if artifact.metric else "accepted"
     counts = f"{artifact.data.tasks} tasks to calibrate on, of which {artifact.counted} count"

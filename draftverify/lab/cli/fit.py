@@ -75,7 +75,7 @@ def scores(
 
 
 def _print_fitted(console: Console, fitted: Fitted) -> None:
-    """What was learned: the threshold, and how far the probabilities can be taken on tasks they were not fitted on."""
+    """Print the threshold, and how the probabilities held on tasks that they were not fitted on."""
     figures, artifact = fitted.artifact.fit, fitted.artifact
     unit = "best items of tasks" if artifact.best else "items"
     pipeline, *sharers = fitted.pipelines

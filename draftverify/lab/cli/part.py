@@ -53,12 +53,12 @@ def part(name: str, config: str, out: str | None, overrides: tuple[str, ...]) ->
         with new_bars(console) as bars:
             bar = bars.add_task(name, total=None, now="")
 
-            def show(step: int, total: int, words: str) -> None:
-                bars.update(bar, completed=step, total=total, now=words)
+            def show(step: int, total: int, status: str) -> None:
+                bars.update(bar, completed=step, total=total, now=status)
                 line = LINES * step // max(total, 1)
                 if not console.is_terminal and line not in lines:
                     lines.add(line)
-                    click.echo(f"step {step} of {total}: {words}", err=True)
+                    click.echo(f"step {step} of {total}: {status}", err=True)
 
             report: dict[str, Any] = trainer.train(directory, show)
     except KeyboardInterrupt:

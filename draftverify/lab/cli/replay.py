@@ -15,10 +15,10 @@ from draftverify.bench.cli import options
 from draftverify.bench.cli.screen import new_table, print_json, wide_console
 from draftverify.bench.records import load_run
 from draftverify.bench.tables.words import clean
-from draftverify.lab.replay.asked import DraftsFrom
+from draftverify.lab.replay.question import DraftsFrom
 
 if TYPE_CHECKING:
-    from draftverify.lab.recording import Expected, Side, WhatIf
+    from draftverify.lab.recording import Expected, ReplaySide, WhatIf
     from draftverify.lab.tune import Tuned
     from draftverify.stats import Estimate
 
@@ -172,7 +172,7 @@ def _interval(estimate: Estimate) -> str:
     return f"{estimate.value:.3g} [{estimate.low:.3g}, {estimate.high:.3g}]"
 
 
-def _cells(side: Side) -> tuple[str, ...]:
+def _cells(side: ReplaySide) -> tuple[str, ...]:
     accepted = f"{side.statuses.get('accepted', 0)} of {side.tasks}"
     counts = map(str, (side.trials, side.accepted, side.passes))
     return (accepted, *counts, _interval(side.solved), _interval(side.cost))

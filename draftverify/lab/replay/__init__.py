@@ -10,8 +10,8 @@ is taken to depend on the task, on the values accepted before it and on the item
 conformance kit holds verifiers to.
 """
 
-from draftverify.lab.replay.asked import CHANGES, Change, DraftsFrom
 from draftverify.lab.replay.driven import Replay, Replayed
 from draftverify.lab.replay.log import Gap
+from draftverify.lab.replay.question import CHANGES, Change, DraftsFrom
 
 __all__ = ["CHANGES", "Change", "DraftsFrom", "Gap", "Replay", "Replayed"]

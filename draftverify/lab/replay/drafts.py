@@ -9,15 +9,15 @@ import numpy as np
 
 from draftverify.engine.parts import Parts, name_of
 from draftverify.engine.requests import Draft
-from draftverify.lab.replay.asked import DraftsFrom
 from draftverify.lab.replay.log import Absent, Log, Missing, Origin, best, key_of
-from draftverify.values import GIVEN, Context, Cost, Law, LawKind, Proposal, Round, chain_parents
+from draftverify.lab.replay.question import DraftsFrom
+from draftverify.values import GIVEN, Context, Cost, Law, LawKind, Proposal, chain_parents
 
 __all__ = ["Drafts"]
 
 
 class Drafts:
-    """What a task's generators drafted.
+    """The drafts of a task's generators, answered from its log.
 
     Args:
         log: the task's.
@@ -34,21 +34,23 @@ class Drafts:
 
     def _read(self) -> None:
         """Note where each item was drafted, where blocks ended, and which drafts failed."""
-        recorded = self.log.asked.recorded
+        recorded = self.log.question.recorded
         for place, (round, context) in enumerate(zip(self.log.rounds, self.log.before, strict=False)):
-            number = self.log.asked.source(round.source, recorded)
-            kind = None if number is None else self.log.asked.kind(number)
+            number = self.log.question.source(round.source, recorded)
+            kind = None if number is None else self.log.question.kind(number)
             if number is None or kind is None or not round.asked:
                 continue
             items: list[Any] = []
             for index, item in enumerate(round.items):
                 key = self._place(kind, number, context, items, recorded)
-                known = self._items.setdefault(key, [])
-                known.append(Origin(place, index))
-                if _repeats(self.log.asked.part(number)) and key_of(self.log.item(known[0])) != key_of(item):
+                origins = self._items.setdefault(key, [])
+                origins.append(Origin(place, index))
+                if _repeats(self.log.question.part(number)) and key_of(self.log.item(origins[0])) != key_of(
+                    item
+                ):
                     self._two_things = (
                         f"the generator is said to draft from the {kind}, and drafted two things at one place "
-                        f"(rounds {known[0].round} and {place} of the record)"
+                        f"(rounds {origins[0].round} and {place} of the record)"
                     )
                 items.append(item)
             key = self._place(kind, number, context, items, recorded)
@@ -60,26 +62,29 @@ class Drafts:
     def _place(
         self, kind: DraftsFrom, number: int, context: Context, items: Sequence[Any], pipeline: Parts
     ) -> bytes:
-        """Where the item after these stands, as far as the generator can see."""
+        """A key of the place of the next item, of all that the generator's drafts depend on."""
         if kind == "list":
-            own = (each for each in context.rounds if self.log.asked.source(each.source, pipeline) == number)
-            return key_of([kind, number, sum(len(each.items) for each in own) + len(items)])
+            drafted = sum(
+                len(round.items)
+                for round in context.rounds
+                if self.log.question.source(round.source, pipeline) == number
+            )
+            return key_of([kind, number, drafted + len(items)])
         accepted = list(context.accepted)
         if kind == "continuation":
             return key_of([kind, number, [*accepted, *items]])
         if kind == "round":
-            seen = [context.round, accepted, context.feedback, context.refused]
-            return key_of([kind, number, seen, len(items)])
+            visible = [context.round, accepted, context.feedback, context.refused]
+            return key_of([kind, number, visible, len(items)])
         since: list[Any] = []
-        before: tuple[Round, ...] = tuple(context.rounds)
-        for each in reversed(before):
-            if each.decision.emitted:
+        for round in reversed(tuple(context.rounds)):
+            if round.decision.emitted:
                 break
-            since.append([each.items, [refusal.index for refusal in each.decision.refused]])
+            since.append([round.items, [refusal.index for refusal in round.decision.refused]])
         return key_of([kind, number, accepted, context.feedback, context.refused, since, len(items)])
 
     def draft(self, request: Draft, pipeline: Parts, *, trusted: bool) -> Any:
-        """The block that the log has here, or the failure.
+        """The block that the log holds for a request, or the recorded failure.
 
         Args:
             request: what is asked for.
@@ -89,16 +94,16 @@ class Drafts:
         Raises:
             Missing: it has none.
         """
-        asked, context, n = self.log.asked, request.context, request.n
+        question, context, n = self.log.question, request.context, request.n
         self.log.block = []
         if self._two_things:
             raise Missing(self._two_things)
-        number = asked.number(request.part)
+        number = question.number(request.part)
         if number is None:
             raise Missing(f"the generator {name_of(request.part)} drafts here, and is in no record")
-        kind = asked.kind(number)
+        kind = question.kind(number)
         if kind is None:
-            return self._as_it_was(request, number, trusted)
+            return self._recorded_block(request, number, trusted)
         items: list[Any] = []
         while len(items) < n:
             key = self._place(kind, number, context, items, pipeline)
@@ -121,19 +126,19 @@ class Drafts:
         if kind in ("list", "continuation"):
             exhausted = end is not None and self.log.rounds[end].exhausted
         else:
-            first = self.log.block[0].round if self.log.block else end
-            assert first is not None
-            exhausted = self.log.rounds[first].exhausted
+            start = self.log.block[0].round if self.log.block else end
+            assert start is not None
+            exhausted = self.log.rounds[start].exhausted
         self._used |= set(self.log.block)
         return self._proposal(kind, items, exhausted, end, context.round, trusted)
 
-    def _as_it_was(self, request: Draft, number: int, trusted: bool) -> Any:
+    def _recorded_block(self, request: Draft, number: int, trusted: bool) -> Any:
         """The recorded round's whole block, for a generator that may read all of its context."""
         context, place = request.context, request.context.round
         rounds = self.log.rounds
         drafter = (
             place < len(rounds)
-            and self.log.asked.source(rounds[place].source, self.log.asked.recorded) == number
+            and self.log.question.source(rounds[place].source, self.log.question.recorded) == number
         )
         if not drafter:
             raise Missing(self._not_drafted(context, request.n, 0))
@@ -142,10 +147,12 @@ class Drafts:
                 "the generator would have seen other rounds before this one than were recorded, and does not say what "
                 "its drafts depend on (drafts_from)"
             )
-        then = self.log.before[place]
-        if key_of([context.feedback, context.refused]) != key_of([then.feedback, then.refused]):
+        recorded_context = self.log.before[place]
+        if key_of([context.feedback, context.refused]) != key_of(
+            [recorded_context.feedback, recorded_context.refused]
+        ):
             raise Missing("the generator would have been shown other feedback than was recorded")
-        if self.log.memory and self.log.asked.changed:
+        if self.log.memory and self.log.question.changed:
             raise Missing("the generator saw the outcomes of earlier tasks, which may have been others")
         round = rounds[place]
         if round.asked != request.n:
@@ -163,16 +170,16 @@ class Drafts:
         """The recorded law; nobody reads its q, which is in no record."""
         return GIVEN if kind == "given" else Law(kind, np.zeros((n + 1, 1)))
 
-    def _not_drafted(self, context: Context, n: int, found: int) -> str:
-        if found:
+    def _not_drafted(self, context: Context, n: int, count: int) -> str:
+        if count:
             return (
-                f"a block of {n} was asked for, and {found} of it were drafted: no longer block is in the log"
+                f"a block of {n} was asked for, and {count} of it were drafted: no longer block is in the log"
             )
-        place, shown = context.round, key_of(context.feedback)
+        place, feedback_key = context.round, key_of(context.feedback)
         if (
             context.feedback
             and place < len(self.log.before)
-            and key_of(self.log.before[place].feedback) != shown
+            and key_of(self.log.before[place].feedback) != feedback_key
         ):
             return "feedback that the record does not have would have changed the next draft"
         accepted = len(context.accepted)
@@ -180,16 +187,16 @@ class Drafts:
             f"nothing was drafted here ({accepted} values accepted): the generator would have drafted again"
         )
 
-    def _drawn(self, part: Any, known: Sequence[Origin], round: int) -> Origin:
-        """Which of the items that were drafted at one place: that of the block's round, or of the same round."""
-        left = known if _repeats(part) else [each for each in known if each not in self._used]
-        if not left:
+    def _drawn(self, part: Any, origins: Sequence[Origin], round: int) -> Origin:
+        """One of the items that were drafted at a place: of the block's round, or of the round of the same number."""
+        unused = origins if _repeats(part) else [origin for origin in origins if origin not in self._used]
+        if not unused:
             raise Missing(
-                f"the generator is not deterministic, and would have drafted again what round {known[0].round} of the "
-                "record has"
+                f"the generator is not deterministic, and would have drafted again what round {origins[0].round} of "
+                "the record has"
             )
-        wanted = self.log.block[-1].round if self.log.block else round
-        return next((each for each in left if each.round == wanted), left[0])
+        round_wanted = self.log.block[-1].round if self.log.block else round
+        return next((origin for origin in unused if origin.round == round_wanted), unused[0])
 
     def _proposal(
         self,
@@ -201,51 +208,51 @@ class Drafts:
         trusted: bool,
     ) -> Proposal:
         rounds, block = self.log.rounds, self.log.block
-        origin = {each.round for each in block}
-        recorded = bool(self.log.asked.undecidable) and origin == {
+        origin = {origin_of_item.round for origin_of_item in block}
+        recorded = bool(self.log.question.undecidable) and origin == {
             place
         }  # by a decision that nobody makes again
-        for each in () if recorded else origin:
-            if rounds[each].law != "given":
+        for place_drawn in () if recorded else origin:
+            if rounds[place_drawn].law != "given":
                 raise Missing(
-                    f"the items of round {each} of the record were drawn by the law {rounds[each].law}, from a q "
-                    "that was not recorded"
+                    f"the items of round {place_drawn} of the record were drawn by the law {rounds[place_drawn].law}, "
+                    "from a q that was not recorded"
                 )
-        first = rounds[block[0].round] if block else None
-        prefix = first is not None and block == [Origin(block[0].round, i) for i in range(len(items))]
-        whole = prefix and first is not None and len(items) == len(first.items)
-        if any(rounds[each].nested for each in origin) and not whole:
+        source = rounds[block[0].round] if block else None
+        prefix = source is not None and block == [Origin(block[0].round, i) for i in range(len(items))]
+        is_entire = prefix and source is not None and len(items) == len(source.items)
+        if any(rounds[number].nested for number in origin) and not is_entire:
             raise Missing("the items came of inner tasks, and a part of them would have run")
-        if any(rounds[each].extends for each in origin) and not whole:
+        if any(rounds[number].extends for number in origin) and not is_entire:
             raise Missing("the items go on from held ones, and stand in another block here")
-        if first is not None and prefix:
-            parents = first.parents[: len(items)]
+        if source is not None and prefix:
+            parents = source.parents[: len(items)]
         else:
             parents = (-1,) * len(items) if kind == "list" else chain_parents(len(items))
-        if whole or not block:
-            used = first if first is not None else rounds[end] if end is not None else None
-            seconds = used.timing.draft if used is not None else 0.0
+        if is_entire or not block:
+            timed = source if source is not None else rounds[end] if end is not None else None
+            seconds = timed.timing.draft if timed is not None else 0.0
             # An empty draft that the log has only as the end of one with items took no longer than that.
-            self.log.at_most = self.log.at_most or bool(not block and used is not None and used.items)
+            self.log.at_most = self.log.at_most or bool(not block and timed is not None and timed.items)
         else:
             seconds = self.log.seconds("draft", len(items), place)
-        self.log.decides = first.timing.decide if first is not None else 0.0
+        self.log.decides = source.timing.decide if source is not None else 0.0
         units = 0.0  # of a block that is verified the round's units are the verifier's answer
         if not block and exhausted and end is not None:
             units = rounds[end].timing.units
         elif block and trusted:
-            units = sum(rounds[each].timing.units for each in origin)
-            verified = any(rounds[each].timing.passes for each in origin)
-            self.log.at_most = self.log.at_most or (units > 0 and (verified or not whole))
+            units = sum(rounds[number].timing.units for number in origin)
+            verified = any(rounds[number].timing.passes for number in origin)
+            self.log.at_most = self.log.at_most or (units > 0 and (verified or not is_entire))
         return Proposal(
             items=tuple(items),
             parents=parents,
             law=self._law(rounds[place].law, len(items)) if recorded else GIVEN,
-            extends=first.extends if whole and first is not None else (),
+            extends=source.extends if is_entire and source is not None else (),
             evidence=Absent() if items else {},
             cost=Cost(seconds, units),
             exhausted=exhausted,
-            nested=first.nested if whole and first is not None else (),
+            nested=source.nested if is_entire and source is not None else (),
         )
 
 

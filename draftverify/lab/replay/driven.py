@@ -11,9 +11,9 @@ from draftverify.engine.boundary import raised
 from draftverify.engine.parts import name_of
 from draftverify.engine.requests import Answer, Ask, Decide, Draft, Finish, Prepare, Request, Verify
 from draftverify.engine.session import Session
-from draftverify.lab.replay.asked import Asked
 from draftverify.lab.replay.drafts import Drafts
 from draftverify.lab.replay.log import Gap, Log, Missing, Origin
+from draftverify.lab.replay.question import ReplayQuestion
 from draftverify.lab.replay.words import Words
 from draftverify.rejection.refusals import troubles_of
 from draftverify.values import Context, Cost, Decision, Round, Task, TaskRecord
@@ -22,7 +22,7 @@ __all__ = ["Replay", "Replayed"]
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """What became of one task.
+    """A replayed task: its new record, or the gap in the log.
 
     Args:
         task: its id.
@@ -41,8 +41,8 @@ class Replayed(msgspec.Struct, frozen=True):
     estimated: bool = False
 
 
-class Replay(Asked):
-    """A pipeline's records, and what is asked of them; see `Asked`."""
+class Replay(ReplayQuestion):
+    """A `ReplayQuestion` that is answered task by task."""
 
     def task(self, task: Task, record: TaskRecord, *, memory: int = 0) -> Replayed:
         """Replay one task.
@@ -54,25 +54,25 @@ class Replay(Asked):
         """
         driven = _Driven(self, task, record, memory)
         try:
-            made = driven.run()
+            replayed = driven.run()
         except Missing as missing:
             return Replayed(task.id, None, Gap(task.id, driven.round, str(missing)))
         log = driven.log
-        return Replayed(task.id, made, None, log.at_most and not log.estimated, log.estimated)
+        return Replayed(task.id, replayed, None, log.at_most and not log.estimated, log.estimated)
 
 
 class _Driven:
     """One task on its way through the replay."""
 
-    def __init__(self, asked: Asked, task: Task, record: TaskRecord, memory: int) -> None:
-        self.asked = asked
-        self.log = Log(asked, task, record, memory)
+    def __init__(self, question: ReplayQuestion, task: Task, record: TaskRecord, memory: int) -> None:
+        self.question = question
+        self.log = Log(question, task, record, memory)
         self.drafted = Drafts(self.log)
         self.words = Words(self.log)
         self._broken = ""
         self._decision: Decision | None = None  # of a rule that is not asked
         self._seconds = self._units = 0.0  # of the round that is under way
-        pipeline = copy.copy(asked.pipeline)
+        pipeline = copy.copy(question.pipeline)
         if pipeline.done is not None:
             pipeline.done = self._done
         if pipeline.learns:
@@ -141,11 +141,11 @@ class _Driven:
         return self._person(request)
 
     def _person(self, request: Ask) -> Answer | None:
-        """What a person answered, if this is what was asked; None where nobody was there."""
+        """The person's recorded answer to the same question; None where nobody was there."""
         log, context = self.log, self.session.state.context
         place = context.round
         if not log.as_recorded(context) or log.candidates[place] != request.candidate:
-            if self.asked.answered:
+            if self.question.answered:
                 raise Missing("a person would be asked something that nobody was asked in the run")
             return None
         if place < len(log.rounds):
@@ -160,11 +160,11 @@ class _Driven:
     # What the session calls itself
 
     def _done(self, context: Context, new: tuple[Any, ...]) -> int | None:
-        stop = self.asked.pipeline.done
+        stop = self.question.pipeline.done
         assert stop is not None
-        then = self._decision
-        if then is not None and "done" not in self.asked.changed:
-            return len(then.emitted) if then.done else None
+        recorded = self._decision
+        if recorded is not None and "done" not in self.question.changed:
+            return len(recorded.emitted) if recorded.done else None
         try:
             keep = stop(context, new)
         except BaseException as error:
@@ -172,9 +172,9 @@ class _Driven:
                 f"the stopping rule {name_of(stop)} cannot be asked without its parts ({raised(error)})"
             )
             raise
-        if then is not None and keep is None and then.done:
+        if recorded is not None and keep is None and recorded.done:
             self._broken = "the record ends here, and the task would have gone on"
-        if then is not None and keep is not None and then.drift and keep > len(then.emitted):
+        if recorded is not None and keep is not None and recorded.drift and keep > len(recorded.emitted):
             self._broken = "the drift of values that were cut off was not recorded"
         return keep
 
@@ -203,7 +203,7 @@ class _Driven:
 
     def _restored(self) -> tuple[Round, ...]:
         """The first rounds, as far as the change cannot have touched them."""
-        changed, rounds = self.asked.changed, self.log.rounds
+        changed, rounds = self.question.changed, self.log.rounds
         if not changed:
             return rounds
         if changed != {"on_rejection"}:
@@ -225,19 +225,19 @@ class _Driven:
         """
         context = request.context
         if not self.log.block_as_recorded(context) or self.log.rounds[context.round].failure is not None:
-            lacking = ", ".join(sorted(self.asked.undecidable))
+            lacking = ", ".join(sorted(self.question.undecidable))
             raise Missing(
                 f"the rule {name_of(request.part)} needs {lacking} to decide, which was not recorded"
             )
         round = self.log.rounds[context.round]
-        done = round.decision.done and self.asked.recorded.done is None
+        done = round.decision.done and self.question.recorded.done is None
         self._decision = round.decision
         return msgspec.structs.replace(round.decision, emitted=(), done=done, tokens=round.tokens)
 
     def _call(self, request: Decide | Finish) -> Any:
         if isinstance(request, Decide):
             self.log.took, self.log.decides = self.log.decides, 0.0
-            if self.asked.undecidable:
+            if self.question.undecidable:
                 return self._decided(request)
         try:
             return request.call(*request.arguments)

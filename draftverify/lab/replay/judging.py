@@ -10,18 +10,18 @@ from draftverify.errors import ConfigError
 from draftverify.lab.replay.stages import Stages, differs_in_thresholds, stopped
 from draftverify.values import TaskRecord
 
-__all__ = ["Judging", "Source"]
+__all__ = ["RecordedVerifier", "Source"]
 
 
 class Source(NamedTuple):
-    """Whose recorded words stand for a verifier's: a stage's, by its name, or with "" the whole verifier's; and whether
-    these are read with other thresholds."""
+    """The recorded checks that stand for a verifier's: those of the stage of this name, or with "" of the whole
+    verifier; and whether they are read with other thresholds."""
 
     stage: str
-    other: bool
+    rejudged: bool
 
 
-class Judging:
+class RecordedVerifier:
     """How the records answer for a verifier.
 
     Args:
@@ -30,7 +30,7 @@ class Judging:
         records: all of them.
 
     Attributes:
-        own: whose words stand for the whole of it; None where they are put together from the stages'.
+        whole_source: whose words stand for the whole of it; None where they are put together from the stages'.
         staged: whether they can be put together from the stages'.
         stops: whether it leaves items unchecked once enough passed; None where no record shows it.
 
@@ -44,14 +44,16 @@ class Judging:
         self.stages = Stages(recorded.verifier, records)
         self.stops = _stops_early(recorded, records)
         self.corrects = any(round.correction for record in records for round in record.rounds)
-        known = {"": recorded.verifier, **self.stages.parts}
+        parts = {"": recorded.verifier, **self.stages.parts}
         stages = getattr(verifier, "stages", ()) if hasattr(verifier, "recalled") else ()
-        self._sources = {id(each): _source(each, known) for each in (verifier, *stages)}
-        self.staged = bool(stages) and all(self.source(each) is not None for each in stages)
-        found = self.source(verifier)
-        self.own = found if found is not None and not found.stage else None
-        if self.own is None and not self.staged:
-            part = next((each for each in stages if self.source(each) is None), verifier)
+        self._sources = {
+            id(verifier_part): _source(verifier_part, parts) for verifier_part in (verifier, *stages)
+        }
+        self.staged = bool(stages) and all(self.source(stage) is not None for stage in stages)
+        source = self.source(verifier)
+        self.whole_source = source if source is not None and not source.stage else None
+        if self.whole_source is None and not self.staged:
+            part = next((stage for stage in stages if self.source(stage) is None), verifier)
             raise ConfigError(
                 f"{name_of(part)}, as it is configured here, said nothing in these records; a replay can put recorded "
                 "stages into another order, leave some out, and read scores with other thresholds where a verifier "
@@ -60,27 +62,28 @@ class Judging:
             )
 
     def source(self, part: Any) -> Source | None:
-        """Whose words stand for the verifier's, or for those of a stage of it; None where nobody's do."""
+        """The recorded checks that stand for a verifier or a stage; None where there are none."""
         return self._sources[id(part)]
 
 
-def _source(part: Any, known: Mapping[str, Any]) -> Source | None:
-    for stage, each in known.items():
-        if part is each:
+def _source(part: Any, parts: Mapping[str, Any]) -> Source | None:
+    for stage, recorded in parts.items():
+        if part is recorded:
             return Source(stage, False)
     return next(
-        (Source(name, True) for name, each in known.items() if differs_in_thresholds(part, each)), None
+        (Source(name, True) for name, recorded in parts.items() if differs_in_thresholds(part, recorded)),
+        None,
     )
 
 
 def _stops_early(recorded: Parts, records: Sequence[TaskRecord]) -> bool | None:
-    """Whether the verifier leaves items unchecked once enough passed: as it did; None where it never came to that."""
+    """Whether the verifier left items unchecked once enough passed; None where no record shows it."""
     if recorded.enough is None:
         return None
     for record in records:
         for round in record.rounds:
             checks = round.checks if round.by == "verifier" else ()
-            said = stopped(dict(enumerate(checks)), round.parents, recorded.enough)
-            if said is not None:
-                return said
+            stops = stopped(dict(enumerate(checks)), round.parents, recorded.enough)
+            if stops is not None:
+                return stops
     return None

@@ -10,7 +10,7 @@ import msgspec
 
 from draftverify.bench.records.encoding import timeless
 from draftverify.engine.session import Session
-from draftverify.lab.replay.asked import Asked
+from draftverify.lab.replay.question import ReplayQuestion
 from draftverify.stats.costs import Curve
 from draftverify.values import Candidate, Context, Failure, Outcome, Round, Task, TaskRecord
 
@@ -18,7 +18,7 @@ __all__ = ["Absent", "Gap", "Log", "Missing", "Origin", "best", "key_of"]
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """What the log cannot answer.
+    """A question that the log cannot answer.
 
     Args:
         task: of which.
@@ -78,8 +78,8 @@ class Log:
         decides: those of the rule's next decision.
     """
 
-    def __init__(self, asked: Asked, task: Task, record: TaskRecord, memory: int) -> None:
-        self.asked = asked
+    def __init__(self, question: ReplayQuestion, task: Task, record: TaskRecord, memory: int) -> None:
+        self.question = question
         self.task = task
         self.was = record
         self.memory = memory
@@ -92,21 +92,21 @@ class Log:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """The recorded ones."""
+        """The recorded rounds."""
         return self.was.rounds
 
     def _states(self) -> list[Context]:
-        """What was shown before each recorded round, and after the last."""
-        recorded = copy.copy(self.asked.recorded)
+        """The context before each recorded round, and after the last."""
+        recorded = copy.copy(self.question.recorded)
         recorded.undrafted = None  # else a session may be beyond its first round once it is made
         state = Session(recorded, self.task, attempt=self.was.attempt).state
-        found = [state.context]
+        contexts = [state.context]
         self.candidates.append(state.candidate)
         for round in self.was.rounds:
             state = state.after(round)
-            found.append(state.context)
+            contexts.append(state.context)
             self.candidates.append(state.candidate)
-        return found
+        return contexts
 
     def item(self, origin: Origin) -> Any:
         """A recorded item."""
@@ -132,21 +132,21 @@ class Log:
         return self.block == [Origin(place, index) for index in range(len(self.rounds[place].items))]
 
     def seconds(self, part: Literal["draft", "verify"], n: int, round: int) -> float:
-        """Of a block that was put together for this round: at most what the recorded ones took.
+        """The seconds of a block that was put together for this round: at most what the recorded ones took.
 
         For the pipeline's own generator it is estimated where blocks of its size were timed.
         """
-        places = sorted({each.round for each in self.block})
+        places = sorted({origin.round for origin in self.block})
         most = sum((getattr(self.rounds[place].timing, part) for place in places), 0.0)
-        costs = self.asked.costs
+        costs = self.question.costs
         if costs is not None and all(self.rounds[place].source == "generator" for place in places):
             curve: Curve = getattr(costs, part)
             if n in curve.sizes:
-                first: float = getattr(costs, f"first_{part}") if round == 0 else 0.0
-                found = max(curve.at(n) + first, 0.0)
+                surcharge: float = getattr(costs, f"first_{part}") if round == 0 else 0.0
+                estimate = max(curve.at(n) + surcharge, 0.0)
                 self.estimated = True
-                self.excess += max(most - found, 0.0)
-                return found
+                self.excess += max(most - estimate, 0.0)
+                return estimate
         self.at_most = True
         return most
 
@@ -156,16 +156,16 @@ class Log:
         return round.failure
 
 
-def best(places: Sequence[int], wanted: int) -> int:
-    """Of several recorded rounds that say the same the one of this number, else the first."""
-    return wanted if wanted in places else places[0]
+def best(places: Sequence[int], number: int) -> int:
+    """The round of this number among rounds that say the same, else the first of them."""
+    return number if number in places else places[0]
 
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 def key_of(value: Any) -> bytes:
-    """The same for equal plain values."""
+    """A key that equal plain values share."""
     return _ENCODER.encode(value)
 
 

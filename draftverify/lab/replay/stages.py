@@ -23,7 +23,7 @@ class Whole(NamedTuple):
 
 
 class Spoken:
-    """What one stage said in a round.
+    """A stage's recorded passes over the items of a round.
 
     Args:
         passes: its own, of the round; those for the record alone are the last.
@@ -38,16 +38,16 @@ class Spoken:
         self._checks = checks
         self.words: dict[int, Check] = {}
         self.of: dict[int, Heard] = {}
-        for found in passes:
-            for item, said in zip(found.items, found.checks, strict=True):
-                check = checks[item] if said is None else said
+        for stage_pass in passes:
+            for item, own_check in zip(stage_pass.items, stage_pass.checks, strict=True):
+                check = checks[item] if own_check is None else own_check
                 if item not in self.words or self.words[item].verdict == "unchecked":
-                    self.words[item], self.of[item] = check, found
+                    self.words[item], self.of[item] = check, stage_pass
         self._seconds = seconds
 
     @property
     def seconds(self) -> float:
-        """Of all its passes."""
+        """The seconds of all its passes."""
         return sum(self._seconds or (0.0,))
 
     def looked(self, beside: bool) -> list[int]:
@@ -57,7 +57,7 @@ class Spoken:
         ]
 
     def points(self, at_once: int) -> Iterator[tuple[int, float]]:
-        """Of each kind of passes in how many turns it looked at items, so many at once, and the seconds."""
+        """For each kind of passes, the number of turns of `at_once` items, and the seconds."""
         if self._seconds is not None:
             for beside, seconds in zip((False, True), self._seconds, strict=True):
                 if count := len(self.looked(beside)):
@@ -65,21 +65,21 @@ class Spoken:
 
     def share(self, items: Sequence[int], fixed: float, at_once: int) -> float:
         """The seconds of these items beyond what a pass takes whatever its size."""
-        found = 0.0
+        total = 0.0
         for beside, seconds in zip((False, True), self._seconds or (0.0, 0.0), strict=True):
             looked = self.looked(beside)
-            own = len(set(looked) & set(items))
-            if own:
-                found += max(seconds - fixed, 0.0) * -(-own // at_once) / -(-len(looked) // at_once)
-        return found
+            count = len(set(looked) & set(items))
+            if count:
+                total += max(seconds - fixed, 0.0) * -(-count // at_once) / -(-len(looked) // at_once)
+        return total
 
     def whole(self, items: Sequence[int], enough: int | None) -> Whole | None:
         """The pass over just these items with this early stop; None where there was none."""
-        counted = [found for found in self.passes if not found.beside]
+        counted = [stage_pass for stage_pass in self.passes if not stage_pass.beside]
         if len(counted) != 1 or (counted[0].items, counted[0].enough) != (tuple(items), enough):
             return None
-        said = zip(items, counted[0].checks, strict=True)
-        checks = tuple(self._checks[item] if check is None else check for item, check in said)
+        paired = zip(items, counted[0].checks, strict=True)
+        checks = tuple(self._checks[item] if check is None else check for item, check in paired)
         return Whole(checks, 0.0 if self._seconds is None else self._seconds[0], counted[0].units)
 
 
@@ -105,22 +105,22 @@ class Stages:
                 for name, spoken in (spoken_in(round) or {}).items():
                     points.setdefault(name, []).extend(spoken.points(self.at_once(name)))
                     self._note(name, round, spoken)
-        self._fixed = {name: _fixed(own) for name, own in points.items()}
+        self._fixed = {name: _fixed(timed) for name, timed in points.items()}
 
     def _note(self, name: str, round: Round, spoken: Spoken) -> None:
-        for found in spoken.passes:
+        for stage_pass in spoken.passes:
             checks: dict[int, Check] = {}
             passed = 0
-            for item, said in zip(found.items, found.checks, strict=True):
-                check = checks[item] = round.checks[item] if said is None else said
-                over = found.enough is not None and passed >= found.enough
-                above = checks.get(round.parents[item])
-                if not over and above is not None and above.verdict != "pass":
+            for item, own_check in zip(stage_pass.items, stage_pass.checks, strict=True):
+                check = checks[item] = round.checks[item] if own_check is None else own_check
+                over = stage_pass.enough is not None and passed >= stage_pass.enough
+                parent_check = checks.get(round.parents[item])
+                if not over and parent_check is not None and parent_check.verdict != "pass":
                     self._cuts.setdefault(name, not _looked(check))
                 passed += check.verdict == "pass"
             if (
-                found.enough is not None
-                and (said_so := stopped(checks, round.parents, found.enough)) is not None
+                stage_pass.enough is not None
+                and (said_so := stopped(checks, round.parents, stage_pass.enough)) is not None
             ):
                 self._stops.setdefault(name, said_so)
 
@@ -142,21 +142,25 @@ class Stages:
 
 
 def spoken_in(round: Round) -> dict[str, Spoken] | None:
-    """What each stage said in a round; None where that was not recorded."""
+    """The recorded passes of each stage in a round; None where they were not recorded."""
     notes = round.notes or {}
     try:
         heard = msgspec.convert(notes.get("heard"), tuple[Heard, ...])
     except msgspec.ValidationError:
         return None
-    found: dict[str, list[Heard]] = {}
-    for one in heard:
-        if len(one.items) != len(one.checks) or any(item >= len(round.checks) for item in one.items):
+    passes_of: dict[str, list[Heard]] = {}
+    for entry in heard:
+        if len(entry.items) != len(entry.checks) or any(item >= len(round.checks) for item in entry.items):
             return None
-        found.setdefault(one.stage, []).append(one)
-    own, beside = notes.get("seconds"), notes.get("seconds_beside")
+        passes_of.setdefault(entry.stage, []).append(entry)
+    by_stage, beside = notes.get("seconds"), notes.get("seconds_beside")
     return {
-        name: Spoken(passes, round.checks, None if own is None else (_took(own, name), _took(beside, name)))
-        for name, passes in found.items()
+        name: Spoken(
+            passes,
+            round.checks,
+            None if by_stage is None else (_took(by_stage, name), _took(beside, name)),
+        )
+        for name, passes in passes_of.items()
     }
 
 
@@ -167,24 +171,24 @@ def stopped(checks: Mapping[int, Check], parents: Sequence[int], enough: int) ->
     """
     passed = 0
     for item, check in checks.items():
-        above = checks.get(parents[item])
-        if passed >= enough and (_looked(check) or above is None or above.verdict == "pass"):
+        parent_check = checks.get(parents[item])
+        if passed >= enough and (_looked(check) or parent_check is None or parent_check.verdict == "pass"):
             return not _looked(check)
         passed += check.verdict == "pass"
     return None
 
 
-def differs_in_thresholds(part: Any, other: Any) -> bool:
+def differs_in_thresholds(part: Any, recorded: Any) -> bool:
     """Whether two verifiers are alike but for the arguments that are `thresholds`, of which they can tell."""
-    if type(part) is not type(other) or not hasattr(part, "rejudged"):
+    if type(part) is not type(recorded) or not hasattr(part, "rejudged"):
         return False
     names = inspect.signature(type(part)).parameters.keys() - set(getattr(part, "thresholds", ()))
-    return all(_same(getattr(part, name, None), getattr(other, name, None)) for name in names)
+    return all(_same(getattr(part, name, None), getattr(recorded, name, None)) for name in names)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(value: Any, recorded: Any) -> bool:
     try:
-        return one is other or bool(one == other)
+        return value is recorded or bool(value == recorded)
     except Exception:
         return False
 
@@ -199,11 +203,11 @@ def _looked(check: Check) -> bool:
 
 
 def _fixed(points: Sequence[tuple[int, float]]) -> float:
-    """a of a + b·n, by least squares over the median of each size; 0 where all passes were of one size."""
+    """The a of a + b·n, by least squares over the median of each size; 0 where all passes were of one size."""
     sizes = sorted({n for n, _ in points})
     if len(sizes) < 2:
         return 0.0
-    own = [[seconds for n, seconds in points if n == size] for size in sizes]
-    weights = np.sqrt([len(each) for each in own])
-    slope, fixed = np.polyfit(sizes, [float(np.median(each)) for each in own], 1, w=weights)
+    samples = [[seconds for n, seconds in points if n == size] for size in sizes]
+    weights = np.sqrt([len(column) for column in samples])
+    slope, fixed = np.polyfit(sizes, [float(np.median(column)) for column in samples], 1, w=weights)
     return float(np.clip(fixed, 0.0, min(seconds for _, seconds in points))) if slope > 0 else 0.0

@@ -18,7 +18,7 @@ import numpy as np
 
 from draftverify.errors import ConfigError
 from draftverify.stats.block.costs import REFRESH, BatchCosts, CostTable, pays_until
-from draftverify.stats.block.evidence import NEW, Acceptance, Evidence
+from draftverify.stats.block.evidence import NEW, Acceptance, AcceptanceEvidence
 from draftverify.stats.block.fallback import Detour
 from draftverify.stats.block.ledger import Ledger
 from draftverify.stats.block.passes import Pass
@@ -105,25 +105,25 @@ class Measured:
     def size(self, context: Context) -> int:
         """How many items to draft now: the same for all sessions that were in the last pass or join them now."""
         with self._lock:
-            now: Pass | None = getattr(self._here, "now", None)
-            if now is not None and now.batch > 1:
-                if now.choice is None and (sessions := now.sessions()):
-                    now.choice = self._choose(context, now.batch, sessions)
-                if now.choice is not None:
-                    return now.choice
+            current: Pass | None = getattr(self._here, "now", None)
+            if current is not None and current.batch > 1:
+                if current.choice is None and (sessions := current.sessions()):
+                    current.choice = self._choose(context, current.batch, sessions)
+                if current.choice is not None:
+                    return current.choice
             if len(context.rounds):
                 if self._rests(context):
                     return 0
                 return self._choose(context, 1, [self._acceptance.task(context)])
             # Before its first round nobody knows with how many others a session will be: the most, to be safe. Those
             # that begin together ask for the same, whatever other threads teach in between.
-            first: int | None = getattr(self._here, "first", None)
-            if first is None:
+            first_size: int | None = getattr(self._here, "first", None)
+            if first_size is None:
                 batch = max(self._table.at, default=1)
-                first = self._here.first = self._choose(context, batch, [self._acceptance.task(context)])
-            return first
+                first_size = self._here.first = self._choose(context, batch, [self._acceptance.task(context)])
+            return first_size
 
-    def _choose(self, context: Context, batch: int, members: Sequence[Evidence]) -> int:
+    def _choose(self, context: Context, batch: int, members: Sequence[AcceptanceEvidence]) -> int:
         """The size for a pass of so many sessions, of whom `members` are known."""
         if self._plain is None:
             return 1
@@ -172,7 +172,9 @@ class Measured:
         """The largest block to consider: a size is not trusted before one half as large was timed."""
         return min(self.at_most, max(1 if self._plain else PROBE, 2 * self._table.timed(costs)))
 
-    def _best(self, costs: BatchCosts, batch: int, members: Sequence[Evidence]) -> tuple[int, float]:
+    def _best(
+        self, costs: BatchCosts, batch: int, members: Sequence[AcceptanceEvidence]
+    ) -> tuple[int, float]:
         """The best size above 0 for sessions that share a pass, and its expected gain over plain steps."""
         if batch > 1:
             joining = [NEW] * (batch - len(members))
@@ -228,21 +230,21 @@ class Measured:
             self._acceptance.count(task, round, timing.batch if timing.passes else 0)
             if round.source != "generator" or not timing.passes:
                 return
-            now = self._pass(context, timing.batch)
-            now.left -= 1
+            current = self._pass(context, timing.batch)
+            current.left -= 1
             if round.failure is not None:
-                now.spoiled = True
+                current.spoiled = True
             else:
                 self._rounds += 1
                 self._drafted += bool(round.items)
                 self._find_kind(round)
                 # Not learned: what a prompt costs, and what checking failed items again costs.
-                first = round.index == 0 and not self._acceptance.alternatives
-                now.add(round, opened, first or timing.passes > 1)
+                is_first = round.index == 0 and not self._acceptance.alternatives
+                current.add(round, opened, is_first or timing.passes > 1)
                 if not round.decision.done:
-                    now.members[context.task.id, context.attempt] = task
-            if not now.left:
-                self._learn(now)
+                    current.members[context.task.id, context.attempt] = task
+            if not current.left:
+                self._learn(current)
 
     def settle(self, context: Context, outcome: Outcome) -> None:
         """Learn from a task that has ended what it cost by the fallback, and with drafts."""
@@ -252,7 +254,7 @@ class Measured:
                 self._detour.settle(context, outcome, paid=self._paid)
 
     def _find_currency(self, units: float) -> None:
-        """Where the parts do report units, what was learned in seconds is void."""
+        """Forget what was learned in seconds where the parts report units."""
         if self.objective == "cost" and units and not self._paid:
             self._paid, self._table = True, CostTable()
             self._ledger.void()
@@ -261,14 +263,14 @@ class Measured:
 
     def _pass(self, context: Context, batch: int) -> Pass:
         """The pass that this round was in: the thread's open one, or a new one."""
-        now: Pass | None = getattr(self._here, "now", None)
-        who = (context.task.id, context.attempt)
-        if now is None or not now.left or now.batch != batch or who in now.tasks:
-            if now is not None and now.left:
-                self._learn(now)
-            now = self._here.now = Pass(batch, {} if now is None or batch == 1 else now.members)
-        now.tasks.add(who)
-        return now
+        current: Pass | None = getattr(self._here, "now", None)
+        session = (context.task.id, context.attempt)
+        if current is None or not current.left or current.batch != batch or session in current.tasks:
+            if current is not None and current.left:
+                self._learn(current)
+            current = self._here.now = Pass(batch, {} if current is None or batch == 1 else current.members)
+        current.tasks.add(session)
+        return current
 
     def _find_kind(self, round: Round) -> None:
         """See from a round whether blocks are alternatives and whether an empty one makes progress."""
@@ -314,35 +316,35 @@ class Measured:
             costs.look += 0.1 * (look - costs.look)
             self._ledger.book(-look, unit)
 
-    def _learn_block(self, now: Pass, costs: BatchCosts, verify: float, draft: float) -> None:
-        n = now.longest
+    def _learn_block(self, current: Pass, costs: BatchCosts, verify: float, draft: float) -> None:
+        n = current.longest
         costs.since += 1
         # A shape's first pass may allocate, compile and miss caches: it teaches nothing.
-        known = (now.batch, n) in costs.once
-        costs.once.add((now.batch, n))
+        seen_before = (current.batch, n) in costs.once
+        costs.once.add((current.batch, n))
         costs.tried.add(n)
-        if not costs.unit and not self._plain and known:
+        if not costs.unit and not self._plain and seen_before:
             costs.unit = verify
-        unit = self._table.unit(now.batch)
+        unit = self._table.unit(current.batch)
         if unit:
             verify, draft = verify / unit, draft / unit
             if verify < DOUBTFUL:
                 costs.since += DOUBT
             expected = costs.verify.at(n)
-            verify = min(verify, expected * (3.0 if known else 2.0))
-            if now.dirty:
+            verify = min(verify, expected * (3.0 if seen_before else 2.0))
+            if current.dirty:
                 verify = expected
-            elif known:
+            elif seen_before:
                 costs.verify.add(n, verify)
-            unopened = 0.0 if self._acceptance.alternatives else now.unopened / now.told
+            unopened = 0.0 if self._acceptance.alternatives else current.unopened / current.told
             if unopened:
                 costs.opening += 0.3 * (draft / unopened - costs.opening)
-            elif known:
+            elif seen_before:
                 costs.draft.add(n, draft)
-            net = now.emitted / (now.told * (self._splice or 1.0)) - max(1.0, verify) - draft
+            net = current.emitted / (current.told * (self._splice or 1.0)) - max(1.0, verify) - draft
             self._ledger.book(net, unit)
             costs.gap = FIRST_GAP if net > 0.0 else min(2 * costs.gap, LAST_GAP)
-        self._splice += 0.05 * (now.spliced / now.told - self._splice)
+        self._splice += 0.05 * (current.spliced / current.told - self._splice)
 
     def report(self) -> dict[str, Any]:
         """What a summary says of it: the size it would choose for new tasks, the expected gain, and why.
@@ -408,7 +410,7 @@ class Measured:
 
 
 def _words(until: int | None, measured: list[int]) -> str:
-    """The answer to until which batch size drafting pays."""
+    """A sentence that says up to which batch size drafting pays."""
     sizes = ", ".join(map(str, measured))
     if until:
         return f"drafting pays up to batch {until} (measured at {sizes})"

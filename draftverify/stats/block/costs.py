@@ -33,8 +33,8 @@ class Line:
     """
 
     def __init__(self, guess: tuple[float, float], weight: float) -> None:
-        one, eight = guess
-        self.guess = (weight * 2, weight * 9, weight * 65, weight * (one + eight), weight * (one + 8 * eight))
+        y_1, y_8 = guess
+        self.guess = (weight * 2, weight * 9, weight * 65, weight * (y_1 + y_8), weight * (y_1 + 8 * y_8))
         self.w = self.n = self.nn = self.y = self.ny = 0.0
         self.means: dict[int, float] = {}
         self.counts: dict[int, int] = {}
@@ -142,23 +142,23 @@ class CostTable:
 
     def of(self, batch: int) -> BatchCosts:
         """The costs that count for a batch size; of a new one its neighbours' until it has its own."""
-        found = self._home.get(batch)
-        if found is None:
+        costs = self._home.get(batch)
+        if costs is None:
             near = [size for size in self.at if max(size, batch) <= SHARED * min(size, batch)]
-            found = (
+            costs = (
                 self.at[min(near, key=lambda size: abs(math.log(size / batch)))] if near else self._new(batch)
             )
-            self._home[batch] = found
-        return found
+            self._home[batch] = costs
+        return costs
 
     def _new(self, batch: int) -> BatchCosts:
-        made = BatchCosts(batch)
-        timed = [size for size, costs in self.at.items() if costs.verify.counts]
-        below = self.at.get(max((size for size in timed if size < batch), default=0))
-        above = self.at.get(min((size for size in timed if size > batch), default=0))
-        one, other = below or above, above or below
-        if one is not None and other is not None:
-            share = 0.0 if one is other else math.log(batch / one.batch) / math.log(other.batch / one.batch)
+        costs = BatchCosts(batch)
+        timed = [size for size, timed_costs in self.at.items() if timed_costs.verify.counts]
+        smaller = self.at.get(max((size for size in timed if size < batch), default=0))
+        larger = self.at.get(min((size for size in timed if size > batch), default=0))
+        near, far = smaller or larger, larger or smaller
+        if near is not None and far is not None:
+            share = 0.0 if near is far else math.log(batch / near.batch) / math.log(far.batch / near.batch)
 
             def between(a: float, b: float) -> float:
                 return a + share * (b - a)
@@ -166,11 +166,11 @@ class CostTable:
             def guess(a: Line, b: Line) -> tuple[float, float]:
                 return between(a.at(1), b.at(1)), between(a.at(8), b.at(8))
 
-            made.verify = Line(guess(one.verify, other.verify), 0.5)
-            made.draft = Line(guess(one.draft, other.draft), 0.5)
-            made.look, made.opening = between(one.look, other.look), between(one.opening, other.opening)
-        self.at[batch] = made
-        return made
+            costs.verify = Line(guess(near.verify, far.verify), 0.5)
+            costs.draft = Line(guess(near.draft, far.draft), 0.5)
+            costs.look, costs.opening = between(near.look, far.look), between(near.opening, far.opening)
+        self.at[batch] = costs
+        return costs
 
     def unit(self, batch: int) -> float:
         """What a plain step costs at exactly this batch size; 0 when none was timed near it.
@@ -181,18 +181,18 @@ class CostTable:
         costs = self.of(batch)
         if costs.batch == batch or not costs.unit:
             return costs.unit
-        known = [size for size, other in self.at.items() if other.warm and other.unit and size != costs.batch]
+        timed = [size for size, entry in self.at.items() if entry.warm and entry.unit and size != costs.batch]
         exponent = 0.5
         scale = batch / costs.batch
-        if known:
-            other = self.at[min(known, key=lambda size: abs(math.log(size / batch)))]
-            exponent = math.log(other.unit / costs.unit) / math.log(other.batch / costs.batch)
+        if timed:
+            nearest = self.at[min(timed, key=lambda size: abs(math.log(size / batch)))]
+            exponent = math.log(nearest.unit / costs.unit) / math.log(nearest.batch / costs.batch)
         return costs.unit * math.pow(scale, min(max(exponent, 0.0), 1.0))
 
     def timed(self, costs: BatchCosts) -> int:
         """The longest block that was timed at this batch size or, where it can only be dearer, at a larger one."""
         return max(
-            (n for each in self.at.values() if each.batch >= costs.batch for n in each.verify.counts),
+            (n for shared in self.at.values() if shared.batch >= costs.batch for n in shared.verify.counts),
             default=0,
         )
 

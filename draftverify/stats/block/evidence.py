@@ -11,7 +11,7 @@ from draftverify.stats.progress import first_accepted, geometric_progress
 from draftverify.stats.task_costs import FIRST_GAP, LAST_GAP
 from draftverify.values import Context, Round
 
-__all__ = ["NEW", "Acceptance", "Evidence"]
+__all__ = ["NEW", "Acceptance", "AcceptanceEvidence"]
 
 PRIOR = (0.5, 0.6)
 """Acceptance of the first item and of later ones, before anything was seen."""
@@ -23,7 +23,7 @@ GRAIN = 32
 """Acceptance is looked up in steps of 1/32."""
 
 
-class Evidence:
+class AcceptanceEvidence:
     """Decayed trials and hits of a block's first item, and of later items whose predecessors left them a chance.
 
     For a task also how far its rounds were counted, when it last drafted, how long to wait with the next probe when it
@@ -36,15 +36,15 @@ class Evidence:
         self.gap = FIRST_GAP
         self.opened = False
 
-    def add(self, keep: float, seen: tuple[int, int, int]) -> None:
+    def add(self, keep: float, hits: tuple[int, int, int]) -> None:
         """Count what was seen of a round; what was counted before keeps the share `keep` of its weight."""
         self.first_trials = keep * self.first_trials + 1.0
-        self.first_hits = keep * self.first_hits + seen[0]
-        self.later_trials = keep * self.later_trials + seen[1]
-        self.later_hits = keep * self.later_hits + seen[2]
+        self.first_hits = keep * self.first_hits + hits[0]
+        self.later_trials = keep * self.later_trials + hits[1]
+        self.later_hits = keep * self.later_hits + hits[2]
 
 
-NEW = Evidence()
+NEW = AcceptanceEvidence()
 """A task of which nothing is known."""
 
 
@@ -59,43 +59,43 @@ class Acceptance:
     def __init__(self, at_most: int, owner: object) -> None:
         self.at_most = at_most
         self.owner = owner
-        self.run = Evidence()
+        self.run = AcceptanceEvidence()
         self.alternatives = False
         self._curves: dict[int, Any] = {}
 
     def are_alternatives(self) -> None:
-        """From now on one accepted item is all that a block can bring."""
+        """Count blocks as alternatives from now on, of which one accepted item is all that a block brings."""
         self.alternatives = True
         self._curves.clear()
 
-    def task(self, context: Context) -> Evidence:
+    def task(self, context: Context) -> AcceptanceEvidence:
         """The task's evidence, kept in scratch; counted again from the rounds when scratch was emptied."""
-        task: Evidence | None = context.scratch.get(self.owner)
+        task: AcceptanceEvidence | None = context.scratch.get(self.owner)
         if task is None or task.rounds != len(context.rounds):
-            task = context.scratch[self.owner] = Evidence()
+            task = context.scratch[self.owner] = AcceptanceEvidence()
             for earlier in context.rounds:
                 self.count(task, earlier)
         return task
 
     def idle(self, context: Context) -> None:
         """Count a round in its task in which nothing was drafted."""
-        task: Evidence | None = context.scratch.get(self.owner)
+        task: AcceptanceEvidence | None = context.scratch.get(self.owner)
         if task is not None and task.rounds == len(context.rounds):
             task.rounds += 1
 
-    def count(self, task: Evidence, round: Round, batch: int = 0) -> None:
+    def count(self, task: AcceptanceEvidence, round: Round, batch: int = 0) -> None:
         """Count a round in its task and, as one of the `batch` of a pass unless that is 0, in the run."""
-        seen = _judged(round, self.alternatives)
+        hits = _judged(round, self.alternatives)
         task.rounds += 1
         task.opened = task.opened or round.asked > 0
-        if seen is not None:
-            task.add(TASK_MEMORY * IDLE_MEMORY ** (task.rounds - task.last - 1), seen)
+        if hits is not None:
+            task.add(TASK_MEMORY * IDLE_MEMORY ** (task.rounds - task.last - 1), hits)
             task.last = task.rounds
             task.gap = FIRST_GAP if round.tally.accepted else min(2 * task.gap, LAST_GAP)
             if batch:
-                self.run.add(RUN_MEMORY ** (1.0 / batch), seen)
+                self.run.add(RUN_MEMORY ** (1.0 / batch), hits)
 
-    def keys(self, tasks: Iterable[Evidence]) -> list[int]:
+    def keys(self, tasks: Iterable[AcceptanceEvidence]) -> list[int]:
         """Each task's acceptance of first and of later items, as a place in the grid of curves."""
         run = self.run
         weight = TASK_WEIGHT
@@ -103,20 +103,20 @@ class Acceptance:
         run_later = (run.later_hits + RUN_WEIGHT * PRIOR[1]) / (run.later_trials + RUN_WEIGHT)
         keys = []
         for task in tasks:
-            first, later = run_first, run_later
+            a, b = run_first, run_later  # as of `geometric_progress`
             if task.first_trials:
                 keep = IDLE_MEMORY ** (task.rounds - task.last)
-                first = (keep * task.first_hits + weight * first) / (keep * task.first_trials + weight)
-                later = (keep * task.later_hits + weight * later) / (keep * task.later_trials + weight)
-            keys.append(int(first * GRAIN) * 64 + int(later * GRAIN))
+                a = (keep * task.first_hits + weight * a) / (keep * task.first_trials + weight)
+                b = (keep * task.later_hits + weight * b) / (keep * task.later_trials + weight)
+            keys.append(int(a * GRAIN) * 64 + int(b * GRAIN))
         return keys
 
     def curve(self, key: int) -> Any:
         """Expected accepted items of blocks of 1, 2, … `at_most` at a place in the grid."""
         curve = self._curves.get(key)
         if curve is None:
-            first, later = (min((place + 0.5) / GRAIN, 1.0) for place in divmod(key, 64))
-            progress = geometric_progress(first, later, self.at_most, alternatives=self.alternatives)
+            a, b = (min((place + 0.5) / GRAIN, 1.0) for place in divmod(key, 64))
+            progress = geometric_progress(a, b, self.at_most, alternatives=self.alternatives)
             curve = self._curves[key] = np.array(progress)
         return curve
 
@@ -131,8 +131,8 @@ def _judged(round: Round, alternatives: bool) -> tuple[int, int, int] | None:
             return (0, tally.trials - 1, 0) if tally.trials else None
         place = first_accepted(round)
         return int(place == 1), place - 1, int(place > 1)
-    kept = len(round.decision.kept)
-    stopped = kept < len(round.items) and tally.trials > tally.accepted
-    if kept:
-        return 1, kept - 1 + stopped, kept - 1
+    count = len(round.decision.kept)
+    stopped = count < len(round.items) and tally.trials > tally.accepted
+    if count:
+        return 1, count - 1 + stopped, count - 1
     return (0, 0, 0) if stopped else None

@@ -87,14 +87,14 @@ class Detour:
             return False
         self._idle = 0
         self._unseen += 1
-        who = context.task.id, context.attempt
-        self._under_way[who] = self._drafting.value, probe
-        context.scratch[self] = _Reserved(self, who)
+        session = context.task.id, context.attempt
+        self._under_way[session] = self._drafting.value, probe
+        context.scratch[self] = _Reserved(self, session)
         return True
 
-    def free(self, who: tuple[str, int]) -> None:
+    def free(self, session: tuple[str, int]) -> None:
         """Hold nothing back for a task any more: it was left before it ended, and will not be settled."""
-        self._under_way.pop(who, None)
+        self._under_way.pop(session, None)
 
     def settle(self, context: Context, outcome: Outcome, *, paid: bool) -> None:
         """Learn from a task that has ended.
@@ -138,9 +138,9 @@ class Detour:
 class _Reserved:
     """A task's entry in its scratch, which is closed when the task has ended or is left."""
 
-    def __init__(self, detour: Detour, who: tuple[str, int]) -> None:
+    def __init__(self, detour: Detour, session: tuple[str, int]) -> None:
         self.detour = detour
-        self.who = who
+        self.who = session
 
     def close(self) -> None:
         """Free what the ledger holds back for the task."""

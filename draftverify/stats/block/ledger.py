@@ -39,6 +39,6 @@ class Ledger:
         self.balance += self.allowance * cost
 
     def book(self, net: float, unit: float) -> None:
-        """Drafting won (lost) so many plain steps, which cost `unit` each."""
+        """Book the plain steps that drafting won (lost), which cost `unit` each."""
         self.balance += net * unit
         self.won += net

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from draftverify.stats.block.evidence import Evidence
+from draftverify.stats.block.evidence import AcceptanceEvidence
 from draftverify.values import Round
 
 __all__ = ["Pass"]
@@ -22,20 +22,20 @@ class Pass:
         emitted, spliced, draft, verify, decide, busy, units: summed over the sessions.
     """
 
-    def __init__(self, batch: int, before: dict[tuple[str, int], Evidence]) -> None:
+    def __init__(self, batch: int, previous: dict[tuple[str, int], AcceptanceEvidence]) -> None:
         self.batch = self.left = batch
-        self.before = before
+        self.before = previous
         self.choice: int | None = None
         self.tasks: set[tuple[str, int]] = set()
-        self.members: dict[tuple[str, int], Evidence] = {}
+        self.members: dict[tuple[str, int], AcceptanceEvidence] = {}
         self.spoiled = self.dirty = False
         self.longest = self.filled = self.asked = self.unopened = self.emitted = self.spliced = 0
         self.draft = self.verify = self.decide = self.busy = self.units = 0.0
 
-    def sessions(self) -> list[Evidence]:
-        """What is known of the sessions that go on: of this pass from those who told, of the one before of the rest."""
-        rest = [evidence for who, evidence in self.before.items() if who not in self.tasks]
-        return [*rest, *self.members.values()]
+    def sessions(self) -> list[AcceptanceEvidence]:
+        """The evidence of the sessions that go on: of this pass where they have told, else of the one before."""
+        silent = [evidence for session, evidence in self.before.items() if session not in self.tasks]
+        return [*silent, *self.members.values()]
 
     @property
     def told(self) -> int:
@@ -72,7 +72,7 @@ class Pass:
         """
         if self.batch == 1:
             return self.verify + self.decide, self.draft
-        rest = max(0.0, self.busy - self.verify / self.batch)
-        draft = rest * self.draft / (self.draft + self.decide) if self.draft else 0.0
+        others_seconds = max(0.0, self.busy - self.verify / self.batch)
+        draft = others_seconds * self.draft / (self.draft + self.decide) if self.draft else 0.0
         share = self.told / self.batch
         return (self.busy - draft) / share, draft / share

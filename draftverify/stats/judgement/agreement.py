@@ -19,13 +19,13 @@ __all__ = [
 ]
 
 
-def cohen_kappa(one: Sequence[Hashable], other: Sequence[Hashable], weights: Any = None) -> float:
+def cohen_kappa(labels_a: Sequence[Hashable], labels_b: Sequence[Hashable], weights: Any = None) -> float:
     """κ = (p_o − p_e) / (1 − p_e): agreement beyond what two raters with these frequencies reach by chance.
 
-    p_o is the share of units on which both say the same, p_e = Σ_c p(one says c) · p(other says c).
+    p_o is the share of units on which both raters say the same, p_e = Σ_c p(a says c) · p(b says c).
 
     Args:
-        one, other: [n], a category for each unit.
+        labels_a, labels_b: [n], a category for each unit.
         weights: [n], how often each unit counts; once when None.
 
     Returns:
@@ -34,19 +34,19 @@ def cohen_kappa(one: Sequence[Hashable], other: Sequence[Hashable], weights: Any
     References:
         Cohen, A coefficient of agreement for nominal scales, Educational and Psychological Measurement 20 (1960).
     """
-    kinds = {kind: place for place, kind in enumerate(dict.fromkeys([*one, *other]))}
-    a = np.array([kinds[each] for each in one], dtype=int)
-    b = np.array([kinds[each] for each in other], dtype=int)
+    kinds = {kind: place for place, kind in enumerate(dict.fromkeys([*labels_a, *labels_b]))}
+    a = np.array([kinds[kind] for kind in labels_a], dtype=int)
+    b = np.array([kinds[kind] for kind in labels_b], dtype=int)
     return kappa_of_places(a, b, len(kinds), np.ones(len(a)) if weights is None else weights)
 
 
-def kappa_of_places(one: Any, other: Any, kinds: int, weights: Any) -> float:
+def kappa_of_places(labels_a: Any, labels_b: Any, kinds: int, weights: Any) -> float:
     """`cohen_kappa` of categories given as places 0 … kinds − 1, which a bootstrap need not look up again."""
     total = weights.sum()
     if not total > 0:
         return math.nan
-    agreed = float((weights * (one == other)).sum() / total)
-    chance = float(np.bincount(one, weights, kinds) @ np.bincount(other, weights, kinds) / total**2)
+    agreed = float((weights * (labels_a == labels_b)).sum() / total)
+    chance = float(np.bincount(labels_a, weights, kinds) @ np.bincount(labels_b, weights, kinds) / total**2)
     return (agreed - chance) / (1.0 - chance) if chance < 1.0 else math.nan
 
 

@@ -71,13 +71,13 @@ def roc(scores: Sequence[float], right: Sequence[bool], tasks: Sequence[Hashable
     points: tuple[RocPoint, ...] = ()
     if good.any() and not good.all():
         wrong_share, right_share, levels = _curve(score, good)
-        kept = np.unique(np.linspace(0, len(levels), min(len(levels) + 1, MOST)).round().astype(int))
+        shown_points = np.unique(np.linspace(0, len(levels), min(len(levels) + 1, MOST)).round().astype(int))
         points = tuple(
             RocPoint(float(wrong_share[at]), float(right_share[at]), float(levels[at - 1]) if at else None)
-            for at in kept
+            for at in shown_points
         )
-    own = [(score[of], good[of]) for of in map(np.array, places.values())]
-    return Roc(points, _within([(s, g) for s, g in own if g.any() and not g.all()]))
+    tasks_scored = [(score[of], good[of]) for of in map(np.array, places.values())]
+    return Roc(points, _within([(s, g) for s, g in tasks_scored if g.any() and not g.all()]))
 
 
 def _curve(score: Any, good: Any) -> tuple[Any, Any, Any]:
@@ -91,21 +91,21 @@ def _curve(score: Any, good: Any) -> tuple[Any, Any, Any]:
 def _within(tasks: Sequence[tuple[Any, Any]]) -> tuple[RocPoint, ...]:
     if not tasks:
         return ()
-    curves = [_curve(*each)[:2] for each in tasks]
+    curves = [_curve(*scored)[:2] for scored in tasks]
     pairs = [float(good.sum() * (~good).sum()) for _, good in tasks]
     grid = np.unique(np.concatenate([wrong for wrong, _ in curves]))
     if len(grid) > MOST:
         grid = np.linspace(0.0, 1.0, MOST)
     ends = np.zeros((2, len(grid)))  # T where the curve comes to each F, and where it goes on from there
-    for (wrong, own), weight in zip(curves, pairs, strict=True):
-        line = np.interp(grid, wrong, own)
-        first = np.searchsorted(wrong, grid, side="left")
-        last = np.searchsorted(wrong, grid, side="right") - 1
-        ends[0] += weight * np.where(wrong[first] == grid, own[first], line)
-        ends[1] += weight * np.where(wrong[last] == grid, own[last], line)
-    found = []
+    for (wrong, right_shares), weight in zip(curves, pairs, strict=True):
+        line = np.interp(grid, wrong, right_shares)
+        left_end = np.searchsorted(wrong, grid, side="left")
+        right_end = np.searchsorted(wrong, grid, side="right") - 1
+        ends[0] += weight * np.where(wrong[left_end] == grid, right_shares[left_end], line)
+        ends[1] += weight * np.where(wrong[right_end] == grid, right_shares[right_end], line)
+    points = []
     for at, low, high in zip(grid.tolist(), *(ends / sum(pairs)).tolist(), strict=True):
-        found.append(RocPoint(at, low))
+        points.append(RocPoint(at, low))
         if high > low:
-            found.append(RocPoint(at, high))
-    return tuple(found)
+            points.append(RocPoint(at, high))
+    return tuple(points)

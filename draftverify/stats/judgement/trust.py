@@ -87,12 +87,15 @@ def trust(
         ConfigError: there is no item, the lengths differ, a verdict or label is neither 0 nor 1, or a cost is not
             a finite number of 0 or more.
     """
-    said, expected = _bits("passed", passed), _bits("right", right)
-    place, size = _places(tasks, len(said))
-    if len(expected) != len(said):
-        raise ConfigError(f"there are {len(said)} verdicts and {len(expected)} labels; as many are needed")
-    both = np.bincount(place, said * expected, size)
-    hits, passes, items = (np.bincount(place, each, size) for each in (expected, said, np.ones(len(said))))
+    verdicts, expected = _bits("passed", passed), _bits("right", right)
+    place, size = _places(tasks, len(verdicts))
+    if len(expected) != len(verdicts):
+        raise ConfigError(
+            f"there are {len(verdicts)} verdicts and {len(expected)} labels; as many are needed"
+        )
+    both = np.bincount(place, verdicts * expected, size)
+    hits, passes = np.bincount(place, expected, size), np.bincount(place, verdicts, size)
+    items = np.bincount(place, minlength=size).astype(float)
     wrong, lax = items - hits, passes - both
 
     def informed(weights: Any) -> float:
@@ -157,7 +160,7 @@ def assisted_rate(
     References:
         Angelopoulos, Duchi and Zrnic, PPI++: efficient prediction-powered inference, arXiv 2311.01453.
     """
-    y, j, u = (np.asarray(each, dtype=float) for each in (labels, judged, unlabelled))
+    y, j, u = (np.asarray(values, dtype=float) for values in (labels, judged, unlabelled))
     if not len(y) or len(y) != len(j):
         raise ConfigError(
             f"there are {len(y)} labels and {len(j)} verdicts on them; as many, and some, are needed"
@@ -244,39 +247,41 @@ def blind_spots(
         Mantel and Haenszel, Statistical aspects of the analysis of data from retrospective studies of disease, JNCI 22
         (1959).
     """
-    said, own = _bits("passed", passed), _bits("related", related)
-    place, size = _places(tasks, len(said))
-    stratum, _ = _places([0] * len(said) if strata is None else strata, len(said))
-    if len(own) != len(said):
-        raise ConfigError(f"there are {len(said)} verdicts and {len(own)} marks; as many are needed")
+    verdicts, is_related = _bits("passed", passed), _bits("related", related)
+    place, size = _places(tasks, len(verdicts))
+    stratum, _ = _places([0] * len(verdicts) if strata is None else strata, len(verdicts))
+    if len(is_related) != len(verdicts):
+        raise ConfigError(
+            f"there are {len(verdicts)} verdicts and {len(is_related)} marks; as many are needed"
+        )
     # One cell per task and stratum; a stratum may reach over tasks.
     _, cell = np.unique(np.stack([place, stratum]), axis=1, return_inverse=True)
     cell = cell.reshape(-1)
     cells = int(cell.max()) + 1
     task_of, stratum_of = np.zeros((2, cells), dtype=int)
     task_of[cell], stratum_of[cell] = place, stratum
-    a, m = (np.bincount(cell, each, cells) for each in (said * own, own))
-    b, n = (np.bincount(cell, each, cells) for each in (said * (1.0 - own), 1.0 - own))
+    a, m = (np.bincount(cell, marks, cells) for marks in (verdicts * is_related, is_related))
+    b, n = (np.bincount(cell, marks, cells) for marks in (verdicts * (1.0 - is_related), 1.0 - is_related))
 
     def ratio(weights: Any) -> float:
-        sums = [np.bincount(stratum_of, weights[task_of] * each) for each in (a, m, b, n)]
-        whole = sums[1] + sums[3]
-        share = np.divide(1.0, whole, out=np.zeros_like(whole), where=whole > 0)
-        below = float((sums[2] * sums[1] * share).sum())
-        return float((sums[0] * sums[3] * share).sum()) / below if below > 0 else math.nan
+        sums = [np.bincount(stratum_of, weights[task_of] * counts) for counts in (a, m, b, n)]
+        total = sums[1] + sums[3]
+        share = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+        denominator = float((sums[2] * sums[1] * share).sum())
+        return float((sums[0] * sums[3] * share).sum()) / denominator if denominator > 0 else math.nan
 
-    both = (np.bincount(stratum, own) > 0) & (np.bincount(stratum, 1.0 - own) > 0)
+    both = (np.bincount(stratum, is_related) > 0) & (np.bincount(stratum, 1.0 - is_related) > 0)
     compared = int(both[stratum].sum())
-    found = _within(bootstrap(ratio, range(size)), 0.0, math.inf)
+    redrawn = _within(bootstrap(ratio, range(size)), 0.0, math.inf)
     return BlindSpots(
-        related=share(said[own == 1.0], place[own == 1.0]),
-        others=share(said[own == 0.0], place[own == 0.0]),
-        ratio=Estimate(found.value, found.low, found.high, compared, size),
+        related=share(verdicts[is_related == 1.0], place[is_related == 1.0]),
+        others=share(verdicts[is_related == 0.0], place[is_related == 0.0]),
+        ratio=Estimate(redrawn.value, redrawn.low, redrawn.high, compared, size),
     )
 
 
 def error_correlation(
-    one: Sequence[bool], other: Sequence[bool], tasks: Sequence[Hashable] | None = None
+    errors_a: Sequence[bool], errors_b: Sequence[bool], tasks: Sequence[Hashable] | None = None
 ) -> Estimate:
     """φ of two systems' errors on the same items, with a 95 % interval that draws whole tasks anew.
 
@@ -284,7 +289,7 @@ def error_correlation(
     verifier whose errors are independent; that is what "two of them agree, so it is right" rests on.
 
     Args:
-        one, other: [n], whether each is wrong on each item.
+        errors_a, errors_b: [n], whether each is wrong on each item.
         tasks: [n], whose item each is; each is its own when None.
 
     Returns:
@@ -293,16 +298,17 @@ def error_correlation(
     Raises:
         ConfigError: there is no item, the lengths differ, or a mark is neither 0 nor 1.
     """
-    x, y = _bits("one", one), _bits("other", other)
+    x, y = _bits("errors_a", errors_a), _bits("errors_b", errors_b)
     if len(x) != len(y):
         raise ConfigError(f"there are {len(x)} and {len(y)} marks; as many are needed")
     place, size = _places(range(len(x)) if tasks is None else tasks, len(x))
-    sums = np.stack([np.bincount(place, each, size) for each in (np.ones(len(x)), x, y, x * y)])
+    sums = np.stack([np.bincount(place, marks, size) for marks in (np.ones(len(x)), x, y, x * y)])
 
     def correlation(weights: Any) -> float:
-        count, first, second, joint = sums @ weights
-        spread = first * (count - first) * second * (count - second)
-        return float((joint * count - first * second) / math.sqrt(spread)) if spread > 0 else math.nan
+        count, errors_of_a, errors_of_b, joint = sums @ weights
+        spread = errors_of_a * (count - errors_of_a) * errors_of_b * (count - errors_of_b)
+        covariance = joint * count - errors_of_a * errors_of_b
+        return float(covariance / math.sqrt(spread)) if spread > 0 else math.nan
 
     return _within(bootstrap(correlation, range(size)), -1.0, 1.0)
 
@@ -312,41 +318,42 @@ def _assisted(y: Any, j: Any, u: Any, place: Any) -> tuple[Estimate, float]:
     n, size = len(y), int(place.max()) + 1
     middle = np.concatenate([j, u]).mean()
     j, u = j - middle, u - middle  # so that no square of a large number is taken
-    own, others = place[:n], place[n:]
+    labelled_place, unlabelled_place = place[:n], place[n:]
     sums = np.stack(
-        [np.bincount(own, each, size) for each in (np.ones(n), y, j, y * j, j * j)]
-        + [np.bincount(others, each, size) for each in (np.ones(len(u)), u, u * u)]
+        [np.bincount(labelled_place, column, size) for column in (np.ones(n), y, j, y * j, j * j)]
+        + [np.bincount(unlabelled_place, column, size) for column in (np.ones(len(u)), u, u * u)]
     )
-    whole = sums.sum(axis=1, keepdims=True)
-    (value,), (weight,) = (each.tolist() for each in _rectified(whole))
+    totals = sums.sum(axis=1, keepdims=True)
+    (value,), (weight,) = (figure.tolist() for figure in _rectified(totals))
     labelled = sums[0] > 0
     tasks = int(labelled.sum())
     reach = math.inf
     if tasks > 1:
-        without, _ = _rectified(whole - sums)
+        without, _ = _rectified(totals - sums)
         variance = _jackknife(without[labelled]) + _jackknife(without[~labelled & (sums[5] > 0)])
         reach = t_quantile(TAIL, tasks - 1) * math.sqrt(variance)
     if np.ptp(y - weight * j) <= 1e-12:
         reach = max(reach, 1.0 - (1.0 - TAIL) ** (1.0 / tasks))
-    found = int((sums[[0, 5]].sum(axis=0) > 0).sum())
-    return Estimate(value, max(value - reach, 0.0), min(value + reach, 1.0), n + len(u), found), weight
+    clusters = int((sums[[0, 5]].sum(axis=0) > 0).sum())
+    return Estimate(value, max(value - reach, 0.0), min(value + reach, 1.0), n + len(u), clusters), weight
 
 
 def _rectified(sums: Any) -> tuple[Any, Any]:
     """θ and λ, [k] each, of [8, k] sums: n, Σy, Σj, Σyj and Σj² over L, N, Σu and Σu² over U."""
-    n, y, j, yj, jj, others, u, uu = sums
-    pooled = n + others
+    n, y, j, yj, jj, unlabelled, u, uu = sums
+    pooled = n + unlabelled
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = (jj + uu - (j + u) ** 2 / pooled) / (pooled - 1.0)
-        raw = (yj - y * j / n) / n / (spread * (1.0 + n / others))
-        weight = np.where((others > 0) & (spread > 1e-12), np.clip(raw, 0.0, 1.0), 0.0)
-        return y / n + weight * (np.where(others > 0, u / np.maximum(others, 1.0), 0.0) - j / n), weight
+        raw = (yj - y * j / n) / n / (spread * (1.0 + n / unlabelled))
+        weight = np.where((unlabelled > 0) & (spread > 1e-12), np.clip(raw, 0.0, 1.0), 0.0)
+        mean_u = np.where(unlabelled > 0, u / np.maximum(unlabelled, 1.0), 0.0)
+        return y / n + weight * (mean_u - j / n), weight
 
 
 def _jackknife(without: Any) -> float:
     """The variance of a figure, of what it is without each of some tasks."""
-    many = len(without)
-    return float(((without - without.mean()) ** 2).sum()) * (many - 1) / many if many > 1 else 0.0
+    count = len(without)
+    return float(((without - without.mean()) ** 2).sum()) * (count - 1) / count if count > 1 else 0.0
 
 
 def _cost_per_right(costs: float | Sequence[float], place: Any, both: Any) -> Estimate:
@@ -367,15 +374,15 @@ def _cost_per_right(costs: float | Sequence[float], place: Any, both: Any) -> Es
 
 
 def _bits(name: str, values: Sequence[Any]) -> Any:
-    found = np.asarray(values, dtype=float)
-    if found.ndim != 1 or not len(found):
+    bits = np.asarray(values, dtype=float)
+    if bits.ndim != 1 or not len(bits):
         raise ConfigError(f"{name} has no item: there is nothing to count", path=name)
-    if not np.isin(found, (0.0, 1.0)).all():
-        bad = int(np.argmin(np.isin(found, (0.0, 1.0))))
+    if not np.isin(bits, (0.0, 1.0)).all():
+        bad = int(np.argmin(np.isin(bits, (0.0, 1.0))))
         raise ConfigError(
-            f"{name}[{bad}] is {found[bad]:g}; it is True or False, and nothing between", path=name
+            f"{name}[{bad}] is {bits[bad]:g}; it is True or False, and nothing between", path=name
         )
-    return found
+    return bits
 
 
 def _places(keys: Sequence[Hashable], expected: int) -> tuple[Any, int]:
@@ -388,6 +395,7 @@ def _places(keys: Sequence[Hashable], expected: int) -> tuple[Any, int]:
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=int), len(numbers)
 
 
-def _within(found: Estimate, least: float, most: float) -> Estimate:
+def _within(estimate: Estimate, least: float, most: float) -> Estimate:
     """An estimate whose interval keeps to the figure's range."""
-    return Estimate(found.value, max(found.low, least), min(found.high, most), found.trials, found.clusters)
+    low, high = max(estimate.low, least), min(estimate.high, most)
+    return Estimate(estimate.value, low, high, estimate.trials, estimate.clusters)

@@ -24,7 +24,7 @@ __all__ = ["ExpectedBlock", "expected_acceptance"]
 
 
 class ExpectedBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of the first n tokens of the blocks that were asked for n or more.
+    """How many of their first n tokens blocks keep, of those that were asked for n or more.
 
     Args:
         size: n.
@@ -44,7 +44,7 @@ class ExpectedBlock(msgspec.Struct, frozen=True, kw_only=True):
 def expected_acceptance(
     records: Iterable[TaskRecord], chance: Callable[[int, TokenSummary], float], *, most: int | None = None
 ) -> tuple[ExpectedBlock, ...]:
-    """What a rule is expected to keep of the generator's recorded chains, for every block size up to the recorded one.
+    """Estimate how many tokens of the recorded chains a rule keeps, for every block size up to the recorded one.
 
     Intervals are of 95 % and know of tasks (`rate`); kept tokens a block are a share of n.
 
@@ -56,7 +56,7 @@ def expected_acceptance(
     Raises:
         ConfigError: no summaries were recorded, a block is no chain, or none was as long as `most`.
     """
-    found: list[tuple[str, Round, list[float]]] = []
+    blocks: list[tuple[str, Round, list[float]]] = []
     for record in records:
         for round in drafted_rounds(record):
             if round.items and not round.tokens:
@@ -70,44 +70,44 @@ def expected_acceptance(
                     f"task {record.task!r}: acceptance is estimated of chains, and this is a tree"
                 )
             summaries = read_summaries(round.tokens)
-            chances = [chance(*each) for each in zip(round.items, summaries, strict=True)]
-            found.append((record.task, round, chances))
-    longest = max((len(round.items) for _, round, _ in found), default=0)
+            chances = [chance(*drafted) for drafted in zip(round.items, summaries, strict=True)]
+            blocks.append((record.task, round, chances))
+    longest = max((len(round.items) for _, round, _ in blocks), default=0)
     if most is not None and most > longest:
         raise ConfigError(
             f"no block of {most} was recorded, the longest has {longest} tokens; record a run with longer ones",
             path="block",
         )
     sizes = range(1, (longest if most is None else most) + 1)
-    return tuple(_block(n, [each for each in found if each[1].asked >= n]) for n in sizes)
+    return tuple(_block(n, [block for block in blocks if block[1].asked >= n]) for n in sizes)
 
 
-def _block(n: int, found: Sequence[tuple[str, Round, list[float]]]) -> ExpectedBlock:
+def _block(n: int, blocks: Sequence[tuple[str, Round, list[float]]]) -> ExpectedBlock:
     """The figures of one size."""
     of_task: dict[str, list[float]] = {}
-    for task, round, chances in found:
-        kept, drafted = min(n, len(round.decision.kept)), min(n, len(round.items))
+    for task, round, chances in blocks:
+        kept_count, drafted = min(n, len(round.decision.kept)), min(n, len(round.items))
         would, judged, reached = 0.0, 0.0, 1.0
-        for each in chances[:n]:
+        for chance in chances[:n]:
             judged += reached
-            reached *= each
+            reached *= chance
             would += reached
-        now = (n, kept, min(drafted, kept + 1), would, judged)
+        now = (n, kept_count, min(drafted, kept_count + 1), would, judged)
         sums = of_task.setdefault(task, [0.0] * len(now))
         for place, value in enumerate(now):
             sums[place] += value
     columns = [list(column) for column in zip(*of_task.values(), strict=True)]
-    places, kept_, trials, would_, judged_ = columns or [[]] * 5
+    places, kept_sums, trials, would_sums, judged_sums = columns or [[]] * 5
 
-    def a_block(kept: list[float]) -> Estimate:
-        share = rate(kept, places)
-        return Estimate(n * share.value, n * share.low, n * share.high, len(found), share.clusters)
+    def a_block(kept_lengths: list[float]) -> Estimate:
+        share = rate(kept_lengths, places)
+        return Estimate(n * share.value, n * share.low, n * share.high, len(blocks), share.clusters)
 
     return ExpectedBlock(
         size=n,
-        blocks=len(found),
-        ran_kept=a_block(kept_),
-        would_keep=a_block(would_),
-        ran_rate=rate(kept_, trials),
-        would_accept=rate(would_, judged_),
+        blocks=len(blocks),
+        ran_kept=a_block(kept_sums),
+        would_keep=a_block(would_sums),
+        ran_rate=rate(kept_sums, trials),
+        would_accept=rate(would_sums, judged_sums),
     )

@@ -7,11 +7,11 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from draftverify.engine.parts import Parts, name_of
 from draftverify.errors import ConfigError
-from draftverify.lab.replay.judging import Judging
+from draftverify.lab.replay.judging import RecordedVerifier
 from draftverify.stats.costs import CostModel, fit_costs
 from draftverify.values import TaskRecord
 
-__all__ = ["CHANGES", "Asked", "Change", "DraftsFrom"]
+__all__ = ["CHANGES", "ReplayQuestion", "Change", "DraftsFrom"]
 
 Change: TypeAlias = Literal["rule", "block", "done", "on_rejection", "budget", "verifier"]
 CHANGES: tuple[Change, ...] = get_args(Change)
@@ -22,8 +22,8 @@ _CHECKS = frozenset({"verdicts", "scores"})
 DraftsFrom: TypeAlias = Literal["list", "continuation", "accepted", "round"]
 
 
-class Asked:
-    """A pipeline's records, and what is asked of them.
+class ReplayQuestion:
+    """A pipeline's records, and the change that a replay asks them about.
 
     Args:
         recorded: the pipeline that made the records.
@@ -57,7 +57,7 @@ class Asked:
         self._drafts_from = drafts_from
         self._parts = [recorded.generator]  # by their numbers in places
         for clause in recorded.policy.clauses:
-            if clause.generator is not None and not any(clause.generator is each for each in self._parts):
+            if clause.generator is not None and not any(clause.generator is part for part in self._parts):
                 self._parts.append(clause.generator)
         unrecorded = frozenset(getattr(pipeline.rule, "needs", _CHECKS)) - _CHECKS
         if unrecorded and changed - {"on_rejection", "budget", "done"}:
@@ -77,21 +77,23 @@ class Asked:
         self.costs = _fitted(records)
         self.answered = any(map(_answered, records))
         verifier = (pipeline if "verifier" in changed else recorded).verifier
-        self.judging = Judging(recorded, verifier, records)
+        self.judging = RecordedVerifier(recorded, verifier, records)
 
     def number(self, part: Any) -> int | None:
         """The number of a generator; None for one that is in no record."""
         if part is self.pipeline.generator:
             return 0
-        return next((place for place, each in enumerate(self._parts) if part is each), None)
+        return next((place for place, generator in enumerate(self._parts) if generator is part), None)
 
     def source(self, name: str, pipeline: Parts) -> int | None:
         """The number of the generator that a round's source names."""
         if name == "generator":
             return 0
         clauses = pipeline.policy.clauses
-        found = (each.generator for each in clauses if each.generator is not None and each.name == name)
-        return next((self.number(each) for each in found), None)
+        generators = (
+            clause.generator for clause in clauses if clause.generator is not None and clause.name == name
+        )
+        return next((self.number(part) for part in generators), None)
 
     def part(self, number: int) -> Any:
         """The generator of a number."""
@@ -99,14 +101,14 @@ class Asked:
 
     def kind(self, number: int) -> DraftsFrom | None:
         """What a generator's drafts depend on."""
-        said: DraftsFrom | None = getattr(self._parts[number], "drafts_from", None)
-        return said or self._drafts_from
+        declared: DraftsFrom | None = getattr(self._parts[number], "drafts_from", None)
+        return declared or self._drafts_from
 
 
 def _answered(record: TaskRecord) -> bool:
     """Whether a person said something of a task."""
-    last = record.rounds[-1].steps if record.rounds else ()
-    rejected = bool(last) and last[-1].do == "escalate" and record.outcome.status == "refused"
+    steps = record.rounds[-1].steps if record.rounds else ()
+    rejected = bool(steps) and steps[-1].do == "escalate" and record.outcome.status == "refused"
     return rejected or any(round.source == "person" for round in record.rounds)
 
 
