@@ -1,4 +1,4 @@
-"""What was measured, on disk: versioned JSON that says what was chosen and what it was fitted on."""
+"""Files of what was measured: versioned JSON that says what was chosen and what it was fitted on."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Interval(msgspec.Struct, frozen=True):
     @staticmethod
     def of(value: float, low: float, high: float) -> Interval:
         """The figure; NaN and infinity become None."""
-        return Interval(*(each if math.isfinite(each) else None for each in (value, low, high)))
+        return Interval(*(number if math.isfinite(number) else None for number in (value, low, high)))
 
     def holds(self, value: float | None) -> bool:
         """Whether a figure lies within."""
@@ -87,24 +87,24 @@ class PartIdentity(msgspec.Struct, frozen=True):
     identity: str
 
 
-def check_made_with(role: str, part: object, then: PartIdentity, made: Kept, whose: object) -> None:
+def check_made_with(role: str, part: object, recorded: PartIdentity, artifact: Kept, file: object) -> None:
     """Refuse a part that is another than the one that a file was made with.
 
     Args:
         role: what messages call the part's place.
         part: at hand.
-        then: the one that the file was made with.
-        made: what stands in the file.
-        whose: what messages call the file: its path, where that is known.
+        recorded: the one that the file was made with.
+        artifact: what stands in the file.
+        file: what messages call the file: its path, where that is known.
 
     Raises:
         ConfigError: its identity is another.
     """
     identity = identity_of(part)
-    if identity != then.identity:
+    if identity != recorded.identity:
         raise ConfigError(
-            f"{whose} was made with the {role} {then.name} ({then.identity}), and the {role} is {name_of(part)} "
-            f"({identity}): its class, arguments or files are others. {made.advice}"
+            f"{file} was made with the {role} {recorded.name} ({recorded.identity}), and the {role} is {name_of(part)} "
+            f"({identity}): its class, arguments or files are others. {artifact.advice}"
         )
 
 
@@ -153,7 +153,7 @@ class ParallelPass(msgspec.Struct, frozen=True):
     def passes(self) -> Interval:
         """What the block costs, in passes of one item: n times the ratio."""
         ends = (self.ratio.value, self.ratio.low, self.ratio.high)
-        return Interval(*(None if each is None else self.size * each for each in ends))
+        return Interval(*(None if end is None else self.size * end for end in ends))
 
     @property
     def verdict(self) -> Literal["one pass", "cheaper", "no gain shown"]:
@@ -245,7 +245,7 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
     def changed(self) -> str:
         """What its cell changes in the file, as `--set` takes it."""
         return ", ".join(
-            f"{path}={msgspec.json.encode(each).decode()}" for path, each in self.changes.items()
+            f"{path}={msgspec.json.encode(value).decode()}" for path, value in self.changes.items()
         )
 
     @property
@@ -266,9 +266,9 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
             versions: of the machine and the packages now, as `versions` has them.
             conditions: of the pipeline that uses it; those that are not known there are left out.
         """
-        told = [] if self.drafts else ["its calibration says: do not draft"]
+        remarks = [] if self.drafts else ["its calibration says: do not draft"]
         if self.doubt:
-            told.append(f"its calibration had {self.doubt}")
+            remarks.append(f"its calibration had {self.doubt}")
         changed = [
             f"{name} {self.versions.get(name, 'none')} then, {versions.get(name, 'none')} now"
             for name in sorted({*self.versions, *versions})
@@ -276,8 +276,8 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
         ]
         changed += [f"other {name}" for name, now in conditions.items() if now != self.conditions.get(name)]
         if changed:
-            told.append(f"calibrated elsewhere ({'; '.join(changed)})")
-        return tuple(told)
+            remarks.append(f"calibrated elsewhere ({'; '.join(changed)})")
+        return tuple(remarks)
 
 
 class FittedBlock:
@@ -310,9 +310,9 @@ class FittedBlock:
         Raises:
             ConfigError: one is.
         """
-        whose = f"the operating point of {self.point.pipeline}"
+        file = f"the operating point of {self.point.pipeline}"
         for role in ("generator", "verifier", "rule"):
-            check_made_with(role, getattr(pipeline, role), getattr(self.point, role), self.point, whose)
+            check_made_with(role, getattr(pipeline, role), getattr(self.point, role), self.point, file)
 
 
 def write_artifact(path: str | os.PathLike[str], artifact: Kept) -> None:
@@ -337,25 +337,25 @@ def read_artifact(path: str | os.PathLike[str], kind: type[T]) -> T:
     Raises:
         ConfigError: when the file is missing, is not one, or has a version that this release does not know.
     """
-    what = kind.what
+    title = kind.what
     try:
         raw: Any = msgspec.json.decode(Path(path).read_bytes())
     except FileNotFoundError as error:
         raise ConfigError(f"there is no {path}: `{kind.made_by}` writes it") from error
     except OSError as error:
-        raise ConfigError(f"the {what} cannot be read: {error.strerror}", where=str(path)) from error
+        raise ConfigError(f"the {title} cannot be read: {error.strerror}", where=str(path)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"this is no {what}: {error}", where=str(path)) from error
-    wanted = kind.__struct_config__.tag
-    found = raw.get("kind") if isinstance(raw, dict) else None
-    if not isinstance(raw, dict) or found != wanted or type(raw.get("version")) is not int:
-        raise ConfigError(f"this is no {what}: its kind is {found!r}, not {wanted!r}", where=str(path))
+        raise ConfigError(f"this is no {title}: {error}", where=str(path)) from error
+    expected = kind.__struct_config__.tag
+    present = raw.get("kind") if isinstance(raw, dict) else None
+    if not isinstance(raw, dict) or present != expected or type(raw.get("version")) is not int:
+        raise ConfigError(f"this is no {title}: its kind is {present!r}, not {expected!r}", where=str(path))
     if raw["version"] != VERSION:
         raise ConfigError(
-            f"{what} version {raw['version']} is unknown here (known: {VERSION}); make it again",
+            f"{title} version {raw['version']} is unknown here (known: {VERSION}); make it again",
             where=str(path),
         )
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"the {what} is damaged: {error}", where=str(path)) from error
+        raise ConfigError(f"the {title} is damaged: {error}", where=str(path)) from error

@@ -148,7 +148,7 @@ class _Performer:
         """Take units: "u", and "a" those that are to be alone."""
         for frame in unbundled(bundle):
             self._out.add(frame.number)
-            made = self._watched.perform(frame.data, alone=frame.kind == b"a")
+            made = self._watched.perform(frame.data, isolated=frame.kind == b"a")
             made.add_done_callback(partial(self._ended, frame.number))
 
     def take(self) -> bytes:
@@ -189,14 +189,14 @@ class _Actor:
         """As of its group."""
         return self.group.each
 
-    def perform(self, unit: bytes, *, alone: bool) -> Future[bytes]:
+    def perform(self, unit: bytes, *, isolated: bool) -> Future[bytes]:
         """As of `Workers`."""
         future: Future[bytes] = Future()
         number = next(self._numbers)
         if not self._units:
             self._since = monotonic()
         self._units[number] = future
-        self._outbox.append(Frame(b"a" if alone else b"u", number, unit))
+        self._outbox.append(Frame(b"a" if isolated else b"u", number, unit))
         self.group.actors.post(self._send)
         return future
 
@@ -357,11 +357,11 @@ class _Actors(Workers):
         for group in self._all:
             group.begin(self._count(group.placement))
 
-    def perform(self, pipeline: str, unit: bytes, *, alone: bool) -> Future[bytes]:
+    def perform(self, pipeline: str, unit: bytes, *, isolated: bool) -> Future[bytes]:
         name = self._group_name(pipeline)
         group = self._shared if name is None else self._groups[name]
         assert group is not None
-        return group.team.perform(unit, alone=alone)
+        return group.team.perform(unit, isolated=isolated)
 
     def close(self, *, kill: bool) -> None:
         self.closing = True

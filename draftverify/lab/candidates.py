@@ -131,7 +131,7 @@ def _bare(spec: PipelineSpec) -> PipelineSpec:
 
 def refuse_other_tasks(experiment: Experiment, families: Sequence[Family], load_all: Workload) -> None:
     for family in families:
-        of = [load_all.own.get(each) for made in family.candidates for each in (made.origin, made.base)]
+        of = [load_all.own_tasks.get(each) for made in family.candidates for each in (made.origin, made.base)]
         if any(each is not None for each in of):
             raise ConfigError(
                 "its cells, or it and the baseline, have different tasks, so their costs cannot be compared; "

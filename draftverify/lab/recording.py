@@ -403,7 +403,7 @@ class Recording(RecordedPipeline):
         except DraftVerifyError as error:
             self._unread = f"the tasks cannot be loaded any more: {error}"
             return {}
-        return {task.id: task for task in (*load.first, *load.measured)}
+        return {task.id: task for task in (*load.calibrating, *load.measured)}
 
     def _open_metric(self) -> Any:
         if self._opened is None:

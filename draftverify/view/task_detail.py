@@ -90,7 +90,7 @@ def detail_of(
         if base is not None and not under_way and differs(entry.record.outcome, base.record.outcome):
             own["differs"] = show.difference(base.record.outcome, entry.record.outcome)
         keys = {metric: (name, task.id, metric) for metric in frame.metrics}
-        scores = {metric: frame.said[key] for metric, key in keys.items() if key in frame.said}
+        scores = {metric: frame.scores[key] for metric, key in keys.items() if key in frame.scores}
         if scores:
             own["scores"] = scores
         if under_way:

@@ -111,13 +111,13 @@ def test_records_are_read_in_lots(store: Store, run_id: str, monkeypatch: pytest
 
 def test_a_pipeline_may_have_tasks_of_its_own(store: Store, url: str, run_id: str) -> None:
     """Totals count those; who opens the store later is told, and before it is written down all tasks count."""
-    assert store.own() == {}
-    store.set_own({"one": ["t0", "t1"], "two": ["t1", "t0"], "three": ["t2"]})
+    assert store.own_tasks() == {}
+    store.set_own_tasks({"one": ["t0", "t1"], "two": ["t1", "t0"], "three": ["t2"]})
     store.add_tasks([Task(id="t0")], "calibrate")
     store.add_tasks([Task(id=f"t{i}") for i in (1, 2)])
     names = ("one", "two", "three", "all")
     with Store.open(url, run_id, config_hash="c0ffee") as other:
-        assert other.own() == {"one": {"t0", "t1"}, "two": {"t0", "t1"}, "three": {"t2"}}
+        assert other.own_tasks() == {"one": {"t0", "t1"}, "two": {"t0", "t1"}, "three": {"t2"}}
         assert other.totals(names) == {"one": 2, "two": 2, "three": 1, "all": 3}
         assert other.totals(names, "measure") == {"one": 1, "two": 1, "three": 1, "all": 2}
 

@@ -175,10 +175,10 @@ def progress_of(directory: Path) -> Iterator[RunProgress]:
 
 def forecast_line(forecast: Forecast) -> str:
     """What is left of a run, in one line."""
-    if not forecast.whole.units:
+    if not forecast.total.units:
         return "nothing is left to do"
     return (
-        f"the {forecast.whole.units} runs of tasks that are left will take some {amounts(forecast.whole)}; "
+        f"the {forecast.total.units} runs of tasks that are left will take some {amounts(forecast.total)}; "
         f"from the first {forecast.done} tasks, 95 % intervals"
         + (f"; {forecast.failed} of their runs failed" if forecast.failed else "")
     )

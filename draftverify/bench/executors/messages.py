@@ -49,12 +49,12 @@ class Lost(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Args:
         why: in words.
-        alone: no other unit was under way in that worker: it was this one's doing, or the machine's.
+        isolated: no other unit was under way in that worker: it was this one's doing, or the machine's.
         late: the worker was ended, since the unit had not ended by its deadline.
     """
 
     why: str
-    alone: bool = False
+    isolated: bool = False
     late: bool = False
 
 
@@ -181,9 +181,9 @@ def sent_round(pipeline: str, task: str, attempt: int, round: Round, texts: Text
     Raises:
         ContractError: it holds what cannot be recorded.
     """
-    what = f"pipeline {pipeline!r}, task {task!r}, round {round.index}"
-    check(round, what)
-    return encode(Sent(pipeline, task, attempt, round, texts), what).encode()
+    where = f"pipeline {pipeline!r}, task {task!r}, round {round.index}"
+    check(round, where)
+    return encode(Sent(pipeline, task, attempt, round, texts), where).encode()
 
 
 def build(spec: bytes) -> Bench:

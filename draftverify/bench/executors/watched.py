@@ -32,7 +32,7 @@ _START += "from draftverify.bench.executors.worker import main; main()"
 class _Unit(NamedTuple):
     number: int
     data: bytes
-    alone: bool
+    isolated: bool
     future: Future[bytes]
 
 
@@ -75,12 +75,12 @@ class Watched:
         """One more than are under way at once, so that the process waits for nobody."""
         return self._begin.size + 1
 
-    def perform(self, unit: bytes, *, alone: bool) -> Future[bytes]:
+    def perform(self, unit: bytes, *, isolated: bool) -> Future[bytes]:
         """As of `Workers`."""
         future: Future[bytes] = Future()
         with self._changed:
             self._numbers += 1
-            self._waiting.append(_Unit(self._numbers, unit, alone, future))
+            self._waiting.append(_Unit(self._numbers, unit, isolated, future))
             if not self._threads:
                 self._begin_threads()
             self._send()
@@ -108,7 +108,7 @@ class Watched:
         targets = [self._watch]
         if self._deadline is not None or self._idle is not None:
             targets.append(self._count)
-        self._threads = [threading.Thread(target=each, daemon=True) for each in targets]
+        self._threads = [threading.Thread(target=target, daemon=True) for target in targets]
         for thread in self._threads:
             thread.start()
 
@@ -150,7 +150,9 @@ class Watched:
     def _send(self) -> None:
         """Send what the process can take now."""
         while self._waiting and self._process is not None and len(self._sent) < self.room:
-            if self._sent and (self._waiting[0].alone or any(unit.alone for unit in self._sent.values())):
+            if self._sent and (
+                self._waiting[0].isolated or any(unit.isolated for unit in self._sent.values())
+            ):
                 return
             unit = self._waiting.popleft()
             self._sent[unit.number] = unit
@@ -181,25 +183,25 @@ class Watched:
             # Of one that died before it began anything the first one opened its pipeline.
             lost = begun or list(self._sent.values())[:1]
             numbers = {unit.number for unit in lost}
-            rest = [unit for unit in self._sent.values() if unit.number not in numbers]
+            untouched = [unit for unit in self._sent.values() if unit.number not in numbers]
             now = monotonic()
             late = {
                 number
                 for number, began in self._begun.items()
                 if self._late and self._deadline is not None and now - began >= self._deadline
             }
-            self._waiting.extendleft(reversed(rest))
+            self._waiting.extendleft(reversed(untouched))
             self._sent.clear()
             self._begun.clear()
             self._rested = now
             if self._closing:
-                lost += [unit for unit in rest if not unit.future.cancel()]
-        said = []
+                lost += [unit for unit in untouched if not unit.future.cancel()]
+        replies = []
         for unit in lost:
             end = f"it had not ended after {self._deadline:g} s" if unit.number in late else _ended(status)
-            loss = Lost(end, alone=len(lost) == 1, late=unit.number in late)
-            said.append((unit, msgspec.json.encode(Reply(lost=loss))))
-        return said
+            loss = Lost(end, isolated=len(lost) == 1, late=unit.number in late)
+            replies.append((unit, msgspec.json.encode(Reply(lost=loss))))
+        return replies
 
     def _count(self) -> None:
         """Kill the process when a unit is late; let go of one that has nothing to do."""

@@ -160,13 +160,13 @@ class Worker:
                 os._exit(1)
 
 
-def _compare(expected: object, found: object) -> None:
+def _compare(expected: object, present: object) -> None:
     """Raises: ConfigError: here the experiment would rest on something else."""
     assert isinstance(expected, dict)
-    assert isinstance(found, dict)
-    other = sorted(name for name in {*expected, *found} if expected.get(name) != found.get(name))
-    if other:
+    assert isinstance(present, dict)
+    differing = sorted(name for name in {*expected, *present} if expected.get(name) != present.get(name))
+    if differing:
         raise ConfigError(
-            f"{', '.join(other)}: not as on the driver's machine; install the same versions and give every machine the "
-            "same files under the same paths (a shared folder)"
+            f"{', '.join(differing)}: not as on the driver's machine; install the same versions and give every machine "
+            "the same files under the same paths (a shared folder)"
         )

@@ -59,13 +59,13 @@ class Workers(ABC):
         """
 
     @abstractmethod
-    def perform(self, pipeline: str, unit: bytes, *, alone: bool) -> Future[bytes]:
+    def perform(self, pipeline: str, unit: bytes, *, isolated: bool) -> Future[bytes]:
         """Perform a unit.
 
         Args:
             pipeline: its pipeline's name.
             unit: a Unit as JSON.
-            alone: with no other unit under way in its worker.
+            isolated: with no other unit under way in its worker.
 
         Returns:
             A Reply as JSON. Only a fault of this library is an exception.
@@ -112,7 +112,7 @@ class Member(Protocol):
         """How many units it takes at once."""
         ...
 
-    def perform(self, unit: bytes, *, alone: bool) -> Future[bytes]:
+    def perform(self, unit: bytes, *, isolated: bool) -> Future[bytes]:
         """As of `Workers`."""
         ...
 
@@ -124,7 +124,7 @@ class Team:
 
     def __init__(self) -> None:
         self._load: dict[Member, int] = {}
-        self._alone: set[Member] = set()  # those that have a unit that is to be alone
+        self._isolated: set[Member] = set()  # those that have a unit that is to be alone
         self._waiting: deque[tuple[bytes, bool, Future[bytes]]] = deque()
         self._lock = threading.RLock()
 
@@ -146,13 +146,13 @@ class Team:
         """It takes no more; its own units come to their ends."""
         with self._lock:
             self._load.pop(member, None)
-            self._alone.discard(member)
+            self._isolated.discard(member)
 
-    def perform(self, unit: bytes, *, alone: bool) -> Future[bytes]:
+    def perform(self, unit: bytes, *, isolated: bool) -> Future[bytes]:
         """As of `Workers`."""
         future: Future[bytes] = Future()
         with self._lock:
-            self._waiting.append((unit, alone, future))
+            self._waiting.append((unit, isolated, future))
             self._give()
         return future
 
@@ -165,34 +165,36 @@ class Team:
 
     def _give(self) -> None:
         while self._waiting:
-            unit, alone, future = self._waiting[0]
+            unit, isolated, future = self._waiting[0]
             free = [
                 member
                 for member, load in self._load.items()
-                if load < (1 if alone else member.room) and member not in self._alone
+                if load < (1 if isolated else member.room) and member not in self._isolated
             ]
             if not free:
                 return
-            member = min(free, key=lambda each: self._load[each] - each.room)
+            member = min(free, key=lambda candidate: self._load[candidate] - candidate.room)
             self._waiting.popleft()
             self._load[member] += 1
-            if alone:
-                self._alone.add(member)
-            member.perform(unit, alone=alone).add_done_callback(partial(self._taken, member, future, alone))
+            if isolated:
+                self._isolated.add(member)
+            member.perform(unit, isolated=isolated).add_done_callback(
+                partial(self._taken, member, future, isolated)
+            )
 
-    def _taken(self, member: Member, future: Future[bytes], alone: bool, made: Future[bytes]) -> None:
+    def _taken(self, member: Member, future: Future[bytes], isolated: bool, performed: Future[bytes]) -> None:
         with self._lock:
             if member in self._load:
                 self._load[member] -= 1
-            if alone:
-                self._alone.discard(member)
+            if isolated:
+                self._isolated.discard(member)
             self._give()
-        if made.cancelled():
+        if performed.cancelled():
             future.cancel()
-        elif (error := made.exception()) is not None:
+        elif (error := performed.exception()) is not None:
             future.set_exception(error)
         else:
-            future.set_result(made.result())
+            future.set_result(performed.result())
 
 
 def at_least_one(name: str, number: int) -> None:

@@ -93,14 +93,14 @@ def frame(run: Recorded, level: Level = "tasks") -> pd.DataFrame:
         for column in columns:
             lists[column.name].append(_cell(row.get(column.name), column.kind))
     types = {"int": "int64", "float": "float64", "bool": "bool"}
-    made = {}
+    series = {}
     for column in columns:
         values = lists.pop(column.name)  # one list after the other is let go of
         if column.kind == "time":
-            made[column.name] = pd.Series(pd.to_datetime(values, utc=True, format="ISO8601"))
+            series[column.name] = pd.Series(pd.to_datetime(values, utc=True, format="ISO8601"))
         else:
-            made[column.name] = pd.Series(values, dtype=types.get(column.kind, "string"))
-    return pd.DataFrame(made)
+            series[column.name] = pd.Series(values, dtype=types.get(column.kind, "string"))
+    return pd.DataFrame(series)
 
 
 def unguarded(cell: str) -> str | None:
@@ -116,8 +116,8 @@ def unguarded(cell: str) -> str | None:
         return None
     text = cell.removeprefix("'")
     if text.startswith('"'):
-        found: str = json.loads(text)
-        return found
+        decoded: str = json.loads(text)
+        return decoded
     return text
 
 
@@ -167,18 +167,18 @@ def _redacted(value: Any) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
-        return {redact(str(key)): _redacted(each) for key, each in value.items()}
+        return {redact(str(key)): _redacted(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_redacted(each) for each in value]
+        return [_redacted(item) for item in value]
     return value
 
 
-def _text(found: Iterable[dict[str, Any]], columns: Sequence[Column], to: Format, file: IO[str]) -> int:
+def _text(rows: Iterable[dict[str, Any]], columns: Sequence[Column], to: Format, file: IO[str]) -> int:
     count = 0
     writer = csv.writer(file, lineterminator="\n")
     if to == "csv":
         writer.writerow(_guarded(column.name) for column in columns)
-    for row in found:
+    for row in rows:
         if to == "csv":
             writer.writerow(_guarded(_cell(row.get(column.name), column.kind)) for column in columns)
         else:
@@ -187,7 +187,7 @@ def _text(found: Iterable[dict[str, Any]], columns: Sequence[Column], to: Format
     return count
 
 
-def _parquet(found: Iterator[dict[str, Any]], columns: Sequence[Column], path: Path) -> int:
+def _parquet(rows: Iterator[dict[str, Any]], columns: Sequence[Column], path: Path) -> int:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -202,7 +202,7 @@ def _parquet(found: Iterator[dict[str, Any]], columns: Sequence[Column], path: P
     )
     count = 0
     with pq.ParquetWriter(path, schema) as writer:
-        while some := list(islice(found, AT_ONCE)):
+        while some := list(islice(rows, AT_ONCE)):
             data = [
                 pa.array([_arrow(row.get(column.name), column.kind) for row in some], field.type)
                 for column, field in zip(columns, schema, strict=True)

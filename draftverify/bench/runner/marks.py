@@ -34,8 +34,8 @@ def marks_of(
     """
     families = shared_families(pipeline)
     itself = (f"checks itself (family {', '.join(families)})",) if families else ()
-    others = [mark for marks in joined(MARKS).values() for mark in marks(pipeline, audits)]
-    return (*itself, *_remarks(pipeline, executor), *others)
+    extension_marks = [mark for marks in joined(MARKS).values() for mark in marks(pipeline, audits)]
+    return (*itself, *_remarks(pipeline, executor), *extension_marks)
 
 
 def _remarks(

@@ -256,8 +256,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     def compared_with(self, pipeline: str) -> str | None:
         """The pipeline that another one is compared with; None for a baseline, and where there is none."""
-        other = self.baselines.get(pipeline, self.baseline)
-        return None if other == pipeline else other
+        baseline = self.baselines.get(pipeline, self.baseline)
+        return None if baseline == pipeline else baseline
 
     def is_of(self, counts: Mapping[tuple[str, str, str], int]) -> bool:
         """Whether it is still true of a run: no task ended, began to wait or was made again after it was written.
@@ -265,14 +265,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         Args:
             counts: of `Store.counts`.
         """
-        told = {
-            (each.name, status): count for each in self.pipelines for status, count in each.statuses.items()
+        own_counts = {
+            (row.name, status): count for row in self.pipelines for status, count in row.statuses.items()
         }
-        return told == {
+        return own_counts == {
             (name, status): count for (phase, name, status), count in counts.items() if phase == "measure"
         }
 
     def plain(self) -> dict[str, Any]:
         """As plain JSON data."""
-        made: dict[str, Any] = msgspec.to_builtins(self)
-        return made
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        return data

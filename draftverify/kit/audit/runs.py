@@ -78,7 +78,7 @@ def audit_run(
         else:
             wanted, judging = judging_metric(experiment, builder, metric)
             load = workload(experiment, builder)
-            tasks = {task.id: task for task in (*load.first, *load.measured)}
+            tasks = {task.id: task for task in (*load.calibrating, *load.measured)}
             check_metrics({wanted: judging}, list(tasks.values()))
             label = _by_metric(bench.opened(judging), tasks)
         judged = [
