@@ -17,14 +17,14 @@ from draftverify.values import Context, Round
 
 __all__ = [
     "VERIFIER_AUDIT",
-    "Artifact",
+    "OperatingPointFile",
     "DataHash",
     "FittedBlock",
     "Interval",
-    "Kept",
+    "ArtifactFile",
     "ParallelPass",
     "PartIdentity",
-    "Tried",
+    "BlockTrial",
     "check_made_with",
     "read_artifact",
     "write_artifact",
@@ -39,15 +39,15 @@ ONE_PASS = 1.25
 """Passes of one item up to which a block is called one pass."""
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+class ArtifactFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
     """What a command writes into a file of its own, to be read again.
 
     Attributes:
-        what: what messages call it.
+        title: what messages call it.
         made_by: the command.
     """
 
-    what: ClassVar[str]
+    title: ClassVar[str]
     made_by: ClassVar[str]
 
     version: int = VERSION
@@ -58,7 +58,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return f"Make it again: `{self.made_by}`"
 
 
-T = TypeVar("T", bound=Kept)
+T = TypeVar("T", bound=ArtifactFile)
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -87,7 +87,9 @@ class PartIdentity(msgspec.Struct, frozen=True):
     identity: str
 
 
-def check_made_with(role: str, part: object, recorded: PartIdentity, artifact: Kept, file: object) -> None:
+def check_made_with(
+    role: str, part: object, recorded: PartIdentity, artifact: ArtifactFile, file: object
+) -> None:
     """Refuse a part that is another than the one that a file was made with.
 
     Args:
@@ -115,7 +117,7 @@ class DataHash(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
+class BlockTrial(msgspec.Struct, frozen=True, kw_only=True):
     """What one block size of one candidate cost.
 
     Args:
@@ -164,7 +166,7 @@ class ParallelPass(msgspec.Struct, frozen=True):
         return "one pass" if high <= ONE_PASS else "cheaper"
 
 
-class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point"):
+class OperatingPointFile(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.operating_point"):
     """The file of an operating point: what was chosen, on what, and whether it held.
 
     Args:
@@ -198,7 +200,7 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
         versions: of the machine and the packages.
     """
 
-    what: ClassVar[str] = "operating point"
+    title: ClassVar[str] = "operating point"
     made_by: ClassVar[str] = "draftverify fit block CONFIG"
 
     experiment: str
@@ -219,7 +221,7 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
     unseen: DataHash
     estimator: str
     sizes: tuple[int, ...]
-    tried: tuple[Tried, ...]
+    tried: tuple[BlockTrial, ...]
     tested: int
     acceptance: Interval
     shares: tuple[float, ...] = ()
@@ -295,7 +297,7 @@ class FittedBlock:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
-        self.point = read_artifact(self.path, Artifact)
+        self.point = read_artifact(self.path, OperatingPointFile)
 
     def size(self, context: Context) -> int:
         """What was chosen."""
@@ -315,7 +317,7 @@ class FittedBlock:
             check_made_with(role, getattr(pipeline, role), getattr(self.point, role), self.point, file)
 
 
-def write_artifact(path: str | os.PathLike[str], artifact: Kept) -> None:
+def write_artifact(path: str | os.PathLike[str], artifact: ArtifactFile) -> None:
     """Write it as JSON; the file is complete or not there.
 
     Raises:
@@ -337,7 +339,7 @@ def read_artifact(path: str | os.PathLike[str], kind: type[T]) -> T:
     Raises:
         ConfigError: when the file is missing, is not one, or has a version that this release does not know.
     """
-    title = kind.what
+    title = kind.title
     try:
         raw: Any = msgspec.json.decode(Path(path).read_bytes())
     except FileNotFoundError as error:

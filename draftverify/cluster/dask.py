@@ -21,8 +21,16 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from draftverify.bench.config.specs import Experiment
-from draftverify.bench.executors.messages import Begin, Frame, Lost, Reply, bundled, failing, unbundled
-from draftverify.bench.executors.watched import Watched
+from draftverify.bench.executors.messages import (
+    Begin,
+    Frame,
+    LostUnit,
+    WorkerReply,
+    bundled,
+    failing,
+    unbundled,
+)
+from draftverify.bench.executors.watched import WatchedProcess
 from draftverify.bench.executors.workers import OnSent, Pace, Workers, at_least_one, check_deadline
 from draftverify.errors import DraftVerifyError, ResourceError
 from draftverify.plugins import missing_package
@@ -197,7 +205,7 @@ def _answer(bundle: Sequence[_Unit], replies: Sequence[bytes]) -> None:
 
 def _said(error: BaseException) -> bytes:
     if type(error).__name__ == "KilledWorker":
-        return msgspec.json.encode(Reply(lost=Lost(f"Dask lost its workers ({error})")))
+        return msgspec.json.encode(WorkerReply(lost=LostUnit(f"Dask lost its workers ({error})")))
     if type(error).__name__ in ("CancelledError", "FutureCancelledError"):
         error = ResourceError(
             "the Dask cluster gave a task up, or is gone; the run directory is whole: the same command goes on from it"
@@ -209,8 +217,8 @@ def _said(error: BaseException) -> bytes:
 
 # In a Dask worker
 
-_processes: dict[bytes, list[Watched]] = {}
-_loads: dict[Watched, int] = {}
+_processes: dict[bytes, list[WatchedProcess]] = {}
+_loads: dict[WatchedProcess, int] = {}
 _lock = threading.Lock()
 
 
@@ -231,7 +239,7 @@ def perform_in_worker(begin: bytes, bundle: bytes, deadline: float | None) -> by
         own = _processes.setdefault(begin, [])
         watched = min(own, key=_loads.__getitem__, default=None)
         if watched is None or _loads[watched] >= first.size:
-            watched = Watched(first, deadline=deadline, idle=IDLE)
+            watched = WatchedProcess(first, deadline=deadline, idle=IDLE)
             own.append(watched)
             _loads[watched] = 0
         _loads[watched] += 1

@@ -25,8 +25,16 @@ from typing import Any, ClassVar
 import msgspec
 
 from draftverify.bench.config.specs import Experiment
-from draftverify.bench.executors.messages import Begin, Frame, Lost, Reply, bundled, failing, unbundled
-from draftverify.bench.executors.watched import Watched
+from draftverify.bench.executors.messages import (
+    Begin,
+    Frame,
+    LostUnit,
+    WorkerReply,
+    bundled,
+    failing,
+    unbundled,
+)
+from draftverify.bench.executors.watched import WatchedProcess
 from draftverify.bench.executors.workers import OnSent, Pace, Team, Workers, at_least_one, check_deadline
 from draftverify.errors import ConfigError, DraftVerifyError, ResourceError
 from draftverify.plugins import did_you_mean, missing_package
@@ -135,7 +143,7 @@ class _Performer:
     def __init__(self, begin: bytes, deadline: float | None) -> None:
         self._said: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._out: set[int] = set()  # units that came and were not taken back
-        self._watched = Watched(
+        self._watched = WatchedProcess(
             msgspec.json.decode(begin, type=Begin),
             deadline=deadline,
             on_sent=lambda data: self._said.put(Frame(b"d", 0, data)),
@@ -492,7 +500,7 @@ def _loss(error: BaseException) -> bytes:
     ray = _ray()
     if isinstance(error, ray.exceptions.RayTaskError) or not isinstance(error, ray.exceptions.RayError):
         return failing(DraftVerifyError(f"a Ray actor failed: {error}"))
-    return msgspec.json.encode(Reply(lost=Lost(f"Ray lost its actor ({_first_line(error)})")))
+    return msgspec.json.encode(WorkerReply(lost=LostUnit(f"Ray lost its actor ({_first_line(error)})")))
 
 
 def _first_line(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from draftverify.bench.artifact import Artifact, read_artifact, write_artifact
+from draftverify.bench.artifact import OperatingPointFile, read_artifact, write_artifact
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.labelling import solved_by
@@ -36,7 +36,7 @@ class OperatingPoint(msgspec.Struct, frozen=True):
     """What came of one pipeline: the file that was written, and what stands in it."""
 
     path: Path
-    artifact: Artifact
+    artifact: OperatingPointFile
 
 
 def calibrate(
@@ -152,15 +152,15 @@ def split(tasks: Sequence[Task], unseen: float, seed: int) -> tuple[list[Task], 
     return first, rest
 
 
-def _written(path: Path) -> Artifact | None:
+def _written(path: Path) -> OperatingPointFile | None:
     """What an earlier calibration wrote; None where nothing is there, or nothing that can be read here."""
     try:
-        return read_artifact(path, Artifact)
+        return read_artifact(path, OperatingPointFile)
     except ConfigError:
         return None
 
 
-def _same(before: Artifact, now: Artifact) -> bool:
+def _same(before: OperatingPointFile, now: OperatingPointFile) -> bool:
     """Whether an artifact says what one that was written before says, when it said so and what was measured aside."""
     bare: dict[str, Any] = {"predicted_at": "", "measured": None, "unmeasured": "", "measured_at": ""}
     plain = (msgspec.json.encode(replace(each, **bare), order="deterministic") for each in (before, now))

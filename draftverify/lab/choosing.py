@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from draftverify.bench.artifact import Artifact, Interval, ParallelPass, Tried
+from draftverify.bench.artifact import BlockTrial, Interval, OperatingPointFile, ParallelPass
 from draftverify.bench.config.specs import Experiment, PipelineSpec
 from draftverify.bench.monitors.monitor import shares_of
 from draftverify.bench.records import load_run
@@ -80,7 +80,7 @@ def choice_of(
     first: Sequence[Task],
     rest: Sequence[Task],
     metric: str | None,
-) -> tuple[Artifact, Candidate]:
+) -> tuple[OperatingPointFile, Candidate]:
     """What a calibration says of a family, and which candidate it chose.
 
     Args:
@@ -108,7 +108,7 @@ def choice_of(
     own_block = f"pipelines.{family.name}.block"
     changes = experiment.cells.get(taken.origin, {})
     threshold = taken.spec.rule.arguments.get("threshold")
-    return Artifact(
+    return OperatingPointFile(
         experiment=experiment.name,
         pipeline=taken.origin,
         changes={path: each for path, each in changes.items() if path != own_block},
@@ -205,9 +205,9 @@ def _finite(value: float) -> float:
     return math.inf if math.isnan(value) else value
 
 
-def _tried(each: Candidate, found: Mapping[str, Scored], costs: CostModel | None) -> Tried:
+def _tried(each: Candidate, found: Mapping[str, Scored], costs: CostModel | None) -> BlockTrial:
     own = found[each.name]
-    return Tried(
+    return BlockTrial(
         pipeline=each.origin,
         block=each.size,
         draft=_at(costs, "draft", each.size),

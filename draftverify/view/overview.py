@@ -20,7 +20,7 @@ from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Entry
 from draftverify.bench.tables.flow import Flow
 from draftverify.bench.tables.summarise import figure, so_far
-from draftverify.bench.tables.summary import Figure, PipelineSummary, Summary
+from draftverify.bench.tables.summary import PipelineSummary, Summary, SummaryFigure
 from draftverify.bench.tables.task_rows import Plain
 from draftverify.secret import redact
 from draftverify.stats import Estimate, Places
@@ -310,7 +310,7 @@ def redacted(value: Any) -> Any:
     return value
 
 
-def _plain(found: Figure | None) -> Plain | None:
+def _plain(found: SummaryFigure | None) -> Plain | None:
     return None if found is None else msgspec.to_builtins(found)
 
 

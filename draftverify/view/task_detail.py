@@ -13,7 +13,7 @@ import msgspec
 
 from draftverify.bench.records import Entry, RunRecords, Texts
 from draftverify.bench.tables.summarise import first_difference, is_unanswered
-from draftverify.bench.tables.task_rows import Frame, Plain, differs, short
+from draftverify.bench.tables.task_rows import Plain, RunFrame, differs, short
 from draftverify.errors import ConfigError
 from draftverify.secret import redact
 from draftverify.values import Check, Outcome, Round, Task, TaskRecord
@@ -37,13 +37,13 @@ def task_detail(run: RunRecords, task: str) -> Plain:
     known = next((each for each in run.store.tasks() if each.id == task), None)
     if known is None:
         raise ConfigError(f"the run has no task {task!r}", path="task")
-    frame = Frame.of(run)
+    frame = RunFrame.of(run)
     entries = {entry.pipeline: entry for entry in run.store.entries(task=task)}
     entries.update(detail_of_open(run, frame, known, entries))
     return detail_of(frame, known, entries)
 
 
-def detail_of_open(run: RunRecords, frame: Frame, task: Task, ended: Iterable[str]) -> dict[str, Entry]:
+def detail_of_open(run: RunRecords, frame: RunFrame, task: Task, ended: Iterable[str]) -> dict[str, Entry]:
     """What there is of a task in the pipelines in which it is under way."""
     found = {}
     for name in frame.names:
@@ -57,7 +57,7 @@ def detail_of_open(run: RunRecords, frame: Frame, task: Task, ended: Iterable[st
 
 
 def detail_of(
-    frame: Frame,
+    frame: RunFrame,
     task: Task,
     entries: Mapping[str, Entry],
     *,

@@ -191,7 +191,7 @@ def test_an_interval_that_says_nothing_is_told_in_words() -> None:
     """From a nanosecond to a month is no forecast."""
 
     def said(low: float, high: float) -> str:
-        left = forecast.Left(
+        left = forecast.Remainder(
             units=2, seconds=Estimate(60.0, low, high, 6, 6), cost=Estimate(0.0, 0.0, 0.0, 6, 6)
         )
         return forecast_line(forecast.Forecast(done=6, total=left, pipelines={}))

@@ -17,8 +17,8 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from draftverify.bench.records import Prediction, Question, Store, Texts
-from draftverify.bench.records.database import Lost, sqlite_url
+from draftverify.bench.records import Question, Store, StoredPrediction, Texts
+from draftverify.bench.records.database import ConnectionLost, sqlite_url
 from draftverify.bench.records.tables import SCHEMA_VERSION
 from draftverify.checks.metrics import Score
 from draftverify.errors import ContractError, StoreError
@@ -65,7 +65,11 @@ def test_a_database_s_own_order_of_words_changes_none(tmp_path: Path, postgres: 
                     for name in names:
                         opened.commit(name, record("A"))
                         opened.predict(
-                            [Prediction(pipeline="p", group=name, kind="k", value=None, low=None, high=None)]
+                            [
+                                StoredPrediction(
+                                    pipeline="p", group=name, kind="k", value=None, low=None, high=None
+                                )
+                            ]
                         )
                         opened.park("p", waiting(name), Question(pipeline="p", task=name, round=2))
                     orders.append(
@@ -284,13 +288,13 @@ def test_an_answer_whose_acknowledgement_is_lost_is_sent_again(
             monkeypatch.undo()
             with Store.open(url, run_id, config_hash="") as other:
                 assert other.answer(question(), "accept", holder="her")
-            raise Lost("the connection ended before the commit")
+            raise ConnectionLost("the connection ended before the commit")
         with transaction(self, writing=writing) as connection:
             yield connection
         if len(times) == 1:
             monkeypatch.undo()
             store.commit("spec", record())
-            raise Lost("the connection ended after the commit")
+            raise ConnectionLost("the connection ended after the commit")
 
     monkeypatch.setattr(Store, "_transaction", cut)
     assert store.answer(question(), "accept", holder="him") is not faster
@@ -404,9 +408,9 @@ def test_questions_come_oldest_first(store: Store) -> None:
 
 def test_a_prediction_is_never_rewritten(store: Store) -> None:
     """What was predicted before the measuring run stands; an interval may be open."""
-    first = Prediction(pipeline="spec", group="", kind="speedup", value=1.5, low=0.0, high=None)
+    first = StoredPrediction(pipeline="spec", group="", kind="speedup", value=1.5, low=0.0, high=None)
     store.predict([first])
-    store.predict([Prediction(pipeline="spec", group="", kind="speedup", value=9.0, low=9.0, high=9.0)])
+    store.predict([StoredPrediction(pipeline="spec", group="", kind="speedup", value=9.0, low=9.0, high=9.0)])
     assert store.predictions() == (first,)
 
 

@@ -19,7 +19,7 @@ from draftverify.bench.cli.main import main
 from draftverify.bench.records import RunDirectory, RunRecords, load_run
 from draftverify.bench.records.listing import list_runs
 from draftverify.bench.runner.run import run
-from draftverify.bench.tables.compare import Comparison, compare, parse_side
+from draftverify.bench.tables.compare import RunComparison, compare, parse_side
 from draftverify.checks.metrics import Score
 from draftverify.errors import ConfigError
 from draftverify.values import Outcome, Task, TaskRecord
@@ -68,7 +68,7 @@ def made(
     return path
 
 
-def compared(*sides: Path | str, only: Sequence[str] = ()) -> Comparison:
+def compared(*sides: Path | str, only: Sequence[str] = ()) -> RunComparison:
     opened: list[tuple[RunRecords, str | None]] = []
     for side in sides:
         path, pipeline = parse_side(str(side))
@@ -80,14 +80,14 @@ def compared(*sides: Path | str, only: Sequence[str] = ()) -> Comparison:
             run.close()
 
 
-def shown(found: Comparison, *, width: int = 80, **more: bool) -> str:
+def shown(found: RunComparison, *, width: int = 80, **more: bool) -> str:
     console = Console(width=width, file=(out := io.StringIO()), highlight=False)
     for line in lines(found, **more):
         console.print(line)
     return out.getvalue()
 
 
-def cell(found: Comparison, outcome: str, other: str = "B") -> Any:
+def cell(found: RunComparison, outcome: str, other: str = "B") -> Any:
     return next(each for each in found.cells if (each.outcome, each.other) == (outcome, other))
 
 

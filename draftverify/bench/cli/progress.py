@@ -23,7 +23,7 @@ from draftverify.engine.events import Event, RoundDone
 from draftverify.values import Failure, TaskRecord
 
 if TYPE_CHECKING:
-    from draftverify.bench.runner.forecast import Forecast, Left
+    from draftverify.bench.runner.forecast import Forecast, Remainder
     from draftverify.stats import Estimate
 
 __all__ = ["RunProgress", "amounts", "forecast_line", "new_bars", "progress_of"]
@@ -184,7 +184,7 @@ def forecast_line(forecast: Forecast) -> str:
     )
 
 
-def amounts(work: Left) -> str:
+def amounts(work: Remainder) -> str:
     """The time, and the cost where there is one."""
     cost = f", cost {_range(work.cost, lambda units: f'{units:.3g}')} units" if work.cost.value else ""
     return _range(work.seconds, about_seconds) + cost

@@ -15,7 +15,7 @@ from draftverify.bench.cli import options
 from draftverify.bench.cli.options import CommandLine
 from draftverify.bench.cli.screen import new_table, print_json, wide_console
 from draftverify.bench.records.directory import RunRecords, load_run
-from draftverify.bench.records.listing import Listed, list_runs
+from draftverify.bench.records.listing import ListedRun, list_runs
 from draftverify.bench.tables.listing import KINDS, listed, trouble
 from draftverify.bench.tables.summarise import so_far
 from draftverify.bench.tables.summary import Summary
@@ -129,7 +129,7 @@ def _print_runs(folder: Path, tags: tuple[str, ...], as_json: bool) -> None:
             console.print(Text.assemble(("cannot be read: ", "red"), words(run.problem, 600)))
 
 
-def _run_cells(run: Listed) -> tuple[str, ...]:
+def _run_cells(run: ListedRun) -> tuple[str, ...]:
     names = clean(", ".join(run.pipelines[:3]))
     if len(run.pipelines) > 3:
         names = f"{len(run.pipelines)}: {names}, …"

@@ -14,14 +14,14 @@ from typing import Any
 
 from draftverify.bench.executors.local import Batch
 from draftverify.bench.executors.messages import (
-    Lost,
-    Reply,
+    LostUnit,
+    WorkerReply,
     perform_remote,
     raise_from,
     read_reply,
     read_sent,
 )
-from draftverify.bench.executors.workers import Where, Workers
+from draftverify.bench.executors.workers import UnitExecutor, Workers
 from draftverify.bench.records.encoding import encode
 from draftverify.bench.runner.bench import Bench, Done, OnRound, Unit, failed_unit
 from draftverify.errors import ConfigError, ResourceError
@@ -68,7 +68,7 @@ class Crew:
         on_round: called with each round that workers elsewhere decide, from other threads.
     """
 
-    where: Where | Batch
+    where: UnitExecutor | Batch
     bench: Bench | None
     spec: bytes
     on_round: OnRound | None = None
@@ -109,7 +109,7 @@ class Crew:
         while self._send(self.where, coming):
             self._receive()
 
-    def _send(self, where: Where, units: Iterator[Callable[[], Unit]]) -> bool:
+    def _send(self, where: UnitExecutor, units: Iterator[Callable[[], Unit]]) -> bool:
         """Send out what may be sent now; whether anything is in flight."""
         pool = self.pool or self._open(where)
         watched = isinstance(pool, Workers)
@@ -176,7 +176,7 @@ class Crew:
         """What a reply says of a unit: its end, or nothing yet."""
         assert flight.unit is not None
         if not isinstance(reply, Done):
-            read: Reply = read_reply(reply)
+            read: WorkerReply = read_reply(reply)
             if read.lost is not None:
                 return self._lost(flight, read.lost)
             if read.done is None:
@@ -192,7 +192,7 @@ class Crew:
         self.crashes = 0
         return [reply]
 
-    def _lost(self, flight: _Flight, lost: Lost) -> list[Done]:
+    def _lost(self, flight: _Flight, lost: LostUnit) -> list[Done]:
         """A unit's worker ended: the unit is run again, unless it is known that it would do so again."""
         flight.deaths += 1
         retry = flight.deaths < 2 if lost.isolated else flight.deaths < DEATHS
@@ -224,9 +224,9 @@ class Crew:
         self.flying.clear()
         self._close(kill=True)
         for flight in broken:
-            done += self._lost(flight, Lost("its pool broke", isolated=flight.isolated))
+            done += self._lost(flight, LostUnit("its pool broke", isolated=flight.isolated))
 
-    def _open(self, where: Where) -> Executor | Workers:
+    def _open(self, where: UnitExecutor) -> Executor | Workers:
         pool = self.pool = where.pool()
         if where.local:
             return pool
@@ -259,7 +259,7 @@ class Crew:
             pool.shutdown(wait=True, cancel_futures=kill)
 
 
-def _no_rounds(where: Where) -> ConfigError:
+def _no_rounds(where: UnitExecutor) -> ConfigError:
     return ConfigError(
         f"the executor {type(where).__name__} cannot send rounds while their task runs; write durable: task"
     )

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import ClassVar
 
 from draftverify.bench.executors.messages import Begin
-from draftverify.bench.executors.watched import Watched
+from draftverify.bench.executors.watched import WatchedProcess
 from draftverify.bench.executors.workers import OnSent, Team, Workers, at_least_one, check_deadline
 
 __all__ = ["Process"]
@@ -44,7 +44,7 @@ class _Processes(Workers):
         self._batch = batch
         self._deadline = deadline
         self._team = Team()
-        self._members: list[Watched] = []
+        self._members: list[WatchedProcess] = []
 
     @property
     def room(self) -> int:
@@ -54,7 +54,7 @@ class _Processes(Workers):
     def begin(self, spec: bytes, on_sent: OnSent | None) -> None:
         begin = Begin(spec, self._batch, rounds=on_sent is not None)
         for _ in range(self._count):
-            member = Watched(begin, deadline=self._deadline, on_sent=on_sent)
+            member = WatchedProcess(begin, deadline=self._deadline, on_sent=on_sent)
             self._members.append(member)
             self._team.join(member)
 

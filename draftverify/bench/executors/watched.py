@@ -20,23 +20,23 @@ from typing import NamedTuple
 
 import msgspec
 
-from draftverify.bench.executors.messages import Begin, Frame, Lost, Reply, read_frame, write_frame
+from draftverify.bench.executors.messages import Begin, Frame, LostUnit, WorkerReply, read_frame, write_frame
 from draftverify.bench.executors.workers import OnSent
 
-__all__ = ["Watched"]
+__all__ = ["WatchedProcess"]
 
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
 _START += "from draftverify.bench.executors.worker import main; main()"
 
 
-class _Unit(NamedTuple):
+class _SentUnit(NamedTuple):
     number: int
     data: bytes
     isolated: bool
     future: Future[bytes]
 
 
-class Watched:
+class WatchedProcess:
     """A process that performs units; another one takes its place when it dies.
 
     Args:
@@ -59,8 +59,8 @@ class Watched:
         self._idle = idle
         self._on_sent = on_sent
         self._changed = threading.Condition()
-        self._waiting: deque[_Unit] = deque()
-        self._sent: dict[int, _Unit] = {}
+        self._waiting: deque[_SentUnit] = deque()
+        self._sent: dict[int, _SentUnit] = {}
         self._begun: dict[int, float] = {}  # when, by number
         self._late = False
         self._process: subprocess.Popen[bytes] | None = None
@@ -80,7 +80,7 @@ class Watched:
         future: Future[bytes] = Future()
         with self._changed:
             self._numbers += 1
-            self._waiting.append(_Unit(self._numbers, unit, isolated, future))
+            self._waiting.append(_SentUnit(self._numbers, unit, isolated, future))
             if not self._threads:
                 self._begin_threads()
             self._send()
@@ -175,7 +175,7 @@ class Watched:
         if unit is not None:  # else it is the second answer
             unit.future.set_result(frame.data)
 
-    def _bury(self, status: int) -> list[tuple[_Unit, bytes]]:
+    def _bury(self, status: int) -> list[tuple[_SentUnit, bytes]]:
         """After a process died: the units that are lost with it, and what is said of each."""
         with self._changed:
             self._process = None
@@ -199,8 +199,8 @@ class Watched:
         replies = []
         for unit in lost:
             end = f"it had not ended after {self._deadline:g} s" if unit.number in late else _ended(status)
-            loss = Lost(end, isolated=len(lost) == 1, late=unit.number in late)
-            replies.append((unit, msgspec.json.encode(Reply(lost=loss))))
+            loss = LostUnit(end, isolated=len(lost) == 1, late=unit.number in late)
+            replies.append((unit, msgspec.json.encode(WorkerReply(lost=loss))))
         return replies
 
     def _count(self) -> None:

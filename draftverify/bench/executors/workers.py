@@ -12,13 +12,13 @@ from typing import ClassVar, Protocol
 
 from draftverify.errors import ConfigError
 
-__all__ = ["Member", "OnSent", "Pace", "Team", "Where", "Workers", "at_least_one", "check_deadline"]
+__all__ = ["Member", "OnSent", "Pace", "Team", "UnitExecutor", "Workers", "at_least_one", "check_deadline"]
 
 OnSent = Callable[[bytes], None]
 """Called with each round that a worker sends, as bytes, from another thread. It does not raise."""
 
 
-class Where(Protocol):
+class UnitExecutor(Protocol):
     """An executor: where the units of a run are performed.
 
     Attributes:

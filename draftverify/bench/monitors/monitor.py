@@ -29,7 +29,7 @@ __all__ = [
     "Part",
     "Rate",
     "Shares",
-    "Watched",
+    "RateReport",
     "acts_on",
     "part_of",
     "shares_of",
@@ -100,7 +100,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Watched(msgspec.Struct, frozen=True, kw_only=True):
+class RateReport(msgspec.Struct, frozen=True, kw_only=True):
     """How a rate has fared.
 
     Args:
@@ -282,10 +282,10 @@ class Monitor:
             then=self.on_alarm if acts_on(self.on_alarm, rate, rose=share > reference) else "record",
         )
 
-    def report(self) -> tuple[Watched, ...]:
+    def report(self) -> tuple[RateReport, ...]:
         """How each watched rate has fared."""
         return tuple(
-            Watched(
+            RateReport(
                 rate=rate,
                 reference=self._before[rate],
                 observed=rate_monitor.count,

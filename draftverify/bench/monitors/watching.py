@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from draftverify.bench.artifact import Artifact, read_artifact
+from draftverify.bench.artifact import OperatingPointFile, read_artifact
 from draftverify.bench.config.specs import Experiment, MonitorSpec
 from draftverify.bench.monitors.alarms import task_shares
-from draftverify.bench.monitors.monitor import Monitor, Shares, Watched, shares_of
-from draftverify.bench.records import Store, Told, load_run
+from draftverify.bench.monitors.monitor import Monitor, RateReport, Shares, shares_of
+from draftverify.bench.records import MonitorEntry, Store, load_run
 from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.workload import Workload
 from draftverify.errors import ConfigError, StoreError, below
@@ -76,7 +76,7 @@ class Watching:
             for alarm in entry.alarms:
                 _log.warning("%s: %s", pipeline, alarm)
 
-    def reports(self) -> dict[str, Sequence[Watched]]:
+    def reports(self) -> dict[str, Sequence[RateReport]]:
         """How the rates of each watched pipeline have fared."""
         return {
             name: watch.monitor.report() for name, watch in self._watches.items() if watch.monitor is not None
@@ -136,7 +136,7 @@ class Watch:
             if reference:
                 begun.check_reference()
 
-    def take(self, record: TaskRecord) -> list[Told]:
+    def take(self, record: TaskRecord) -> list[MonitorEntry]:
         """What the monitor is told now: this task and those that waited for it; nothing where it is not its turn."""
         place = self._places.get(record.task)
         if place is None or place < self._next or place in self._early:
@@ -152,7 +152,7 @@ class Watch:
             entries.append(self._tell(self._tasks[self._next].id, shares))
         return entries
 
-    def recall(self, entries: Sequence[Told]) -> None:
+    def recall(self, entries: Sequence[MonitorEntry]) -> None:
         """Tell the monitor anew what it was told before."""
         shares = {entry.task: entry.shares for entry in entries}
         while self._next < len(self._tasks) and (task := self._tasks[self._next].id) in shares:
@@ -162,15 +162,15 @@ class Watch:
         """The tasks that it was not told of yet."""
         return [task.id for task in self._tasks[self._next :]]
 
-    def _tell(self, task: str, shares: Shares) -> Told:
+    def _tell(self, task: str, shares: Shares) -> MonitorEntry:
         self._next += 1
         if self.monitor is not None:
-            return Told(task=task, shares=shares, alarms=self.monitor.observe(task, shares))
+            return MonitorEntry(task=task, shares=shares, alarms=self.monitor.observe(task, shares))
         if task in self._compared:
             self._before.append(shares)
         if self._next == self._first:
             self._begin(self._before)
-        return Told(task=task, shares=shares)
+        return MonitorEntry(task=task, shares=shares)
 
     def _begin(self, reference: Mapping[str, float] | Sequence[Shares]) -> Monitor:
         self.monitor = begun = self._like.against(reference)
@@ -225,7 +225,7 @@ def reference_of(spec: MonitorSpec, pipeline: str) -> Mapping[str, float] | Sequ
         return spec.reference
     path = Path(spec.reference)
     if not path.is_dir():
-        shares = read_artifact(path, Artifact).shares
+        shares = read_artifact(path, OperatingPointFile).shares
         if not shares:
             raise ConfigError(f"{path} does not hold what each task said; calibrate again", path="reference")
         return [Shares(acceptance=share) for share in shares]

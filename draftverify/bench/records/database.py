@@ -43,7 +43,7 @@ T = TypeVar("T")
 D = TypeVar("D", bound="Database")
 
 
-class Lost(StoreError):
+class ConnectionLost(StoreError):
     """The database could not be reached; a later try may succeed."""
 
 
@@ -58,7 +58,7 @@ def persistent(
         while True:
             try:
                 return method(database, *args, **kwargs)
-            except Lost as error:
+            except ConnectionLost as error:
                 pause = next(pauses, None)
                 if pause is None:
                     stays = "what was committed stays, and the same command goes on from it"
@@ -311,7 +311,7 @@ class Database:
                 self._connection = None
             lost = "the server cannot be reached, or ended the connection"
             why = "another process keeps it locked" if sqlite else lost
-            return Lost(f"{self._place}: {why} ({message})")
+            return ConnectionLost(f"{self._place}: {why} ({message})")
         stays = "what was committed stays, and the same command goes on from it"
         full = sqlite and "disk i/o error" in low and is_full(Path(self._place).parent)
         if full or "disk is full" in low or "no space left" in low or "could not extend file" in low:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from draftverify.bench.records.database import sqlite_url, store_url
-from draftverify.bench.records.entries import Entry, Prediction, Question, Told
+from draftverify.bench.records.entries import Entry, MonitorEntry, Question, StoredPrediction
 from draftverify.bench.records.store import Store
 from draftverify.errors import StoreError
 from draftverify.secret import Secret, hide_urls, redact
@@ -446,12 +446,12 @@ class RunRecords:
         return self.store.questions()
 
     @property
-    def watched(self) -> Mapping[str, Sequence[Told]]:
+    def watched(self) -> Mapping[str, Sequence[MonitorEntry]]:
         """What its pipelines' monitors were told and said, by pipeline, in task order."""
         return self.store.watched()
 
     @property
-    def predictions(self) -> tuple[Prediction, ...]:
+    def predictions(self) -> tuple[StoredPrediction, ...]:
         """What was predicted before the measuring run."""
         return self.store.predictions()
 

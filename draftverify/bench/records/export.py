@@ -29,7 +29,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from draftverify.bench.records.rows import Column, Kind, Level, Recorded, columns_of, rows
+from draftverify.bench.records.rows import Column, Kind, Level, ReadableRun, columns_of, rows
 from draftverify.errors import ConfigError, ResourceError
 from draftverify.secret import redact
 
@@ -46,7 +46,7 @@ AT_ONCE = 1000
 """Rows of parquet that are written together."""
 
 
-def write(run: Recorded, to: Format, out: str | Path | IO[str], level: Level = "tasks") -> int:
+def write(run: ReadableRun, to: Format, out: str | Path | IO[str], level: Level = "tasks") -> int:
     """Write a run's rows.
 
     Args:
@@ -77,7 +77,7 @@ def write(run: Recorded, to: Format, out: str | Path | IO[str], level: Level = "
             return _text(rows(run, level), columns, to, file)
 
 
-def frame(run: Recorded, level: Level = "tasks") -> pd.DataFrame:
+def frame(run: ReadableRun, level: Level = "tasks") -> pd.DataFrame:
     """A run's rows as a pandas DataFrame: text as `string`, counts as `int64`, figures as `float64`, times in UTC.
 
     Raises:

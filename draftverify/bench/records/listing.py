@@ -15,13 +15,13 @@ from draftverify.bench.records.directory import RunRecords, is_driven, load_run,
 from draftverify.errors import StoreError
 from draftverify.secret import redact
 
-__all__ = ["Listed", "directories", "list_runs", "look"]
+__all__ = ["ListedRun", "directories", "list_runs", "look"]
 
 DEPTH = 4
 """Folders below the directory; what lies deeper is no run that `--out` of the documentation names."""
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
+class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run directory as a list of runs shows it.
 
     Args:
@@ -79,7 +79,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(parts)
 
 
-def list_runs(root: str | Path, *, tags: Iterable[str] = ()) -> list[Listed]:
+def list_runs(root: str | Path, *, tags: Iterable[str] = ()) -> list[ListedRun]:
     """The runs at and below a directory, the latest first.
 
     Args:
@@ -112,7 +112,9 @@ def directories(root: str | Path, depth: int = DEPTH) -> Iterator[Path]:
         yield from directories(path / name, depth - 1)
 
 
-def look(path: Path, lost: list[str], opened: Callable[[Path], AbstractContextManager[RunRecords]]) -> Listed:
+def look(
+    path: Path, lost: list[str], opened: Callable[[Path], AbstractContextManager[RunRecords]]
+) -> ListedRun:
     """A run, or what is wrong with it.
 
     Args:
@@ -120,7 +122,7 @@ def look(path: Path, lost: list[str], opened: Callable[[Path], AbstractContextMa
         lost: why the server of another run was out of reach, if it was; noted of this one.
         opened: opens its records.
     """
-    run_listed = Listed(path=path, driven=is_driven(path))
+    run_listed = ListedRun(path=path, driven=is_driven(path))
     about = dict[str, Any]()
     try:
         about = dict(read_about(path))
@@ -159,7 +161,7 @@ def look(path: Path, lost: list[str], opened: Callable[[Path], AbstractContextMa
     )
 
 
-def _described(listed: Listed, about: Mapping[str, Any]) -> Listed:
+def _described(listed: ListedRun, about: Mapping[str, Any]) -> ListedRun:
     starts = about.get("starts")
     first_start = starts[0] if isinstance(starts, list) and starts else {}
     tags = about.get("tags")

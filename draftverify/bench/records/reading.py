@@ -13,17 +13,25 @@ import sqlalchemy as sa
 from draftverify.bench.records import tables
 from draftverify.bench.records.database import Database
 from draftverify.bench.records.encoding import decode
-from draftverify.bench.records.entries import Ending, Entry, Key, Prediction, Question, Texts, Told
+from draftverify.bench.records.entries import (
+    Ending,
+    Entry,
+    Key,
+    MonitorEntry,
+    Question,
+    StoredPrediction,
+    Texts,
+)
 from draftverify.errors import StoreError
 from draftverify.values import Failure, Outcome, Round, Task, TaskRecord
 
-__all__ = ["Reading"]
+__all__ = ["RecordReader"]
 
 LOT = 200
 """Records whose rounds are read by one query."""
 
 
-class Reading(Database):
+class RecordReader(Database):
     """What has been committed. What is damaged is told where it is met, and the rest is read."""
 
     _own_tasks: dict[str, frozenset[str]] | None = None
@@ -206,15 +214,17 @@ class Reading(Database):
         """The words of those rounds."""
         return self._rounds(pipeline, task, attempt, True)[1]
 
-    def predictions(self) -> tuple[Prediction, ...]:
+    def predictions(self) -> tuple[StoredPrediction, ...]:
         """The predictions of the run."""
         query = sa.select(tables.predictions.c.data).where(tables.predictions.c.run == self._run)
         query = query.order_by(
             tables.predictions.c.pipeline, tables.predictions.c.grp, tables.predictions.c.kind
         )
-        return tuple(decode(row.data, Prediction, f"{self._place}, prediction") for row in self._read(query))
+        return tuple(
+            decode(row.data, StoredPrediction, f"{self._place}, prediction") for row in self._read(query)
+        )
 
-    def watched(self, *, phase: str | None = None, alarmed: bool = False) -> dict[str, list[Told]]:
+    def watched(self, *, phase: str | None = None, alarmed: bool = False) -> dict[str, list[MonitorEntry]]:
         """What the pipelines' monitors were told and said, by pipeline, in task order.
 
         Args:
@@ -234,9 +244,9 @@ class Reading(Database):
             query = query.where(task_columns.phase == phase)
         if alarmed:
             query = query.where(columns.alarms > 0)
-        by_pipeline: dict[str, list[Told]] = {}
+        by_pipeline: dict[str, list[MonitorEntry]] = {}
         for row in self._read(query):
-            entry = decode(row.data, Told, f"{self._place}, monitor of pipeline {row.pipeline!r}")
+            entry = decode(row.data, MonitorEntry, f"{self._place}, monitor of pipeline {row.pipeline!r}")
             by_pipeline.setdefault(row.pipeline, []).append(
                 msgspec.structs.replace(entry, written=row.written)
             )

@@ -18,7 +18,7 @@ from draftverify.errors import ConfigError, StoreError
 from draftverify.token_summary import read_summaries
 from draftverify.values import Round, Tally, Task
 
-__all__ = ["COLUMNS", "LEVELS", "Column", "Kind", "Level", "Recorded", "columns_of", "rows"]
+__all__ = ["COLUMNS", "LEVELS", "Column", "Kind", "Level", "ReadableRun", "columns_of", "rows"]
 
 Level: TypeAlias = Literal["tasks", "rounds", "items"]
 Kind: TypeAlias = Literal["text", "value", "json", "int", "float", "bool", "time"]
@@ -26,7 +26,7 @@ Kind: TypeAlias = Literal["text", "value", "json", "int", "float", "bool", "time
 LEVELS: tuple[Level, ...] = get_args(Level)
 
 
-class Recorded(Protocol):
+class ReadableRun(Protocol):
     """What is read of a run; `RunRecords` is one."""
 
     store: Store
@@ -180,7 +180,7 @@ _SUMMARY = (
 """Of items, in a run whose records keep summaries of drafted tokens."""
 
 
-def columns_of(run: Recorded, level: Level) -> tuple[Column, ...]:
+def columns_of(run: ReadableRun, level: Level) -> tuple[Column, ...]:
     """The columns of a level in this run, its metrics' and cells' own included.
 
     Raises:
@@ -209,7 +209,7 @@ def columns_of(run: Recorded, level: Level) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def rows(run: Recorded, level: Level = "tasks") -> Iterator[dict[str, Any]]:
+def rows(run: ReadableRun, level: Level = "tasks") -> Iterator[dict[str, Any]]:
     """The rows of a run as plain values, read page by page; in task order, then by pipeline."""
     cells: Mapping[str, Mapping[str, Any]] = run.config.get("cells") or {}
     metrics = list(run.config.get("metrics") or {})

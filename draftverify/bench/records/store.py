@@ -20,9 +20,9 @@ import sqlalchemy as sa
 from draftverify.bench.records import tables
 from draftverify.bench.records.database import persistent
 from draftverify.bench.records.encoding import decode, encode
-from draftverify.bench.records.entries import Entry, Key, Prediction, Question, Texts, Told, now
+from draftverify.bench.records.entries import Entry, Key, MonitorEntry, Question, StoredPrediction, Texts, now
 from draftverify.bench.records.questions import Questions
-from draftverify.bench.records.reading import Reading
+from draftverify.bench.records.reading import RecordReader
 from draftverify.bench.records.scores import Scores
 from draftverify.errors import ContractError, StoreError
 from draftverify.values import Round, Task, TaskRecord
@@ -42,7 +42,7 @@ class _RecordRows(NamedTuple):
     next_round: int
 
 
-class Store(Reading, Questions, Scores):
+class Store(RecordReader, Questions, Scores):
     """The records of one run. Open it with `Store.open`; close it when done.
 
     Safe to call from several threads. Every call is one transaction; one that meets a lock or loses its connection is
@@ -190,7 +190,7 @@ class Store(Reading, Questions, Scores):
                 self._replace_rounds(connection, [key], rows.rounds)
 
     @persistent
-    def predict(self, predictions: Iterable[Prediction]) -> None:
+    def predict(self, predictions: Iterable[StoredPrediction]) -> None:
         """Write predictions down; one that is there already stands: it was made before the measuring."""
         with self._transaction() as connection:
             for prediction in predictions:
@@ -205,7 +205,7 @@ class Store(Reading, Questions, Scores):
                 self._insert_new(connection, tables.predictions, row)
 
     @persistent
-    def watch(self, pipeline: str, entries: Sequence[Told]) -> None:
+    def watch(self, pipeline: str, entries: Sequence[MonitorEntry]) -> None:
         """Write down what a pipeline's monitor was told and said; what stands there of a task stays."""
         with self._transaction() as connection:
             for entry in entries:

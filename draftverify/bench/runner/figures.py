@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from draftverify import stats as calibration
 from draftverify.bench.config.specs import Experiment
-from draftverify.bench.monitors.monitor import Watched
+from draftverify.bench.monitors.monitor import RateReport
 from draftverify.bench.records.directory import RunDirectory, load_run, marked
-from draftverify.bench.records.entries import Entry, Prediction
+from draftverify.bench.records.entries import Entry, StoredPrediction
 from draftverify.bench.records.store import Store
 from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.build import Builder
@@ -98,7 +98,9 @@ def predict(experiment: Experiment, store: Store, load: Workload, builder: Build
             finite = {end: number if math.isfinite(number) else None for end, number in ends.items()}
             detail = {"basis": prediction.basis}
             predictions.append(
-                Prediction(pipeline=name, group=group, kind=speedup_kind(scores), detail=detail, **finite)
+                StoredPrediction(
+                    pipeline=name, group=group, kind=speedup_kind(scores), detail=detail, **finite
+                )
             )
     store.predict(predictions)
 
@@ -119,7 +121,7 @@ def summary_of(
     builder: Builder,
     marks: Mapping[str, Sequence[str]],
     entries: Iterable[Entry],
-    monitors: Mapping[str, Sequence[Watched]],
+    monitors: Mapping[str, Sequence[RateReport]],
 ) -> Summary:
     blocks = {}
     for name in experiment.names:

@@ -15,7 +15,7 @@ import msgspec
 from draftverify.stats import Estimate, Spent, remaining
 from draftverify.values import TaskRecord
 
-__all__ = ["ENOUGH", "Forecast", "Left", "Meter"]
+__all__ = ["ENOUGH", "Forecast", "Remainder", "Meter"]
 
 ENOUGH = 6
 """Tasks that have to be done before their spread says anything."""
@@ -24,7 +24,7 @@ LONG = 180.0
 """Seconds; of a run that ends before, nobody needs to be told."""
 
 
-class Left(msgspec.Struct, frozen=True, kw_only=True):
+class Remainder(msgspec.Struct, frozen=True, kw_only=True):
     """What is left of one pipeline, or of all.
 
     Args:
@@ -50,8 +50,8 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
 
     done: int
     failed: int = 0
-    total: Left
-    pipelines: Mapping[str, Left]
+    total: Remainder
+    pipelines: Mapping[str, Remainder]
 
 
 class Meter:
@@ -102,7 +102,7 @@ class Meter:
             },
         )
 
-    def _left(self, places: Sequence[tuple[str, str]]) -> Left:
+    def _left(self, places: Sequence[tuple[str, str]]) -> Remainder:
         remaining_counts = {place: self.left[place] for place in places if self.left[place] > 0}
         work = sum(record.outcome.seconds for _, record in self.done)
         clock = (self._ended - self._began) / work if work else 1.0
@@ -119,4 +119,4 @@ class Meter:
                 [record.outcome.units for _, record in self.done],
             )
         )
-        return Left(units=sum(remaining_counts.values()), seconds=seconds, cost=units)
+        return Remainder(units=sum(remaining_counts.values()), seconds=seconds, cost=units)

@@ -19,7 +19,7 @@ import msgspec
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.executors.crew import Crew
 from draftverify.bench.executors.local import Batch
-from draftverify.bench.executors.workers import Where
+from draftverify.bench.executors.workers import UnitExecutor
 from draftverify.bench.records.database import store_url
 from draftverify.bench.records.directory import RunDirectory, load_run
 from draftverify.bench.runner.bench import Bench
@@ -258,7 +258,7 @@ def _begun(
     """A run's parts and its open directory, ready for its phases; all is given back at the end."""
     builder = Builder()
     bench = builder.bench(experiment)
-    where: Where | Batch = builder.part(experiment.executor)
+    where: UnitExecutor | Batch = builder.part(experiment.executor)
     load = workload(experiment, builder)
     _check_metrics(experiment, load, builder)
     try:

@@ -20,7 +20,7 @@ from draftverify.bench.records.directory import FREE, RunRecords, differences
 from draftverify.errors import ConfigError, StoreError
 from draftverify.stats import PairedTest
 
-__all__ = ["ALPHA", "Cell", "Comparison", "Flip", "Pairing", "Side", "compare", "parse_side"]
+__all__ = ["ALPHA", "Cell", "RunComparison", "Flip", "Pairing", "ComparedSide", "compare", "parse_side"]
 
 ALPHA = 0.05
 """The chance that a table of comparisons between sides that do not differ says of any that they do."""
@@ -29,7 +29,7 @@ Kind: TypeAlias = Literal["share", "number", "ratio", "total"]
 Said: TypeAlias = Literal["higher", "lower", "better", "worse", "no difference seen", "no test"]
 
 
-class Side(msgspec.Struct, frozen=True, kw_only=True):
+class ComparedSide(msgspec.Struct, frozen=True, kw_only=True):
     """One pipeline of one run.
 
     Args:
@@ -114,7 +114,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     if_people_solve: tuple[float, float] | None = None
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     """All that was compared, with how many others.
 
     Args:
@@ -125,7 +125,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         alone: pipelines without a counterpart in the first run ("RUN:PIPELINE").
     """
 
-    sides: tuple[Side, ...]
+    sides: tuple[ComparedSide, ...]
     pairings: tuple[Pairing, ...]
     cells: tuple[Cell, ...]
     counted: int
@@ -157,7 +157,7 @@ def parse_side(text: str) -> tuple[Path, str | None]:
     )
 
 
-def compare(runs: Sequence[tuple[RunRecords, str | None]], *, only: Iterable[str] = ()) -> Comparison:
+def compare(runs: Sequence[tuple[RunRecords, str | None]], *, only: Iterable[str] = ()) -> RunComparison:
     """Compare pipelines, paired by task.
 
     The first one given is what the others are compared with. A run without a pipeline stands for all of its pipelines:
@@ -222,7 +222,7 @@ def compare(runs: Sequence[tuple[RunRecords, str | None]], *, only: Iterable[str
     )
     against = {other_key: base_key for base_key, other_key in couples}
     sides = tuple(_side(key, labels[key], against.get(key)) for key in keys)
-    return Comparison(
+    return RunComparison(
         sides=sides,
         pairings=tuple(pairings),
         cells=cells,
@@ -490,7 +490,7 @@ def _said(test: PairedTest, p: float, kind: Kind, better: Literal["", "more", "l
     return "higher" if up else "lower"
 
 
-def _side(key: _Key, label: str, base: _Key | None) -> Side:
+def _side(key: _Key, label: str, base: _Key | None) -> ComparedSide:
     source, pipeline = key
     ended = source.ended[pipeline]
     differs: list[str] = []
@@ -507,7 +507,7 @@ def _side(key: _Key, label: str, base: _Key | None) -> Side:
         )
         differs += differences(was, now, pipeline)
         differs += _versions(base[0].run, source.run)
-    return Side(
+    return ComparedSide(
         label=label,
         run=str(source.run.path),
         pipeline=pipeline,

@@ -13,22 +13,23 @@ from itertools import zip_longest
 from typing import Any, NamedTuple, TypeAlias
 
 from draftverify import stats as calibration
-from draftverify.bench.monitors.monitor import Watched
+from draftverify.bench.artifact import Interval
+from draftverify.bench.monitors.monitor import RateReport
 from draftverify.bench.records.directory import RunRecords
-from draftverify.bench.records.entries import Prediction
+from draftverify.bench.records.entries import StoredPrediction
 from draftverify.bench.tables.summary import (
     ALL,
-    Divergence,
-    Figure,
     Identity,
-    Measured,
+    MeasuredMean,
     PipelineSummary,
     Row,
     Samples,
     Solved,
     StepRow,
     Summary,
+    SummaryFigure,
     Unpaired,
+    ValueDivergence,
 )
 from draftverify.checks.metrics import Measure, Score
 from draftverify.errors import ConfigError
@@ -60,11 +61,11 @@ def summarise(
     records: Mapping[str, Sequence[TaskRecord]],
     baseline: str | None = None,
     baselines: Mapping[str, str] = EMPTY,
-    predictions: Iterable[Prediction] = (),
+    predictions: Iterable[StoredPrediction] = (),
     explain: Explain | None = None,
     blocks: Mapping[str, Any] | None = None,
     marks: Mapping[str, Sequence[str]] = EMPTY,
-    monitors: Mapping[str, Sequence[Watched]] = EMPTY,
+    monitors: Mapping[str, Sequence[RateReport]] = EMPTY,
     scores: Scores = EMPTY,
     measures: Mapping[str, Measure] = EMPTY,
 ) -> Summary:
@@ -165,23 +166,21 @@ def speedup_kind(scores: Scores) -> str:
     return f"speedup by {next(iter(scores))}"[:64] if scores else "speedup"
 
 
-def figure(estimate: Estimate) -> Figure:
+def figure(estimate: Estimate) -> SummaryFigure:
     """An estimate as plain data: what is not finite is None."""
-    value, low, high = (
-        number if math.isfinite(number) else None for number in (estimate.value, estimate.low, estimate.high)
-    )
-    return Figure(value, low, high, estimate.trials, estimate.clusters)
+    interval = Interval.of(estimate.value, estimate.low, estimate.high)
+    return SummaryFigure(interval.value, interval.low, interval.high, estimate.trials, estimate.clusters)
 
 
 def _row(
     pipeline: str,
     group: str,
     records: Sequence[TaskRecord],
-    predicted: Prediction | None,
-    speedup: Figure | None,
+    predicted: StoredPrediction | None,
+    speedup: SummaryFigure | None,
     unpaired: Unpaired | None,
     scores: Scores,
-    measures: Mapping[str, Measured],
+    measures: Mapping[str, MeasuredMean],
 ) -> Row:
     statuses: Counter[str] = Counter(record.outcome.status for record in records)
     rounds = [round for record in records for round in record.rounds]
@@ -201,7 +200,9 @@ def _row(
         per_pass=figure(calibration.items_per_pass(records)),
         solved={name: _solved(metric_scores, pipeline, records) for name, metric_scores in scores.items()},
         measures=measures,
-        predicted=None if predicted is None else Figure(predicted.value, predicted.low, predicted.high),
+        predicted=None
+        if predicted is None
+        else SummaryFigure(predicted.value, predicted.low, predicted.high),
         speedup=speedup,
         unpaired=unpaired,
         per_item=math.fsum(record.outcome.seconds for record in accepted) / items if items else None,
@@ -230,7 +231,7 @@ def _samples(records: Sequence[TaskRecord]) -> Samples | None:
         return None
     counts = [sum(len(round.items) for round in task_rounds) for task_rounds in drafted]
     k = calibration.fewest_samples(records)
-    rates: list[Figure | None] = []
+    rates: list[SummaryFigure | None] = []
     left_out: Mapping[str, str] = EMPTY
     biased = ""
     for size in (1, max(k, 1)):
@@ -303,20 +304,20 @@ def _failures(
 
 def _measures(
     pipeline: str, records: Sequence[TaskRecord], sizes: Scores, measures: Mapping[str, Measure]
-) -> dict[str, Measured]:
+) -> dict[str, MeasuredMean]:
     """What was measured, by name; the outcomes' scores come last, and give way to a metric of that name."""
     measured = {}
     for name, metric_scores in sizes.items():
         by = measures[name]
         mean = calibration.geometric_mean if by.mean == "geometric" else calibration.arithmetic_mean
         failed = _failures(metric_scores, pipeline, records)
-        measured[name] = Measured(
+        measured[name] = MeasuredMean(
             figure(mean(scored(metric_scores, pipeline, records))), by.unit, by.mean, failed
         )
     score_pairs = [(record, record.outcome.score) for record in records if record.outcome.score is not None]
     if score_pairs:
         measured.setdefault(
-            "score", Measured(figure(calibration.arithmetic_mean(score_pairs)), "", "arithmetic")
+            "score", MeasuredMean(figure(calibration.arithmetic_mean(score_pairs)), "", "arithmetic")
         )
     return measured
 
@@ -360,7 +361,7 @@ def _identity(
             failed = [
                 f"{side} failed: {outcome.reason}" for side, outcome in sides if outcome.status == "failed"
             ]
-            divergences.append(Divergence(record.task, None, want.value, got.value, "; ".join(failed)))
+            divergences.append(ValueDivergence(record.task, None, want.value, got.value, "; ".join(failed)))
             continue
         if want.value == got.value:
             identical += 1
@@ -370,7 +371,7 @@ def _identity(
             explain(pipeline, tasks[record.task], want.value, got.value) if explain is not None else None
         )
         divergences.append(
-            Divergence(
+            ValueDivergence(
                 record.task, position, expected_item, got_item, explanation.text if explanation else ""
             )
         )

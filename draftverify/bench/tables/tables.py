@@ -18,13 +18,13 @@ from rich.text import Text
 
 from draftverify.bench.tables.summary import (
     ALL,
-    Divergence,
-    Figure,
-    Measured,
+    MeasuredMean,
     PipelineSummary,
     Row,
     Solved,
     Summary,
+    SummaryFigure,
+    ValueDivergence,
 )
 from draftverify.bench.tables.words import NAME, clean, words
 
@@ -213,7 +213,7 @@ def _metric_columns(name: str, is_first: bool, rows: Sequence[Row]) -> Iterator[
     def rate(row: Row) -> str:
         return _share(row.solved[name].rate, row.solved[name].if_people_solve, row)
 
-    def cost(figure: Figure | None) -> str:
+    def cost(figure: SummaryFigure | None) -> str:
         return "–" if figure is None or figure.value is None else f"{figure.value:.3g}"
 
     if not is_first:
@@ -226,7 +226,7 @@ def _metric_columns(name: str, is_first: bool, rows: Sequence[Row]) -> Iterator[
     yield "units/solved", units, cell(lambda solved: cost(solved.units))
 
 
-def _unit(measured: Measured) -> str:
+def _unit(measured: MeasuredMean) -> str:
     """What follows a measure's name in a heading."""
     parts = [clean(measured.unit)] if measured.unit else []
     parts += ["geometric mean"] if measured.mean == "geometric" else []
@@ -256,7 +256,7 @@ def _failed(row: Row) -> str:
     return ", ".join(f"{count} {noun}" + "s" * (count > 1) for count, noun in counts if count) or "–"
 
 
-def _share(figure: Figure, if_people_solve: Figure | None, row: Row) -> str:
+def _share(figure: SummaryFigure, if_people_solve: SummaryFigure | None, row: Row) -> str:
     """A share of tasks; where some wait for a person, what it would be if people solved them all."""
     share = _figure(figure, percent=True)
     if if_people_solve is None or if_people_solve.value is None:
@@ -281,7 +281,7 @@ def _drawn(row: Row) -> str:
     return "–" if row.samples is None or row.samples.drawn.value is None else f"{row.samples.drawn.value:.3g}"
 
 
-def _figure(figure: Figure | None, *, percent: bool = False) -> str:
+def _figure(figure: SummaryFigure | None, *, percent: bool = False) -> str:
     if figure is None or figure.value is None:
         return "–"
 
@@ -378,7 +378,7 @@ def _identical(pipeline: PipelineSummary, limit: int | None) -> Iterator[str]:
         yield f"  … and {len(explained) - limit} more in summary.json"
 
 
-def _parted(divergence: Divergence) -> str:
+def _parted(divergence: ValueDivergence) -> str:
     where = "" if divergence.position is None else f", position {divergence.position}"
     why = words(divergence.why, 600)
     if divergence.position is not None or divergence.expected != divergence.got:

@@ -21,7 +21,7 @@ from draftverify.secret import redact
 from draftverify.values import Outcome, Task
 
 __all__ = [
-    "Frame",
+    "RunFrame",
     "OUTCOMES",
     "Plain",
     "SORTS",
@@ -131,7 +131,7 @@ def ended_as(cell: Plain, outcome: str) -> bool:
 
 def all_rows(run: RunRecords) -> Iterator[Plain]:
     """Every measured task as a row, in order, from the outcomes alone."""
-    frame = Frame.of(run)
+    frame = RunFrame.of(run)
     of_task = groupby(run.store.endings(), key=lambda ending: ending.task)
     ended = next(of_task, None)
     for task in run.tasks:
@@ -142,7 +142,7 @@ def all_rows(run: RunRecords) -> Iterator[Plain]:
         yield row_of(frame, task, outcomes)
 
 
-def row_of(frame: Frame, task: Task, outcomes: Mapping[str, Outcome]) -> Plain:
+def row_of(frame: RunFrame, task: Task, outcomes: Mapping[str, Outcome]) -> Plain:
     """One task as a row of the list, from how it ended with each pipeline."""
     cells: dict[str, Plain] = {}
     for name in frame.names:
@@ -181,7 +181,7 @@ def row_of(frame: Frame, task: Task, outcomes: Mapping[str, Outcome]) -> Plain:
     }
 
 
-def _judged(frame: Frame, pipeline: str, task: str) -> float | None:
+def _judged(frame: RunFrame, pipeline: str, task: str) -> float | None:
     """What the first metric says."""
     return frame.scores.get((pipeline, task, frame.metrics[0])) if frame.metrics else None
 
@@ -191,7 +191,7 @@ def differs(outcome: Outcome, base: Outcome) -> bool:
     return is_unanswered(outcome) or is_unanswered(base) or outcome.value != base.value
 
 
-class Frame(msgspec.Struct, frozen=True, kw_only=True):
+class RunFrame(msgspec.Struct, frozen=True, kw_only=True):
     """What all tasks of a run have in common, read once.
 
     Args:
@@ -215,13 +215,13 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
         return pipeline not in self.own_tasks or task in self.own_tasks[pipeline]
 
     @staticmethod
-    def of(run: RunRecords) -> Frame:
+    def of(run: RunRecords) -> RunFrame:
         """The frame of a run as it stands."""
         config = run.config
         names = list(dict.fromkeys((*run.names, *(pipeline for _, pipeline, _ in run.store.counts()))))
         common, baselines = config.get("baseline"), config.get("baselines", {})
         bases = {name: baselines.get(name, common) or "" for name in names}
-        return Frame(
+        return RunFrame(
             names=tuple(names),
             bases={name: "" if base == name else base for name, base in bases.items()},
             waiting={
