@@ -24,7 +24,7 @@ from draftverify.bench.records import Entry, RunRecords
 from draftverify.bench.records.directory import made_from
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.workload import workload
-from draftverify.checks.metrics import measures_of, score
+from draftverify.checks.scores import measures_of, score
 from draftverify.engine.parts import name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, DraftVerifyError

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from draftverify.bench.monitors.monitor import Alarm, Monitor, Shares, shares_of
-from draftverify.checks.metrics import score
-from draftverify.checks.verifiers import AllWay, Combined, StagePass
+from draftverify.checks.combined import Combined
+from draftverify.checks.scores import score
+from draftverify.checks.stages import AllWay, StagePass
 from draftverify.engine.parts import Parts
 from draftverify.engine.pipeline import Pipeline, TaskLike, as_task
 from draftverify.errors import PipelineError, below

@@ -11,7 +11,7 @@ from draftverify.bench.records import tables
 from draftverify.bench.records.database import Database, persistent
 from draftverify.bench.records.encoding import decode, encode
 from draftverify.bench.records.entries import ScoreKey
-from draftverify.checks.metrics import Score
+from draftverify.checks.scores import Score
 
 __all__ = ["Scores"]
 

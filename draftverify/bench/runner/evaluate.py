@@ -16,7 +16,7 @@ from draftverify.bench.tables.summarise import summarise
 from draftverify.bench.tables.summary import Summary
 from draftverify.bench.tables.tables import print_tables
 from draftverify.checks.families import check_families
-from draftverify.checks.metrics import check_metrics, measures_of, score
+from draftverify.checks.scores import check_metrics, measures_of, score
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError
 from draftverify.plugins import did_you_mean

@@ -23,7 +23,7 @@ from draftverify.bench.runner.scoring import scores_of
 from draftverify.bench.runner.workload import Workload
 from draftverify.bench.tables.summarise import Explain, scored, speedup_kind, summarise
 from draftverify.bench.tables.summary import ALL, Summary
-from draftverify.checks.metrics import Measure, measures_of
+from draftverify.checks.scores import Measure, measures_of
 from draftverify.engine.boundary import raised
 from draftverify.errors import ConfigError
 from draftverify.plugins import REPORTS, joined

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.runner.build import Builder
-from draftverify.checks.metrics import measures_of, score
+from draftverify.checks.scores import measures_of, score
 from draftverify.errors import ConfigError, ContractError
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric

@@ -30,7 +30,7 @@ from draftverify.bench.runner.marks import AUDITS, marks_of
 from draftverify.bench.runner.work import Watcher, Work
 from draftverify.bench.runner.workload import Workload, workload
 from draftverify.bench.tables.summary import Summary
-from draftverify.checks.metrics import check_metrics
+from draftverify.checks.scores import check_metrics
 
 __all__ = ["Plan", "RunResult", "Watcher", "estimate", "plan", "run"]
 

@@ -18,7 +18,7 @@ from draftverify.bench.records.store import Store
 from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.tables.summarise import Scores
-from draftverify.checks.metrics import Score, score
+from draftverify.checks.scores import Score, score
 from draftverify.values import Task, TaskRecord
 
 __all__ = ["scores_of"]

@@ -31,7 +31,7 @@ from draftverify.bench.tables.summary import (
     Unpaired,
     ValueDivergence,
 )
-from draftverify.checks.metrics import Measure, Score
+from draftverify.checks.scores import Measure, Score
 from draftverify.errors import ConfigError
 from draftverify.stats import Estimate
 from draftverify.values import EMPTY, Explanation, Outcome, Round, Step, Tally, Task, TaskRecord

@@ -21,8 +21,8 @@ from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.labelling import is_right, judging_metric
 from draftverify.bench.runner.workload import workload
-from draftverify.checks.metrics import check_metrics
-from draftverify.checks.verifiers import shared_families
+from draftverify.checks.families import shared_families
+from draftverify.checks.scores import check_metrics
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError
 from draftverify.kit.audit.verifier_audit import Item, Judged, VerifierAudit, audit_verifiers, score_curves
