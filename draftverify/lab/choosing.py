@@ -18,14 +18,12 @@ from draftverify.errors import ConfigError
 from draftverify.lab.candidates import Candidate, Family, Identified, data_hash
 from draftverify.lab.choice import Choice, choose
 from draftverify.stats import (
-    CostModel,
     Estimate,
     acceptance_rate,
     cost_per_solved,
-    fit_costs,
-    parallel_pass,
     solved_ratio,
 )
+from draftverify.stats.costs import CostModel, fit_costs, parallel_pass
 from draftverify.stats.solved import Scored
 from draftverify.values import Task, TaskRecord
 

@@ -9,7 +9,6 @@ from draftverify.stats.acceptance import (
     pass_at_k_rate,
     tally,
 )
-from draftverify.stats.costs import CostModel, Curve, fit_costs, parallel_pass
 from draftverify.stats.drafting import Drafting, drafting
 from draftverify.stats.duration import Spent, remaining
 from draftverify.stats.intervals import Estimate, log_interval, log_jackknife
@@ -22,7 +21,6 @@ from draftverify.stats.paired import (
     paired_shares,
     paired_total_ratio,
 )
-from draftverify.stats.places import Places, StageCounts, position_trials, trials
 from draftverify.stats.prediction import Prediction, coverage, measured_ratio, predict
 from draftverify.stats.progress import geometric_progress, is_alternatives
 from draftverify.stats.selective import auroc, auroc_within, bootstrap
@@ -38,17 +36,13 @@ from draftverify.stats.solved import (
 )
 
 __all__ = [
-    "CostModel",
-    "Curve",
     "Drafting",
     "Estimate",
     "PairedTest",
     "PassAtK",
-    "Places",
     "Prediction",
     "Scored",
     "Spent",
-    "StageCounts",
     "acceptance_rate",
     "accepted_rate",
     "arithmetic_mean",
@@ -59,7 +53,6 @@ __all__ = [
     "coverage",
     "drafting",
     "fewest_samples",
-    "fit_costs",
     "geometric_mean",
     "geometric_progress",
     "holm",
@@ -73,10 +66,8 @@ __all__ = [
     "paired_ratio",
     "paired_shares",
     "paired_total_ratio",
-    "parallel_pass",
     "pass_at_k",
     "pass_at_k_rate",
-    "position_trials",
     "precision",
     "predict",
     "predict_solved",
@@ -84,5 +75,4 @@ __all__ = [
     "solved_rate",
     "solved_ratio",
     "tally",
-    "trials",
 ]

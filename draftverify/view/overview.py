@@ -23,7 +23,8 @@ from draftverify.bench.tables.summarise import figure, so_far
 from draftverify.bench.tables.summary import PipelineSummary, Summary, SummaryFigure
 from draftverify.bench.tables.task_rows import Plain
 from draftverify.secret import redact
-from draftverify.stats import Estimate, Places
+from draftverify.stats import Estimate
+from draftverify.stats.places import Places
 from draftverify.values import TaskRecord
 
 __all__ = ["Gathering", "changes", "overview", "summary_of"]

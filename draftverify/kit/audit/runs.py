@@ -28,7 +28,7 @@ from draftverify.errors import ConfigError
 from draftverify.kit.audit.verifier_audit import Item, Judged, VerifierAudit, audit_verifiers, score_curves
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric
-from draftverify.stats import trials
+from draftverify.stats.places import trials
 from draftverify.values import Check, Round, Task, TaskRecord
 
 __all__ = ["audit_run"]
