@@ -17,6 +17,7 @@ from draftverify.bench.cli.compare import lines
 from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import RunDirectory, RunRecords, load_run
+from draftverify.bench.records.export import frame
 from draftverify.bench.records.listing import list_runs
 from draftverify.bench.runner.run import run
 from draftverify.bench.tables.compare import RunComparison, compare, parse_side
@@ -401,7 +402,7 @@ def test_a_sweep_that_was_run_is_compared_cell_by_cell(tmp_path: Path) -> None:
     assert shown(found).count("   generator.chance: 0.3\n") == 1
     assert [each.state for each in list_runs(tmp_path)] == ["finished"]
     with load_run(tmp_path / "run") as records:
-        frame = records.to_frame()
-    assert frame.groupby("pipeline").size().tolist() == [12, 12, 12]
-    [column] = [name for name in frame.columns if name.startswith("cell_")]
-    assert sorted(frame[column].dropna().unique()) == [0.3, 0.9]
+        table = frame(records)
+    assert table.groupby("pipeline").size().tolist() == [12, 12, 12]
+    [column] = [name for name in table.columns if name.startswith("cell_")]
+    assert sorted(table[column].dropna().unique()) == [0.3, 0.9]

@@ -26,7 +26,7 @@ from contextlib import ExitStack, suppress
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any
 
 from draftverify.bench.records.database import sqlite_url, store_url
 from draftverify.bench.records.entries import Entry, MonitorEntry, Question, StoredPrediction
@@ -36,7 +36,7 @@ from draftverify.secret import Secret, hide_urls, redact
 from draftverify.values import EMPTY, Task, TaskRecord
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = [
     "FREE",
@@ -471,19 +471,6 @@ class RunRecords:
 
     def __iter__(self) -> Iterator[TaskRecord]:
         return (entry.record for entry in self.store.entries(phase="measure", texts=False))
-
-    def to_frame(self, level: Literal["tasks", "rounds", "items"] = "tasks") -> pd.DataFrame:
-        """A pandas DataFrame with one row per task of a pipeline, per round, or per drafted item.
-
-        `draftverify.bench.records.rows.COLUMNS` says what the columns hold.
-
-        Raises:
-            ConfigError: there is no such level.
-            ResourceError: pandas is not installed (the extra `export`).
-        """
-        from draftverify.bench.records.export import frame  # most who read a run want no table
-
-        return frame(self, level)
 
     def close(self) -> None:
         """Close the database."""

@@ -1,4 +1,4 @@
-"""A run's results written for spreadsheets (csv), other programs (jsonl, parquet) and pandas (`to_frame`).
+"""A run's results written for spreadsheets (csv), other programs (jsonl, parquet) and pandas (`frame`).
 
 What a model wrote is hostile, and stands in every format so that it does nothing:
 
@@ -29,7 +29,8 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from draftverify.bench.records.rows import Column, Kind, Level, ReadableRun, columns_of, rows
+from draftverify.bench.records.directory import RunRecords
+from draftverify.bench.records.rows import Column, Kind, Level, columns_of, rows
 from draftverify.errors import ConfigError, ResourceError
 from draftverify.secret import redact
 
@@ -46,7 +47,7 @@ AT_ONCE = 1000
 """Rows of parquet that are written together."""
 
 
-def write(run: ReadableRun, to: Format, out: str | Path | IO[str], level: Level = "tasks") -> int:
+def write(run: RunRecords, to: Format, out: str | Path | IO[str], level: Level = "tasks") -> int:
     """Write a run's rows.
 
     Args:
@@ -77,11 +78,16 @@ def write(run: ReadableRun, to: Format, out: str | Path | IO[str], level: Level 
             return _text(rows(run, level), columns, to, file)
 
 
-def frame(run: ReadableRun, level: Level = "tasks") -> pd.DataFrame:
+def frame(run: RunRecords, level: Level = "tasks") -> pd.DataFrame:
     """A run's rows as a pandas DataFrame: text as `string`, counts as `int64`, figures as `float64`, times in UTC.
 
+    Args:
+        run: the run.
+        level: "tasks", "rounds" or "items": one row per task of a pipeline, per round, or per drafted item.
+
     Raises:
-        ResourceError: pandas is not installed.
+        ConfigError: there is no such level.
+        ResourceError: pandas is not installed (the extra `export`).
     """
     try:
         import pandas as pd

@@ -8,43 +8,22 @@ tasks. `export` writes them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
+from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Ending, Question, Texts
-from draftverify.bench.records.store import Store
 from draftverify.errors import ConfigError, StoreError
 from draftverify.token_summary import read_summaries
-from draftverify.values import Round, Tally, Task
+from draftverify.values import Round, Tally
 
-__all__ = ["COLUMNS", "LEVELS", "Column", "Kind", "Level", "ReadableRun", "columns_of", "rows"]
+__all__ = ["COLUMNS", "LEVELS", "Column", "Kind", "Level", "columns_of", "rows"]
 
 Level: TypeAlias = Literal["tasks", "rounds", "items"]
 Kind: TypeAlias = Literal["text", "value", "json", "int", "float", "bool", "time"]
 
 LEVELS: tuple[Level, ...] = get_args(Level)
-
-
-class ReadableRun(Protocol):
-    """What is read of a run; `RunRecords` is one."""
-
-    store: Store
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The resolved config."""
-        ...
-
-    @property
-    def tasks(self) -> tuple[Task, ...]:
-        """The measured tasks."""
-        ...
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        """The questions to a person."""
-        ...
 
 
 class Column(NamedTuple):
@@ -180,7 +159,7 @@ _SUMMARY = (
 """Of items, in a run whose records keep summaries of drafted tokens."""
 
 
-def columns_of(run: ReadableRun, level: Level) -> tuple[Column, ...]:
+def columns_of(run: RunRecords, level: Level) -> tuple[Column, ...]:
     """The columns of a level in this run, its metrics' and cells' own included.
 
     Raises:
@@ -209,7 +188,7 @@ def columns_of(run: ReadableRun, level: Level) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def rows(run: ReadableRun, level: Level = "tasks") -> Iterator[dict[str, Any]]:
+def rows(run: RunRecords, level: Level = "tasks") -> Iterator[dict[str, Any]]:
     """The rows of a run as plain values, read page by page; in task order, then by pipeline."""
     cells: Mapping[str, Mapping[str, Any]] = run.config.get("cells") or {}
     metrics = list(run.config.get("metrics") or {})
