@@ -86,7 +86,7 @@ class Dask:
 
 class _Unit(NamedTuple):
     data: bytes
-    isolated: bool
+    solo: bool
     future: Future[bytes]
 
 
@@ -148,10 +148,10 @@ class _Client(Workers):
                 raise ResourceError(said + "`if __name__ == '__main__':`") from error
             raise ResourceError(f"no Dask at {where.address}: {error}") from error
 
-    def perform(self, pipeline: str, unit: bytes, *, isolated: bool) -> Future[bytes]:
+    def perform(self, pipeline: str, unit: bytes, *, solo: bool) -> Future[bytes]:
         future: Future[bytes] = Future()
         with self._lock:
-            self._waiting.append(_Unit(unit, isolated, future))
+            self._waiting.append(_Unit(unit, solo, future))
             self._send()
         return future
 
@@ -160,9 +160,9 @@ class _Client(Workers):
         while self._waiting and not self._closing and len(self._flying) < SENT * self._workers:
             size = min(self._size, -(-len(self._waiting) // self._workers))  # the last ones are shared out
             bundle = [self._waiting.popleft()]
-            while len(bundle) < size and not (bundle[0].isolated or self._waiting[0].isolated):
+            while len(bundle) < size and not (bundle[0].solo or self._waiting[0].solo):
                 bundle.append(self._waiting.popleft())
-            frames = bundled(Frame(b"a" if unit.isolated else b"u", data=unit.data) for unit in bundle)
+            frames = bundled(Frame(b"a" if unit.solo else b"u", data=unit.data) for unit in bundle)
             try:
                 made = self._client.submit(
                     perform_in_worker, self._begin, frames, self._where.deadline, pure=False, retries=0
@@ -245,7 +245,7 @@ def perform_in_worker(begin: bytes, bundle: bytes, deadline: float | None) -> by
         _loads[watched] += 1
     start = monotonic_ns()
     try:
-        made = [watched.perform(frame.data, isolated=frame.kind == b"a") for frame in unbundled(bundle)]
+        made = [watched.perform(frame.data, solo=frame.kind == b"a") for frame in unbundled(bundle)]
         replies = [Frame(b"r", data=each.result()) for each in made]
     finally:
         with _lock:

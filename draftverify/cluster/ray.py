@@ -156,7 +156,7 @@ class _Performer:
         """Take units: "u", and "a" those that are to be alone."""
         for frame in unbundled(bundle):
             self._out.add(frame.number)
-            made = self._watched.perform(frame.data, isolated=frame.kind == b"a")
+            made = self._watched.perform(frame.data, solo=frame.kind == b"a")
             made.add_done_callback(partial(self._ended, frame.number))
 
     def take(self) -> bytes:
@@ -197,14 +197,14 @@ class _Actor:
         """As of its group."""
         return self.group.each
 
-    def perform(self, unit: bytes, *, isolated: bool) -> Future[bytes]:
+    def perform(self, unit: bytes, *, solo: bool) -> Future[bytes]:
         """As of `Workers`."""
         future: Future[bytes] = Future()
         number = next(self._numbers)
         if not self._units:
             self._since = monotonic()
         self._units[number] = future
-        self._outbox.append(Frame(b"a" if isolated else b"u", number, unit))
+        self._outbox.append(Frame(b"a" if solo else b"u", number, unit))
         self.group.actors.post(self._send)
         return future
 
@@ -365,11 +365,11 @@ class _Actors(Workers):
         for group in self._all:
             group.begin(self._count(group.placement))
 
-    def perform(self, pipeline: str, unit: bytes, *, isolated: bool) -> Future[bytes]:
+    def perform(self, pipeline: str, unit: bytes, *, solo: bool) -> Future[bytes]:
         name = self._group_name(pipeline)
         group = self._shared if name is None else self._groups[name]
         assert group is not None
-        return group.team.perform(unit, isolated=isolated)
+        return group.team.perform(unit, solo=solo)
 
     def close(self, *, kill: bool) -> None:
         self.closing = True

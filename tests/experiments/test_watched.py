@@ -138,7 +138,7 @@ def begin(tmp_path: Path, **changes: object) -> tuple[Begin, bytes]:
 def ended(first: Begin, unit: bytes, **options: float) -> str:
     """What ends the run, as a worker says it; or the status of the unit."""
     watched = WatchedProcess(first, **options)
-    reply = read_reply(watched.perform(unit, isolated=False).result(timeout=60))
+    reply = read_reply(watched.perform(unit, solo=False).result(timeout=60))
     watched.close()
     return str(reply.error) if reply.error is not None else reply.done.record.outcome.status  # type: ignore[union-attr]
 
@@ -168,10 +168,10 @@ def test_a_worker_that_has_nothing_to_do_is_let_go(tmp_path: Path) -> None:
     log = tmp_path / "log"
     first, unit = begin(tmp_path, verifier="Trial", check=f", log: {log}")
     watched = WatchedProcess(first, idle=0.2)
-    watched.perform(unit, isolated=False).result(timeout=60)
+    watched.perform(unit, solo=False).result(timeout=60)
     (one,) = {line.split()[0] for line in log.read_text().splitlines()}
     assert gone([int(one)])
-    watched.perform(unit, isolated=False).result(timeout=60)
+    watched.perform(unit, solo=False).result(timeout=60)
     assert {line.split()[0] for line in log.read_text().splitlines()} > {one}
     watched.close()
 
@@ -183,7 +183,7 @@ def test_a_unit_is_not_begun_beside_one_that_is_to_be_alone(tmp_path: Path) -> N
     watched = WatchedProcess(msgspec.structs.replace(first, size=4))
     made = [
         watched.perform(
-            encode(Unit(pipeline="plain", task=Task(id=name)), "a unit").encode(), isolated=name == "alone"
+            encode(Unit(pipeline="plain", task=Task(id=name)), "a unit").encode(), solo=name == "alone"
         )
         for name in ("a", "b", "alone", "c", "d")
     ]

@@ -43,13 +43,13 @@ class _Flight:
     Args:
         make: makes it.
         deaths: of workers that had begun it.
-        isolated: it is to be performed with no other unit beside it.
+        solo: it is to be performed with no other unit beside it.
         unit: as it was last made.
     """
 
     make: Callable[[], Unit]
     deaths: int = 0
-    isolated: bool = False
+    solo: bool = False
     unit: Unit | None = None
 
 
@@ -117,7 +117,7 @@ class Crew:
             self._submit(self.pool or self._open(where), self.suspects.popleft())
             if not watched:  # where a worker that dies ends them all, alone is alone in the pool
                 return True
-        if not self.suspects and (watched or not any(flight.isolated for flight in self.flying.values())):
+        if not self.suspects and (watched or not any(flight.solo for flight in self.flying.values())):
             # One more than there are workers elsewhere, so that none waits for this thread to commit.
             room = pool.room if isinstance(pool, Workers) else where.workers + (not where.local)
             for make in islice(units, max(0, room - len(self.flying))):
@@ -134,7 +134,7 @@ class Crew:
             else:
                 payload = encode(unit, f"task {unit.task.id!r}").encode()
                 if isinstance(pool, Workers):
-                    future = pool.perform(unit.pipeline, payload, isolated=flight.isolated)
+                    future = pool.perform(unit.pipeline, payload, solo=flight.solo)
                 else:
                     future = pool.submit(perform_remote, self.spec, payload)
         except BrokenExecutor as error:
@@ -195,9 +195,9 @@ class Crew:
     def _lost(self, flight: _Flight, lost: LostUnit) -> list[Done]:
         """A unit's worker ended: the unit is run again, unless it is known that it would do so again."""
         flight.deaths += 1
-        retry = flight.deaths < 2 if lost.isolated else flight.deaths < DEATHS
-        if retry and not (lost.isolated and lost.late):
-            flight.isolated = True
+        retry = flight.deaths < 2 if lost.solo else flight.deaths < DEATHS
+        if retry and not (lost.solo and lost.late):
+            flight.solo = True
             self.suspects.append(flight)
             return []
         if lost.late:
@@ -224,7 +224,7 @@ class Crew:
         self.flying.clear()
         self._close(kill=True)
         for flight in broken:
-            done += self._lost(flight, LostUnit("its pool broke", isolated=flight.isolated))
+            done += self._lost(flight, LostUnit("its pool broke", solo=flight.solo))
 
     def _open(self, where: UnitExecutor) -> Executor | Workers:
         pool = self.pool = where.pool()

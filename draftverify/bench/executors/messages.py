@@ -49,12 +49,12 @@ class LostUnit(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Args:
         why: in words.
-        isolated: no other unit was under way in that worker: it was this one's doing, or the machine's.
+        solo: no other unit was under way in that worker: it was this one's doing, or the machine's.
         late: the worker was ended, since the unit had not ended by its deadline.
     """
 
     why: str
-    isolated: bool = False
+    solo: bool = False
     late: bool = False
 
 
@@ -105,7 +105,7 @@ class Frame(msgspec.Struct, frozen=True):
 
     Args:
         kind: towards the worker "s" (Begin), "u" (a Unit), "q" (no more will come); back "b" (the unit has begun), "r"
-            (its WorkerReply), "d" (a Sent). In a bundle also "a" (a Unit that is to be isolated) and "t" (how many
+            (its WorkerReply), "d" (a Sent). In a bundle also "a" (a Unit that is to be alone) and "t" (how many
             nanoseconds the bundle took).
         number: the unit's.
         data: JSON.

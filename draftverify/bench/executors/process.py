@@ -58,8 +58,8 @@ class _Processes(Workers):
             self._members.append(member)
             self._team.join(member)
 
-    def perform(self, pipeline: str, unit: bytes, *, isolated: bool) -> Future[bytes]:
-        return self._team.perform(unit, isolated=isolated)
+    def perform(self, pipeline: str, unit: bytes, *, solo: bool) -> Future[bytes]:
+        return self._team.perform(unit, solo=solo)
 
     def close(self, *, kill: bool) -> None:
         for member in self._members:

@@ -32,7 +32,7 @@ _START += "from draftverify.bench.executors.worker import main; main()"
 class _SentUnit(NamedTuple):
     number: int
     data: bytes
-    isolated: bool
+    solo: bool
     future: Future[bytes]
 
 
@@ -75,12 +75,12 @@ class WatchedProcess:
         """One more than are under way at once, so that the process waits for nobody."""
         return self._begin.size + 1
 
-    def perform(self, unit: bytes, *, isolated: bool) -> Future[bytes]:
+    def perform(self, unit: bytes, *, solo: bool) -> Future[bytes]:
         """As of `Workers`."""
         future: Future[bytes] = Future()
         with self._changed:
             self._numbers += 1
-            self._waiting.append(_SentUnit(self._numbers, unit, isolated, future))
+            self._waiting.append(_SentUnit(self._numbers, unit, solo, future))
             if not self._threads:
                 self._begin_threads()
             self._send()
@@ -150,9 +150,7 @@ class WatchedProcess:
     def _send(self) -> None:
         """Send what the process can take now."""
         while self._waiting and self._process is not None and len(self._sent) < self.room:
-            if self._sent and (
-                self._waiting[0].isolated or any(unit.isolated for unit in self._sent.values())
-            ):
+            if self._sent and (self._waiting[0].solo or any(unit.solo for unit in self._sent.values())):
                 return
             unit = self._waiting.popleft()
             self._sent[unit.number] = unit
@@ -199,7 +197,7 @@ class WatchedProcess:
         replies = []
         for unit in lost:
             end = f"it had not ended after {self._deadline:g} s" if unit.number in late else _ended(status)
-            loss = LostUnit(end, isolated=len(lost) == 1, late=unit.number in late)
+            loss = LostUnit(end, solo=len(lost) == 1, late=unit.number in late)
             replies.append((unit, msgspec.json.encode(WorkerReply(lost=loss))))
         return replies
 

@@ -59,13 +59,13 @@ class Workers(ABC):
         """
 
     @abstractmethod
-    def perform(self, pipeline: str, unit: bytes, *, isolated: bool) -> Future[bytes]:
+    def perform(self, pipeline: str, unit: bytes, *, solo: bool) -> Future[bytes]:
         """Perform a unit.
 
         Args:
             pipeline: its pipeline's name.
             unit: a Unit as JSON.
-            isolated: with no other unit under way in its worker.
+            solo: with no other unit under way in its worker.
 
         Returns:
             A Reply as JSON. Only a fault of this library is an exception.
@@ -112,7 +112,7 @@ class Member(Protocol):
         """How many units it takes at once."""
         ...
 
-    def perform(self, unit: bytes, *, isolated: bool) -> Future[bytes]:
+    def perform(self, unit: bytes, *, solo: bool) -> Future[bytes]:
         """As of `Workers`."""
         ...
 
@@ -124,7 +124,7 @@ class Team:
 
     def __init__(self) -> None:
         self._load: dict[Member, int] = {}
-        self._isolated: set[Member] = set()  # those that have a unit that is to be alone
+        self._solo: set[Member] = set()  # those that have a unit that is to be alone
         self._waiting: deque[tuple[bytes, bool, Future[bytes]]] = deque()
         self._lock = threading.RLock()
 
@@ -146,13 +146,13 @@ class Team:
         """It takes no more; its own units come to their ends."""
         with self._lock:
             self._load.pop(member, None)
-            self._isolated.discard(member)
+            self._solo.discard(member)
 
-    def perform(self, unit: bytes, *, isolated: bool) -> Future[bytes]:
+    def perform(self, unit: bytes, *, solo: bool) -> Future[bytes]:
         """As of `Workers`."""
         future: Future[bytes] = Future()
         with self._lock:
-            self._waiting.append((unit, isolated, future))
+            self._waiting.append((unit, solo, future))
             self._give()
         return future
 
@@ -165,29 +165,27 @@ class Team:
 
     def _give(self) -> None:
         while self._waiting:
-            unit, isolated, future = self._waiting[0]
+            unit, solo, future = self._waiting[0]
             free = [
                 member
                 for member, load in self._load.items()
-                if load < (1 if isolated else member.room) and member not in self._isolated
+                if load < (1 if solo else member.room) and member not in self._solo
             ]
             if not free:
                 return
             member = min(free, key=lambda candidate: self._load[candidate] - candidate.room)
             self._waiting.popleft()
             self._load[member] += 1
-            if isolated:
-                self._isolated.add(member)
-            member.perform(unit, isolated=isolated).add_done_callback(
-                partial(self._taken, member, future, isolated)
-            )
+            if solo:
+                self._solo.add(member)
+            member.perform(unit, solo=solo).add_done_callback(partial(self._taken, member, future, solo))
 
-    def _taken(self, member: Member, future: Future[bytes], isolated: bool, performed: Future[bytes]) -> None:
+    def _taken(self, member: Member, future: Future[bytes], solo: bool, performed: Future[bytes]) -> None:
         with self._lock:
             if member in self._load:
                 self._load[member] -= 1
-            if isolated:
-                self._isolated.discard(member)
+            if solo:
+                self._solo.discard(member)
             self._give()
         if performed.cancelled():
             future.cancel()

@@ -125,7 +125,7 @@ class Watch:
         self._like = like
         self._tasks = tasks
         self._places = {task.id: place for place, task in enumerate(tasks)}
-        self._first = calibrating
+        self._calibrating = calibrating
         self._compared = alike(tasks[:calibrating], tasks[calibrating:])
         self._bench = bench
         self._before: list[Shares] = []
@@ -168,7 +168,7 @@ class Watch:
             return MonitorEntry(task=task, shares=shares, alarms=self.monitor.observe(task, shares))
         if task in self._compared:
             self._before.append(shares)
-        if self._next == self._first:
+        if self._next == self._calibrating:
             self._begin(self._before)
         return MonitorEntry(task=task, shares=shares)
 
@@ -190,18 +190,9 @@ def alike(calibrating: Sequence[Task], measured: Sequence[Task]) -> frozenset[st
     Of each group the same number calibrates, however many it has. Where groups differ in acceptance, the mean over all
     of the first would be another than the run's, and in a long run a certain alarm.
     """
-    calibrating_groups, needed_groups = (
-        Counter(task.group for task in tasks) for tasks in (calibrating, measured)
-    )
-    part = min(
-        (
-            calibrating_groups[group] / needed_groups[group]
-            for group in needed_groups
-            if calibrating_groups[group]
-        ),
-        default=0.0,
-    )
-    remaining = {group: round(part * count) for group, count in needed_groups.items()}
+    counts, needed = (Counter(task.group for task in tasks) for tasks in (calibrating, measured))
+    part = min((counts[group] / needed[group] for group in needed if counts[group]), default=0.0)
+    remaining = {group: round(part * count) for group, count in needed.items()}
     chosen = []
     for task in calibrating:
         if remaining.get(task.group, 0):

@@ -47,9 +47,7 @@ class ConnectionLost(StoreError):
     """The database could not be reached; a later try may succeed."""
 
 
-def persistent(
-    method: Callable[Concatenate[D, P], T],
-) -> Callable[Concatenate[D, P], T]:
+def persistent(method: Callable[Concatenate[D, P], T]) -> Callable[Concatenate[D, P], T]:
     """A method that is one transaction, and that changes nothing when it is carried out again."""
 
     @wraps(method)

@@ -456,11 +456,7 @@ class RunRecords:
         return self.store.predictions()
 
     def entries(
-        self,
-        *,
-        pipeline: str | None = None,
-        task: str | None = None,
-        texts: bool = True,
+        self, *, pipeline: str | None = None, task: str | None = None, texts: bool = True
     ) -> Iterator[Entry]:
         """Records of the measuring run with pipeline and words, in task order; of a task that waits the one so far."""
         return self.store.entries(pipeline=pipeline, task=task, phase="measure", texts=texts)

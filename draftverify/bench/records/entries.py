@@ -15,11 +15,11 @@ __all__ = [
     "Ending",
     "Entry",
     "Key",
-    "StoredPrediction",
+    "MonitorEntry",
     "Question",
     "ScoreKey",
+    "StoredPrediction",
     "Texts",
-    "MonitorEntry",
     "now",
     "time",
 ]

@@ -116,10 +116,8 @@ class RecordReader(Database):
             texts: read the words of the rounds too.
             every_attempt: the failed attempts before the latest too.
         """
-        same_task = (tables.tasks.c.run == tables.records.c.run) & (
-            tables.tasks.c.task == tables.records.c.task
-        )
-        joined = tables.records.outerjoin(tables.tasks, same_task)
+        on = (tables.tasks.c.run == tables.records.c.run) & (tables.tasks.c.task == tables.records.c.task)
+        joined = tables.records.outerjoin(tables.tasks, on)
         query = sa.select(tables.records).select_from(joined).where(tables.records.c.run == self._run)
         filters = (
             (tables.records.c.pipeline, pipeline),
@@ -179,11 +177,9 @@ class RecordReader(Database):
     def counts(self) -> dict[tuple[str, str, str], int]:
         """How many tasks ended how or are "waiting", by (phase, pipeline, status): of each the latest attempt, as
         `entries` has it."""
-        same_task = (tables.tasks.c.run == tables.records.c.run) & (
-            tables.tasks.c.task == tables.records.c.task
-        )
+        on = (tables.tasks.c.run == tables.records.c.run) & (tables.tasks.c.task == tables.records.c.task)
         key = (tables.tasks.c.phase, tables.records.c.pipeline, tables.records.c.status)
-        query = sa.select(*key, sa.func.count()).select_from(tables.records.join(tables.tasks, same_task))
+        query = sa.select(*key, sa.func.count()).select_from(tables.records.join(tables.tasks, on))
         query = query.where(tables.records.c.run == self._run, tables.LATEST).group_by(*key)
         return {
             (phase, pipeline, status): count
@@ -192,19 +188,19 @@ class RecordReader(Database):
 
     def written(self) -> tuple[str | None, str]:
         """When the last record was committed, and a word that changes with every record, question and answer."""
-        record_columns, question_columns = tables.records.c, tables.questions.c
-        records = sa.select(sa.func.count(), sa.func.max(record_columns.committed)).where(
-            record_columns.run == self._run
+        of_records, of_questions = tables.records.c, tables.questions.c
+        records = sa.select(sa.func.count(), sa.func.max(of_records.committed)).where(
+            of_records.run == self._run
         )
         questions = (
-            sa.select(question_columns.state, sa.func.count(), sa.func.max(question_columns.asked))
-            .where(question_columns.run == self._run)
-            .group_by(question_columns.state)
-            .order_by(question_columns.state)
+            sa.select(of_questions.state, sa.func.count(), sa.func.max(of_questions.asked))
+            .where(of_questions.run == self._run)
+            .group_by(of_questions.state)
+            .order_by(of_questions.state)
         )
-        count, last_commit = self._read(records)[0]
-        question_counts = [f"{state}{number}@{when}" for state, number, when in self._read(questions)]
-        return last_commit, "/".join([f"{count}@{last_commit}", *question_counts])
+        count, latest = self._read(records)[0]
+        counts = [f"{state}{number}@{when}" for state, number, when in self._read(questions)]
+        return latest, "/".join([f"{count}@{latest}", *counts])
 
     def rounds(self, pipeline: str, task: str, attempt: int) -> tuple[Round, ...]:
         """The rounds of a task, committed or not: what a restart goes on from."""
@@ -234,14 +230,14 @@ class RecordReader(Database):
         with self._transaction(writing=False) as connection:
             if not sa.inspect(connection).has_table(tables.watched.name):
                 return {}  # written before there were monitors
-        columns, task_columns = tables.watched.c, tables.tasks.c
+        columns, of_tasks = tables.watched.c, tables.tasks.c
         joined = tables.watched.join(
-            tables.tasks, (task_columns.run == columns.run) & (task_columns.task == columns.task)
+            tables.tasks, (of_tasks.run == columns.run) & (of_tasks.task == columns.task)
         )
         query = sa.select(columns.pipeline, columns.data, columns.written).select_from(joined)
-        query = query.where(columns.run == self._run).order_by(task_columns.phase, task_columns.place)
+        query = query.where(columns.run == self._run).order_by(of_tasks.phase, of_tasks.place)
         if phase is not None:
-            query = query.where(task_columns.phase == phase)
+            query = query.where(of_tasks.phase == phase)
         if alarmed:
             query = query.where(columns.alarms > 0)
         by_pipeline: dict[str, list[MonitorEntry]] = {}

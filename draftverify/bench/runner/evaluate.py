@@ -93,18 +93,11 @@ def evaluate(
     check_metrics(metrics, work)
     for pipeline in pipelines.values():
         check_families(pipeline)
-    watched = {
-        pipeline_name: MonitoredPipeline(pipelines[pipeline_name], monitor)
-        for pipeline_name, monitor in monitors.items()
-    }
+    watched = {key: MonitoredPipeline(pipelines[key], monitor) for key, monitor in monitors.items()}
     units = (
-        Unit(
-            pipeline=pipeline_name,
-            task=task,
-            alarmed=pipeline_name in monitors and monitors[pipeline_name].acts,
-        )
+        Unit(pipeline=key, task=task, alarmed=key in monitors and monitors[key].acts)
         for place, task in enumerate(work)
-        for pipeline_name in (names if place % 2 == 0 else reversed(names))
+        for key in (names if place % 2 == 0 else reversed(names))
     )
     bench = Bench(pipelines, monitors=monitors)
     try:
@@ -113,16 +106,12 @@ def evaluate(
             by_unit[done.pipeline, done.record.task] = done.record
             if done.pipeline in watched:
                 watched[done.pipeline].observe(of_task[done.record.task], done.record)
-        records = {
-            pipeline_name: [by_unit[pipeline_name, task.id] for task in work] for pipeline_name in names
-        }
+        records = {key: [by_unit[key, task.id] for task in work] for key in names}
         scores = {
             metric_name: {
-                (pipeline_name, record.task): score(
-                    bench.opened(metric), of_task[record.task], record.outcome
-                )
-                for pipeline_name, pipeline_records in records.items()
-                for record in pipeline_records
+                (key, record.task): score(bench.opened(metric), of_task[record.task], record.outcome)
+                for key, results in records.items()
+                for record in results
             }
             for metric_name, metric in metrics.items()
         }
@@ -134,17 +123,11 @@ def evaluate(
         records=records,
         baseline=baseline,
         marks={
-            pipeline_name: (
-                *marks_of(pipeline, audits),
-                *(map(str, monitors[pipeline_name].alarms) if pipeline_name in monitors else ()),
-            )
-            for pipeline_name, pipeline in pipelines.items()
+            key: (*marks_of(pipeline, audits), *(map(str, monitors[key].alarms) if key in monitors else ()))
+            for key, pipeline in pipelines.items()
         },
-        monitors={pipeline_name: monitor.report() for pipeline_name, monitor in monitors.items()},
+        monitors={key: monitor.report() for key, monitor in monitors.items()},
         scores=scores,
         measures=measures_of(metrics),
     )
-    return Evaluation(
-        summary,
-        {pipeline_name: tuple(pipeline_records) for pipeline_name, pipeline_records in records.items()},
-    )
+    return Evaluation(summary, {key: tuple(results) for key, results in records.items()})

@@ -61,13 +61,13 @@ class Meter:
         left: tasks to be done, by (pipeline, group).
     """
 
-    def __init__(self, remaining_counts: Mapping[tuple[str, str], int]) -> None:
-        self.left = Counter(remaining_counts)
+    def __init__(self, counts: Mapping[tuple[str, str], int]) -> None:
+        self.left = Counter(counts)
         self.done: list[tuple[str, TaskRecord]] = []
         self._began = self._ended = 0.0
-        self._tasks: dict[str, set[str]] = {pipeline: set() for pipeline, _ in remaining_counts}
+        self._tasks: dict[str, set[str]] = {pipeline: set() for pipeline, _ in counts}
         units = Counter[str]()
-        for (pipeline, _), count in remaining_counts.items():
+        for (pipeline, _), count in counts.items():
             units[pipeline] += count
         self._enough = {pipeline: min(ENOUGH, count) for pipeline, count in units.items()}
         self._told = False
@@ -103,7 +103,7 @@ class Meter:
         )
 
     def _left(self, places: Sequence[tuple[str, str]]) -> Remainder:
-        remaining_counts = {place: self.left[place] for place in places if self.left[place] > 0}
+        counts = {place: self.left[place] for place in places if self.left[place] > 0}
         work = sum(record.outcome.seconds for _, record in self.done)
         clock = (self._ended - self._began) / work if work else 1.0
         seconds, units = (
@@ -112,11 +112,11 @@ class Meter:
                     Spent(r.task, name, r.group, cost)
                     for (name, r), cost in zip(self.done, costs, strict=False)
                 ],
-                remaining_counts,
+                counts,
             )
             for costs in (
                 [clock * record.outcome.seconds for _, record in self.done],
                 [record.outcome.units for _, record in self.done],
             )
         )
-        return Remainder(units=sum(remaining_counts.values()), seconds=seconds, cost=units)
+        return Remainder(units=sum(counts.values()), seconds=seconds, cost=units)

@@ -38,8 +38,7 @@ def judging_metric(experiment: Experiment, builder: Builder, metric: str | None 
     if name not in judging:
         unit = measures_of(metrics)[name].unit
         raise ConfigError(
-            f"metric {name!r} measures in {unit!r}; one that says right or wrong is needed",
-            path="metrics",
+            f"metric {name!r} measures in {unit!r}; one that says right or wrong is needed", path="metrics"
         )
     return name, judging[name]
 

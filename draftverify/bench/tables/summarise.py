@@ -85,8 +85,8 @@ def summarise(
         scores: what the metrics said.
         measures: which of these have a unit.
     """
-    sizes = {metric: metric_scores for metric, metric_scores in scores.items() if metric in measures}
-    scores = {metric: metric_scores for metric, metric_scores in scores.items() if metric not in measures}
+    sizes = {metric: by_task for metric, by_task in scores.items() if metric in measures}
+    scores = {metric: by_task for metric, by_task in scores.items() if metric not in measures}
     groups = tuple(dict.fromkeys(task.group for task in tasks))
     # Tasks of no group are among all of them.
     listed_groups = (*(group for group in groups if group != ALL), ALL)
@@ -100,23 +100,21 @@ def summarise(
     pipelines = []
     guesses: dict[str, calibration.Prediction] = {}
     measured: dict[str, Estimate] = {}
-    for pipeline, pipeline_records in records.items():
+    for pipeline, ended in records.items():
         rows = []
         against = baselines.get(pipeline, baseline)
         compared = against is not None and pipeline != against
         base = list(records.get(against, ())) if against is not None else []
         for group in listed_groups:
-            group_records, theirs = (
-                [r for r in side if group in (ALL, r.group)] for side in (pipeline_records, base)
-            )
+            group_records, theirs = ([r for r in side if group in (ALL, r.group)] for side in (ended, base))
             speedup = None
             guess = predicted.get((pipeline, group))
             if compared:
                 assert against is not None
                 if scores:
-                    metric_scores = next(iter(scores.values()))
+                    by_task = next(iter(scores.values()))
                     ratio = calibration.solved_ratio(
-                        scored(metric_scores, pipeline, group_records), scored(metric_scores, against, theirs)
+                        scored(by_task, pipeline, group_records), scored(by_task, against, theirs)
                     )
                 else:
                     ratio = calibration.measured_ratio(group_records, theirs)
@@ -129,24 +127,22 @@ def summarise(
             unpaired = _unpaired(group_records, theirs) if compared and not scores else None
             measured_rows = _measures(pipeline, group_records, sizes, measures)
             rows.append(_row(pipeline, group, group_records, guess, speedup, unpaired, scores, measured_rows))
-        failed = next((record for record in pipeline_records if record.outcome.status == "failed"), None)
+        failed = next((record for record in ended if record.outcome.status == "failed"), None)
         pipelines.append(
             PipelineSummary(
                 name=pipeline,
                 statuses=rows[-1].statuses,
                 rows=tuple(rows),
-                steps=tuple(_steps(pipeline, pipeline_records)),
-                identical=_identity(pipeline, base, pipeline_records, of_task, explain) if compared else None,
-                deterministic=all(
-                    round.deterministic for record in pipeline_records for round in record.rounds
-                ),
+                steps=tuple(_steps(pipeline, ended)),
+                identical=_identity(pipeline, base, ended, of_task, explain) if compared else None,
+                deterministic=all(round.deterministic for record in ended for round in record.rounds),
                 marks=tuple(marks.get(pipeline, ())),
                 block=(blocks or {}).get(pipeline),
                 monitor=tuple(monitors.get(pipeline, ())),
-                drafting=calibration.drafting(pipeline_records),
+                drafting=calibration.drafting(ended),
                 failure=None if failed is None else f"task {failed.task}: {_why(failed)}",
-                problem=_problem(pipeline, pipeline_records, {**scores, **sizes}),
-                unjudged=sum(map(_is_unjudged, pipeline_records)),
+                problem=_problem(pipeline, ended, {**scores, **sizes}),
+                unjudged=sum(map(_is_unjudged, ended)),
             )
         )
     return Summary(
@@ -198,7 +194,7 @@ def _row(
         acceptance=figure(calibration.acceptance_rate(records)),
         retries=figure(calibration.acceptance_rate(records, first_tries=False)),
         per_pass=figure(calibration.items_per_pass(records)),
-        solved={name: _solved(metric_scores, pipeline, records) for name, metric_scores in scores.items()},
+        solved={name: _solved(by_task, pipeline, records) for name, by_task in scores.items()},
         measures=measures,
         predicted=None
         if predicted is None
@@ -265,21 +261,19 @@ def _is_unjudged(record: TaskRecord) -> bool:
 
 
 def scored(
-    metric_scores: Mapping[tuple[str, str], Score], pipeline: str, records: Iterable[TaskRecord]
+    by_task: Mapping[tuple[str, str], Score], pipeline: str, records: Iterable[TaskRecord]
 ) -> list[tuple[TaskRecord, float]]:
     """The records of which a metric has a say, each with it."""
     pairs = []
     for record in records:
-        score = metric_scores.get((pipeline, record.task))
+        score = by_task.get((pipeline, record.task))
         if score is not None and score.value is not None:
             pairs.append((record, score.value))
     return pairs
 
 
-def _solved(
-    metric_scores: Mapping[tuple[str, str], Score], pipeline: str, records: Sequence[TaskRecord]
-) -> Solved:
-    pairs = scored(metric_scores, pipeline, records)
+def _solved(by_task: Mapping[tuple[str, str], Score], pipeline: str, records: Sequence[TaskRecord]) -> Solved:
+    pairs = scored(by_task, pipeline, records)
     units = any(record.outcome.units for record in records)
     if_solved = [(record, 1.0 if record.outcome.status == "waiting" else value) for record, value in pairs]
     return Solved(
@@ -290,16 +284,12 @@ def _solved(
         units=figure(calibration.cost_per_solved(pairs, lambda record: record.outcome.units))
         if units
         else None,
-        failed=_failures(metric_scores, pipeline, records),
+        failed=_failures(by_task, pipeline, records),
     )
 
 
-def _failures(
-    metric_scores: Mapping[tuple[str, str], Score], pipeline: str, records: Iterable[TaskRecord]
-) -> int:
-    return sum(
-        bool(metric_scores[pipeline, r.task].problem) for r in records if (pipeline, r.task) in metric_scores
-    )
+def _failures(by_task: Mapping[tuple[str, str], Score], pipeline: str, records: Iterable[TaskRecord]) -> int:
+    return sum(bool(by_task[pipeline, r.task].problem) for r in records if (pipeline, r.task) in by_task)
 
 
 def _measures(
@@ -307,12 +297,12 @@ def _measures(
 ) -> dict[str, MeasuredMean]:
     """What was measured, by name; the outcomes' scores come last, and give way to a metric of that name."""
     measured = {}
-    for name, metric_scores in sizes.items():
+    for name, by_task in sizes.items():
         by = measures[name]
         mean = calibration.geometric_mean if by.mean == "geometric" else calibration.arithmetic_mean
-        failed = _failures(metric_scores, pipeline, records)
+        failed = _failures(by_task, pipeline, records)
         measured[name] = MeasuredMean(
-            figure(mean(scored(metric_scores, pipeline, records))), by.unit, by.mean, failed
+            figure(mean(scored(by_task, pipeline, records))), by.unit, by.mean, failed
         )
     score_pairs = [(record, record.outcome.score) for record in records if record.outcome.score is not None]
     if score_pairs:
@@ -324,8 +314,8 @@ def _measures(
 
 def _problem(pipeline: str, records: Iterable[TaskRecord], scores: Scores) -> str | None:
     for record in records:
-        for name, metric_scores in scores.items():
-            score = metric_scores.get((pipeline, record.task))
+        for name, by_task in scores.items():
+            score = by_task.get((pipeline, record.task))
             if score is not None and score.problem:
                 return f"{name}, task {record.task}: {score.problem}"
     return None
@@ -366,14 +356,10 @@ def _identity(
         if want.value == got.value:
             identical += 1
             continue
-        position, expected_item, got_item = first_difference(want.value, got.value)
-        explanation = (
-            explain(pipeline, tasks[record.task], want.value, got.value) if explain is not None else None
-        )
+        position, wanted_item, got_item = first_difference(want.value, got.value)
+        why = explain(pipeline, tasks[record.task], want.value, got.value) if explain is not None else None
         divergences.append(
-            ValueDivergence(
-                record.task, position, expected_item, got_item, explanation.text if explanation else ""
-            )
+            ValueDivergence(record.task, position, wanted_item, got_item, why.text if why else "")
         )
     return Identity(identical, of, tuple(divergences))
 
@@ -391,9 +377,9 @@ def first_difference(expected: Any, got: Any) -> tuple[int | None, Any, Any]:
     lists = isinstance(expected, (list, tuple)) and isinstance(got, (list, tuple))
     if not lists and not (isinstance(expected, str) and isinstance(got, str)):
         return None, expected, got
-    for position, (expected_item, got_item) in enumerate(zip_longest(expected, got)):
-        if expected_item != got_item or position >= min(len(expected), len(got)):
-            return position, expected_item, got_item
+    for position, (wanted_item, got_item) in enumerate(zip_longest(expected, got)):
+        if wanted_item != got_item or position >= min(len(expected), len(got)):
+            return position, wanted_item, got_item
     return None, expected, got
 
 
@@ -416,11 +402,7 @@ def _steps(pipeline: str, records: Iterable[TaskRecord]) -> list[StepRow]:
             units=math.fsum(led.units for _, _, led in answers),
             progress=sum(led.progress for _, _, led in answers),
             accepted=len(
-                {
-                    record.task
-                    for record, _, led in answers
-                    if led.progress and record.outcome.status == "accepted"
-                }
+                {r.task for r, _, led in answers if led.progress and r.outcome.status == "accepted"}
             ),
         )
         for (clause, do), answers in sorted(by_clause.items())
@@ -438,9 +420,9 @@ def _led_to(rounds: Sequence[Round], index: int, place: int, step: Step) -> _Led
     round = rounds[index]
     if step.do == "reverify":
         share = 1.0 / max(round.timing.passes, 1)
-        is_last = place == len(round.steps) - 1
+        final = place == len(round.steps) - 1
         return _Led(
-            round.timing.verify * share, round.timing.units * share, is_last and round.decision.progress
+            round.timing.verify * share, round.timing.units * share, final and round.decision.progress
         )
     if index + 1 >= len(rounds) or step.do == "give_up":
         return _Led(0.0, 0.0, False)

@@ -152,11 +152,7 @@ def row_of(frame: RunFrame, task: Task, outcomes: Mapping[str, Outcome]) -> Plai
         if outcome is None:
             cells[name] = {"status": "open"}
             continue
-        cell: Plain = {
-            "status": outcome.status,
-            "seconds": short(outcome.seconds),
-            "rounds": outcome.rounds,
-        }
+        cell: Plain = {"status": outcome.status, "seconds": short(outcome.seconds), "rounds": outcome.rounds}
         if outcome.units:
             cell["units"] = short(outcome.units)
         score, judged = outcome.score, _judged(frame, name, task.id)
@@ -173,12 +169,7 @@ def row_of(frame: RunFrame, task: Task, outcomes: Mapping[str, Outcome]) -> Plai
         if outcome.reason:
             cell["why"] = redact(outcome.reason)[:ABOUT]
         cells[name] = cell
-    return {
-        "task": redact(task.id),
-        "group": redact(task.group),
-        "about": _about(task),
-        "cells": cells,
-    }
+    return {"task": redact(task.id), "group": redact(task.group), "about": _about(task), "cells": cells}
 
 
 def _judged(frame: RunFrame, pipeline: str, task: str) -> float | None:
