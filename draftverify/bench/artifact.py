@@ -111,7 +111,8 @@ def check_made_with(
 
 
 class DataHash(msgspec.Struct, frozen=True):
-    """Some tasks: how many, and the SHA-256 of their ids, groups, inputs and truths, in the order of the ids."""
+    """Some tasks: how many, and the SHA-256 of their ids, groups, inputs and expectations, in the order of the
+    ids."""
 
     tasks: int
     sha256: str
@@ -159,7 +160,8 @@ class ParallelPass(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> Literal["one pass", "cheaper", "no gain shown"]:
-        """By the whole interval: about one pass, less than its items one by one, or not shown to be less."""
+        """The verdict by the whole interval: about one pass, less than its items one by one, or not shown to be less.
+        """
         high = self.passes.high
         if high is None or high >= self.size:
             return "no gain shown"
@@ -237,15 +239,15 @@ class OperatingPointFile(ArtifactFile, frozen=True, kw_only=True, tag="draftveri
 
     @property
     def advice(self) -> str:
-        """As of every file; a winning cell of a sweep is other than what stands in the config, and that is to be mended
-        there."""
+        """The advice of every file; a winning cell of a sweep is other than what stands in the config, and that is to
+        be mended there."""
         if not self.changes:
             return super().advice
         return f"It was measured with the changes of its cell; write them into the config: {self.changed}"
 
     @property
     def changed(self) -> str:
-        """What its cell changes in the file, as `--set` takes it."""
+        """The changes of its cell to the config file, as `--set` takes it."""
         return ", ".join(
             f"{path}={msgspec.json.encode(value).decode()}" for path, value in self.changes.items()
         )
@@ -261,8 +263,8 @@ class OperatingPointFile(ArtifactFile, frozen=True, kw_only=True, tag="draftveri
         return "too few tasks to say whether it gains" if low < 1.0 < high else ""
 
     def remarks(self, versions: Mapping[str, str], conditions: Mapping[str, Any]) -> tuple[str, ...]:
-        """What weakens it here: drafting was not worth it, the tasks were too few to say, or machine, packages or
-        conditions are others now.
+        """What weakens the operating point here: drafting was not worth it, the tasks were too few to say, or machine,
+        packages or conditions are others now.
 
         Args:
             versions: of the machine and the packages now, as `versions` has them.
@@ -300,7 +302,7 @@ class FittedBlock:
         self.point = read_artifact(self.path, OperatingPointFile)
 
     def size(self, context: Context) -> int:
-        """What was chosen."""
+        """The block size that was chosen."""
         return self.point.block
 
     def observe(self, context: Context, round: Round) -> None:
@@ -318,7 +320,7 @@ class FittedBlock:
 
 
 def write_artifact(path: str | os.PathLike[str], artifact: ArtifactFile) -> None:
-    """Write it as JSON; the file is complete or not there.
+    """Write an artifact as JSON; the file is complete or not there.
 
     Raises:
         ConfigError: it cannot be written there.

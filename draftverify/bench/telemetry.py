@@ -173,5 +173,5 @@ class Spans:
 
 
 def round_ns(seconds: float) -> int:
-    """Nanoseconds, whole ones."""
+    """Seconds as whole nanoseconds."""
     return int(seconds * 1e9)

@@ -110,7 +110,7 @@ class Crew:
             self._receive()
 
     def _send(self, where: UnitExecutor, units: Iterator[Callable[[], Unit]]) -> bool:
-        """Send out what may be sent now; whether anything is in flight."""
+        """Send out the units that may be sent now; says whether any is in flight."""
         pool = self.pool or self._open(where)
         watched = isinstance(pool, Workers)
         while self.suspects and (watched or not self.flying):
@@ -193,7 +193,7 @@ class Crew:
         return [reply]
 
     def _lost(self, flight: _Flight, lost: LostUnit) -> list[Done]:
-        """A unit's worker ended: the unit is run again, unless it is known that it would do so again."""
+        """Handle a unit whose worker ended: it is run again, unless it is known that it would do so again."""
         flight.deaths += 1
         retry = flight.deaths < 2 if lost.solo else flight.deaths < DEATHS
         if retry and not (lost.solo and lost.late):
@@ -214,7 +214,8 @@ class Crew:
         return [failed_unit(flight.make(), Failure("error", "WorkerDied", why))]
 
     def _bury(self, broken: list[_Flight], done: list[Done]) -> None:
-        """A pool that is not watched has broken: every other unit in flight is lost with it, if it has not ended."""
+        """Handle the break of a pool that is not watched: every other unit in flight is lost with it, if it has not
+        ended."""
         wait([future for future in self.flying if not future.cancel()])
         for future, flight in self.flying.items():
             if not future.cancelled() and future.exception() is None:
@@ -239,7 +240,7 @@ class Crew:
         return pool
 
     def _sent(self, on_round: OnRound, data: bytes) -> None:
-        """A round, from a thread that watches a worker; one that cannot be kept ends the run."""
+        """Record a round from a thread that watches a worker; one that cannot be kept ends the run."""
         try:
             sent = read_sent(data)
             with self._reading:

@@ -14,7 +14,8 @@ __all__ = ["Process"]
 
 
 class Process:
-    """Other processes of this machine, each with its own models. They end when this process does, however it ends.
+    """An executor of other processes of this machine, each with its own models. They end when this process does,
+    however it ends.
 
     Args:
         workers: how many processes; None for one per core.

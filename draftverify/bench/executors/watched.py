@@ -72,11 +72,11 @@ class WatchedProcess:
 
     @property
     def room(self) -> int:
-        """One more than are under way at once, so that the process waits for nobody."""
+        """How many units it takes: one more than are under way at once, so that the process waits for nobody."""
         return self._begin.size + 1
 
     def perform(self, unit: bytes, *, solo: bool) -> Future[bytes]:
-        """As of `Workers`."""
+        """Perform a unit, as `Workers.perform` does."""
         future: Future[bytes] = Future()
         with self._changed:
             self._numbers += 1
@@ -157,7 +157,7 @@ class WatchedProcess:
             self._write(Frame(b"u", unit.number, unit.data))
 
     def _take(self, frame: Frame) -> None:
-        """A frame of the process."""
+        """Take a frame of the process."""
         if frame.kind == b"d":
             if self._on_sent is not None:
                 self._on_sent(frame.data)

@@ -62,7 +62,8 @@ def _streams() -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _end_with(parent: int) -> None:
-    """Be killed when the thread that began this process ends, also while a call holds up all threads here."""
+    """Have this process killed when the thread that began this process ends, also while a call holds up all threads
+    here."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -161,7 +162,11 @@ class Worker:
 
 
 def _compare(expected: object, present: object) -> None:
-    """Raises: ConfigError: here the experiment would rest on something else."""
+    """Refuse other parts than the driver's.
+
+    Raises:
+        ConfigError: here the experiment would rest on something else.
+    """
     assert isinstance(expected, dict)
     assert isinstance(present, dict)
     differing = sorted(name for name in {*expected, *present} if expected.get(name) != present.get(name))

@@ -48,7 +48,7 @@ class Workers(ABC):
 
     @abstractmethod
     def begin(self, spec: bytes, on_sent: OnSent | None) -> None:
-        """Told once, before the first unit.
+        """Begin the workers: called once, before the first unit.
 
         Args:
             spec: the experiment as text.
@@ -113,14 +113,14 @@ class Member(Protocol):
         ...
 
     def perform(self, unit: bytes, *, solo: bool) -> Future[bytes]:
-        """As of `Workers`."""
+        """Perform a unit, as `Workers.perform` does."""
         ...
 
 
 class Team:
-    """Like workers: a unit goes to the one that has the fewest, and waits here while none has room. One that is to be
-    alone goes to one that has none, which is given no other until it has ended: what it does to its worker is done to
-    nobody else's."""
+    """Members as one pool of workers: a unit goes to the one that has the fewest, and waits here while none has room.
+    One that is to be alone goes to one that has none, which is given no other until it has ended: what it does to its
+    worker is done to nobody else's."""
 
     def __init__(self) -> None:
         self._load: dict[Member, int] = {}
@@ -137,19 +137,19 @@ class Team:
         return len(self._waiting)
 
     def join(self, member: Member) -> None:
-        """One more, ready for units."""
+        """Take in one more member, ready for units."""
         with self._lock:
             self._load[member] = 0
             self._give()
 
     def leave(self, member: Member) -> None:
-        """It takes no more; its own units come to their ends."""
+        """Give a member no more units; its own come to their ends."""
         with self._lock:
             self._load.pop(member, None)
             self._solo.discard(member)
 
     def perform(self, unit: bytes, *, solo: bool) -> Future[bytes]:
-        """As of `Workers`."""
+        """Perform a unit, as `Workers.perform` does."""
         future: Future[bytes] = Future()
         with self._lock:
             self._waiting.append((unit, solo, future))
@@ -157,7 +157,7 @@ class Team:
         return future
 
     def answer(self, reply: bytes) -> None:
-        """Give all that wait here this reply."""
+        """Give all units that wait here this reply."""
         with self._lock:
             waiting, self._waiting = self._waiting, deque()
         for _, _, future in waiting:
@@ -196,12 +196,20 @@ class Team:
 
 
 def at_least_one(name: str, number: int) -> None:
-    """Raises: ConfigError: nothing would ever be done."""
+    """Refuse a number below 1.
+
+    Raises:
+        ConfigError: nothing would ever be done.
+    """
     if number < 1:
         raise ConfigError(f"{name} is {number}; at least 1 is needed for anything to be done", path=name)
 
 
 def check_deadline(deadline: float | None) -> None:
-    """Raises: ConfigError: no unit could end by it."""
+    """Refuse a deadline of no seconds.
+
+    Raises:
+        ConfigError: no unit could end by it.
+    """
     if deadline is not None and not deadline > 0:
         raise ConfigError(f"deadline is {deadline:g}; a unit needs more than no seconds", path="deadline")

@@ -109,7 +109,7 @@ class NoDrafts:
     deterministic: ClassVar[bool] = True
 
     def size(self, context: Context) -> int:
-        """0."""
+        """A block size of 0."""
         return 0
 
     def observe(self, context: Context, round: Round) -> None:
@@ -124,7 +124,7 @@ class NoTasks(NoDrafts):
         return False
 
     def size(self, context: Context) -> int:
-        """Never asked for."""
+        """A size that is never asked for."""
         return 1
 
 

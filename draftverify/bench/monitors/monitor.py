@@ -229,7 +229,7 @@ class Monitor:
 
     @property
     def alarmed(self) -> bool:
-        """Whether anything has alarmed; once it did, it did."""
+        """Whether any rate has ever alarmed."""
         return bool(self.alarms)
 
     @property
@@ -239,7 +239,7 @@ class Monitor:
 
     @property
     def part(self) -> Part:
-        """What has changed, as far as can be told; of no use before an alarm."""
+        """The part that has changed, as far as can be told; of no use before an alarm."""
         return part_of(alarm.rate for alarm in self.alarms)
 
     def labels(self, place: int) -> bool:

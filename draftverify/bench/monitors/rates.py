@@ -105,7 +105,7 @@ class RateMonitor:
 
 
 class Wealth:
-    """What the gamblers of `RateMonitor` have, in many runs at once.
+    """The wealth of the gamblers of `RateMonitor`, in many runs at once.
 
     Args:
         before: [runs, values] how often each run's calibration had each of the values 0, 1/n, 2/n, … 1. An observation
@@ -194,7 +194,7 @@ class Wealth:
 
 
 def _won(values: Any, q: Any, p: Any) -> Any:
-    """log l of each value, [..., alternatives, values]."""
+    """The logarithm of what a bet wins on each value, [..., alternatives, values]."""
     return np.log((q / p)[..., None] * values + ((1.0 - q) / (1.0 - p))[..., None] * (1.0 - values))
 
 

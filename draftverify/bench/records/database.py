@@ -193,7 +193,7 @@ class Database:
         self.close()
 
     def _check(self, config_hash: str, name: str, create: bool, thorough: bool) -> None:
-        """Look before anything is written: damage, another version, another config."""
+        """Look at the database before anything is written: damage, another version, another config."""
         if thorough and self._engine.dialect.name == "sqlite":
             report = self._read(sa.text("PRAGMA quick_check(1)"))
             if not report or report[0][0] != "ok":
@@ -262,7 +262,7 @@ class Database:
             return list(connection.execute(query, parameters).all())
 
     def _insert_new(self, connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> bool:
-        """Insert a row unless its key is there; whether it was inserted."""
+        """Insert a row unless its key is there; says whether it was inserted."""
         statement = self._inserts[table]
         row = {**tables.EMPTY[table], **row}
         text, pick = self._raw(statement)

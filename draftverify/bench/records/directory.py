@@ -66,7 +66,8 @@ TAG = re.compile(r"\w[\w.:=/+-]{0,99}")
 
 
 def versions() -> dict[str, str]:
-    """Python, platform, processor, accelerator and the installed packages that can change a result or a time."""
+    """The versions of Python, platform, processor, accelerator and the installed packages that can change a result or a
+    time."""
     identities = {
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -303,7 +304,7 @@ class RunDirectory:
             raise _unwritable(aside, error) from error
 
     def _changed(self, start: Mapping[str, Any]) -> list[str]:
-        """How the parts differ from those of the last start, where that is accepted."""
+        """How the run's parts differ from those of the last start, where that is accepted."""
         recorded = start.get("parts")
         changed = [] if recorded is None else list(_changes(recorded, _as_written(dict(self._parts))))
         if changed and not self._accept_changed:
@@ -352,7 +353,7 @@ class RunDirectory:
 
 
 def marked(marks: Mapping[str, Sequence[str]], store: Store) -> dict[str, tuple[str, ...]]:
-    """What is to be said of pipelines, with the alarms of those that have had any."""
+    """The marks of pipelines, with the alarms of those that have had any."""
     alarms = {
         name: [str(a) for entry in entries for a in entry.alarms]
         for name, entries in store.watched(alarmed=True).items()
@@ -414,7 +415,7 @@ class RunRecords:
 
     @property
     def marks(self) -> Mapping[str, Sequence[str]]:
-        """What is to be said of its pipelines wherever they are shown, by their names: as of its last start, and what
+        """The marks of its pipelines, shown wherever they are, by their names: as of its last start, and what
         their monitors said since."""
         starts = self.about.get("starts") or [{}]
         return marked(starts[-1].get("marks", {}), self.store)
@@ -536,7 +537,8 @@ def _write_whole(path: Path, text: str) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> StoreError:
-    """What to do depends on what is in the way; in any case nothing that was written before is lost."""
+    """The error for a file that cannot be written: what to do depends on what is in the way; in any case nothing that
+    was written before is lost."""
     if isinstance(error, FileNotFoundError):
         return _gone(path)
     room = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

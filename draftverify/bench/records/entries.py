@@ -130,7 +130,7 @@ class MonitorEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def now() -> str:
-    """The time, as it is written."""
+    """The time now, as it is written."""
     return time(datetime.now(timezone.utc))
 
 

@@ -226,7 +226,7 @@ def _arrow(value: Any, kind: Kind) -> Any:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """A file beside it that takes its place when it is written, and is gone when it is not."""
+    """A file beside the path that takes its place when it is written, and is gone when it is not."""
     part = path.with_name(path.name + ".part")
     try:
         yield part

@@ -57,12 +57,12 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def done(self) -> int:
-        """Units that ended."""
+        """How many units ended."""
         return sum(self.statuses.values())
 
     @property
     def state(self) -> str:
-        """In words: being driven, finished or how far it came; then what failed and what waits."""
+        """The state of the run in words: being driven, finished or how far it came; then what failed and what waits."""
         if self.problem:
             return "damaged"
         parts = []

@@ -32,7 +32,7 @@ LOT = 200
 
 
 class RecordReader(Database):
-    """What has been committed. What is damaged is told where it is met, and the rest is read."""
+    """Reads what has been committed. What is damaged is told where it is met, and the rest is read."""
 
     _own_tasks: dict[str, frozenset[str]] | None = None
 
@@ -53,7 +53,7 @@ class RecordReader(Database):
         )
 
     def own_tasks(self) -> Mapping[str, frozenset[str]]:
-        """Of pipelines that do not run over all tasks, the ids of theirs."""
+        """The ids of the tasks of those pipelines that do not run over all."""
         if self._own_tasks is None:
             text = self._read(sa.select(tables.runs.c.own).where(tables.runs.c.run == self._run))[0][0]
             if text is None:
@@ -274,7 +274,7 @@ class RecordReader(Database):
             return _unread(error)
 
     def _inner(self, waiting: Sequence[Any]) -> dict[Key, tuple[TaskRecord, ...]]:
-        """Of waiting tasks the records of inner tasks of the round under way: the question has them."""
+        """The records of inner tasks of waiting tasks, those of the round under way: the question has them."""
         if not waiting:
             return {}
         columns = tables.questions.c

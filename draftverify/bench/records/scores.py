@@ -47,7 +47,7 @@ class Scores(Database):
                 connection.execute(update.values(name=sa.bindparam("now")), changed)
 
     def scores(self) -> dict[ScoreKey, Score]:
-        """What metrics said."""
+        """All scores that metrics gave."""
         query = sa.select(tables.scores).where(tables.scores.c.run == self._run)
         return {
             (row.pipeline, row.task, row.attempt, row.metric): decode(

@@ -134,7 +134,7 @@ class Store(RecordReader, Questions, Scores):
 
     @persistent
     def _commit(self, entries: Sequence[_RecordRows]) -> int:
-        """How many of them were new."""
+        """Commit records with their rounds; says how many of them were new."""
         with self._transaction() as connection:
             new = [entry for entry in entries if self._put_record(connection, entry)]
             self._replace_rounds(

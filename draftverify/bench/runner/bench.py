@@ -249,7 +249,7 @@ class _Work(Session):
         return answer
 
     def done(self) -> Done:
-        """What came of it."""
+        """What came of the unit."""
         unit, record = self.unit, self.record()
         try:
             check(record, f"pipeline {unit.pipeline!r}, task {unit.task.id!r}")

@@ -73,7 +73,7 @@ class Meter:
         self._told = False
 
     def add(self, pipeline: str, record: TaskRecord) -> None:
-        """A task ended."""
+        """Count a task that ended."""
         self.left[pipeline, record.group] -= 1
         if not self._told:
             self._ended = time.perf_counter()
@@ -83,7 +83,8 @@ class Meter:
             self._tasks.setdefault(pipeline, set()).add(record.task)
 
     def due(self) -> Forecast | None:
-        """The forecast, once: as soon as enough tasks are done with every pipeline, if the rest will take long."""
+        """The forecast, given once: as soon as enough tasks are done with every pipeline, if the rest will take long.
+        """
         if self._told or any(len(self._tasks[name]) < least for name, least in self._enough.items()):
             return None
         self._told = True

@@ -41,7 +41,7 @@ def marks_of(
 def _remarks(
     pipeline: Pipeline, executor: ComponentSpec | None, settings: Mapping[str, Any] = EMPTY, prefix: str = ""
 ) -> Iterator[str]:
-    """Of the operating points of a pipeline and of those within it, which inherit its settings."""
+    """The remarks of the operating points of a pipeline and of those within it, which inherit its settings."""
     if isinstance(pipeline.block, FittedBlock):
         conditions = conditions_of(pipeline, executor, settings)
         yield from (f"{prefix}{remark}" for remark in pipeline.block.point.remarks(versions(), conditions))

@@ -77,11 +77,11 @@ def scores_of(
 
 
 def metric_of(spec: ComponentSpec) -> bytes:
-    """The same while the metric, its settings, and the code behind all of its names are."""
+    """A metric's identity: the same while the metric, its settings, and the code behind all of its names are."""
     return msgspec.json.encode([spec, rests_on(spec)], order="deterministic")
 
 
 def score_key(metric: bytes, task: Task) -> str:
-    """The same while the metric and what the task expects are."""
+    """The key of a score: the same while the metric and what the task expects are."""
     expected = msgspec.json.encode(dict(task.expected), order="deterministic", enc_hook=repr)
     return hashlib.sha256(metric + expected).hexdigest()

@@ -52,7 +52,7 @@ class Summarised:
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
     ) -> Decision:
-        """As the rule, with the block's summaries."""
+        """Decide as the rule does, with the block's summaries."""
         return self.decide_many((context,), (proposal,), (verification,), (rng,))[0]
 
     def decide_many(
@@ -62,7 +62,7 @@ class Summarised:
         verifications: Sequence[Verification],
         rngs: Sequence[Draws],
     ) -> list[Decision]:
-        """As the rule, with the blocks' summaries."""
+        """Decide as the rule does, with the blocks' summaries."""
         blocks = [(o, v) for o, v in zip(proposals, verifications, strict=True) if _measurable(o, v)]
         started = _Summaries(blocks) if blocks else None
         batch_decide = getattr(self.rule, "decide_many", None)
@@ -93,7 +93,7 @@ def _measurable(proposal: Proposal, verification: Verification) -> bool:
 
 
 class _Summaries:
-    """Those of some blocks, under way: on the host block by block, on a device all in one array."""
+    """Summaries of some blocks, under way: on the host block by block, on a device all in one array."""
 
     def __init__(self, blocks: Sequence[tuple[Proposal, Verification]]) -> None:
         self._lengths = [len(proposal.items) for proposal, _ in blocks]
@@ -106,7 +106,7 @@ class _Summaries:
             self._found = [_measured(*columns).to("cpu", non_blocking=True)]
 
     def packed(self) -> list[bytes]:
-        """Of each block its summaries."""
+        """The summaries of each block, packed."""
         summaries = np.concatenate([np.asarray(part) for part in self._found])
         k = (summaries.shape[-1] - len(FIGURES)) // 2
         ends = np.cumsum(self._lengths)[:-1]

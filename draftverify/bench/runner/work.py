@@ -39,7 +39,7 @@ _log = quiet(logging.getLogger(__name__))
 
 
 class Watcher(Protocol):
-    """Told how a run goes on; all methods are called from the driver's process, `event` from worker threads too."""
+    """Watches how a run goes on; all methods are called from the driver's process, `event` from worker threads too."""
 
     def started(self, phase: str, totals: Mapping[str, tuple[int, int]]) -> None:
         """A phase ("calibrate", "measure") begins: for each pipeline, units done before and units in all."""
@@ -160,7 +160,8 @@ class Work:
                         self.recollection.add(name, record)
 
     def _prior(self) -> _Prior:
-        """Looked up once a phase, as what stood there before: a unit comes up once, and the store grows meanwhile."""
+        """What stood in the store before this phase, looked up once: a unit comes up once, and the store grows
+        meanwhile."""
         latest: dict[tuple[str, str], int] = {}
         for pipeline, task, attempt in self.store.committed():
             latest[pipeline, task] = max(attempt, latest.get((pipeline, task), 0))
@@ -225,7 +226,7 @@ class Work:
     def _take(
         self, epoch: int, past: dict[tuple[str, str], TaskRecord] | None, ended: Sequence[Done]
     ) -> None:
-        """Commit what has come, in one transaction, and only then say so."""
+        """Commit the units that have come, in one transaction, and only then say so."""
         self.directory.check()
         entries = [
             Entry(pipeline=done.pipeline, record=done.record, texts=done.texts, memory=epoch)

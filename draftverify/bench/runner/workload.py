@@ -113,7 +113,7 @@ def _split(tasks: Sequence[Task], calibrate: int, limit: int | None) -> tuple[li
 
 @contextmanager
 def _spoken_of(config: str) -> Iterator[None]:
-    """Of a file that is not there the error names the comment of the config that says where it comes from."""
+    """Have the error for a file that is not there name the comment of the config that says where it comes from."""
     try:
         yield
     except ConfigError as error:

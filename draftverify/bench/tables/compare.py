@@ -86,7 +86,7 @@ class Pairing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One comparison.
+    """One outcome of two sides, compared.
 
     Args:
         outcome: what is compared.
@@ -115,7 +115,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was compared, with how many others.
+    """All comparisons of one call, and which sides they are of.
 
     Args:
         sides: in order; each pairing and cell names them by label.
@@ -137,7 +137,7 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
         return any(cell.said == "worse" for cell in self.cells)
 
     def plain(self) -> dict[str, Any]:
-        """As plain JSON data; numbers that are not finite are null."""
+        """The comparison as plain JSON data; numbers that are not finite are null."""
         data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return data
 
@@ -353,7 +353,7 @@ def _pairing(base_key: _Key, other_key: _Key, labels: Mapping[_Key, str]) -> tup
 
 
 class _Outcome(NamedTuple):
-    """Something to compare.
+    """One outcome that can be compared.
 
     `value` gives it for a side and a task, None where the side has none; `gain` is beside a cost how much was solved.
     `better` says whether more or less of it is better; "" where neither is known to be.
@@ -457,7 +457,7 @@ def _units(side: _Key, task: str) -> float:
 
 
 def _finished(cost: Callable[[_Key, str], float]) -> Callable[[_Key, str], float | None]:
-    """Of accepted tasks alone: one that gave up has no speed."""
+    """The cost of accepted tasks alone: one that gave up has no speed."""
     return lambda side, task: (cost(side, task) or None) if _of(side, task).status == "accepted" else None
 
 
@@ -532,7 +532,7 @@ def _versions(old: RunRecords, new: RunRecords) -> Iterator[str]:
 
 
 def _label(place: int) -> str:
-    """A, B, …, Z, AA, AB, …"""
+    """The letters of a side: A, B, …, Z, AA, AB, …"""
     letters = ""
     place += 1
     while place:

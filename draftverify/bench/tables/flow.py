@@ -28,7 +28,7 @@ class Flow:
                 self._counts[where, consequence, record.outcome.status] += 1
 
     def plain(self) -> list[dict[str, Any]]:
-        """[{"where", "then", "ended", "items"}], the frequent ones first."""
+        """Rows [{"where", "then", "ended", "items"}], the frequent ones first."""
         of_where = Counter[str]()
         for (where, _, _), count in self._counts.items():
             of_where[where] += count

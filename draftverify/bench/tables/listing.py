@@ -28,7 +28,8 @@ _STYLES = {"accepted": "green", "failed": "red", "open": "dim"}
 
 
 def trouble(rows: Sequence[Plain], run: str, places: Mapping[str, str] = EMPTY) -> Iterator[Text]:
-    """Per kind of trouble how many tasks of which pipeline, the first of them, and the command that lists them all.
+    """Lines of text per kind of trouble: how many tasks of which pipeline, the first of them, and the command that
+    lists them all.
 
     Args:
         rows: of `draftverify.bench.tables.task_rows.all_rows`.

@@ -158,7 +158,7 @@ def summarise(
 
 
 def speedup_kind(scores: Scores) -> str:
-    """Of a prediction, which speed-up it is of: one by another metric is another figure."""
+    """The kind of a predicted speed-up: one by another metric is another figure."""
     return f"speedup by {next(iter(scores))}"[:64] if scores else "speedup"
 
 
@@ -416,7 +416,8 @@ class _Led(NamedTuple):
 
 
 def _led_to(rounds: Sequence[Round], index: int, place: int, step: Step) -> _Led:
-    """Seconds, units, progress of what a step led to: the next round, or a share of its own when it checked again."""
+    """What a step led to, in seconds, units and progress: the next round, or a share of its own when it checked again.
+    """
     round = rounds[index]
     if step.do == "reverify":
         share = 1.0 / max(round.timing.passes, 1)

@@ -271,6 +271,6 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def plain(self) -> dict[str, Any]:
-        """As plain JSON data."""
+        """The summary as plain JSON data."""
         data: dict[str, Any] = msgspec.to_builtins(self)
         return data

@@ -173,7 +173,7 @@ def row_of(frame: RunFrame, task: Task, outcomes: Mapping[str, Outcome]) -> Plai
 
 
 def _judged(frame: RunFrame, pipeline: str, task: str) -> float | None:
-    """What the first metric says."""
+    """The first metric's score of a task."""
     return frame.scores.get((pipeline, task, frame.metrics[0])) if frame.metrics else None
 
 
@@ -234,7 +234,7 @@ def _about(task: Task) -> str:
 
 
 def short(number: float) -> float:
-    """Five digits, which is more than a clock or a score has, and half the bytes."""
+    """A number with five digits, which is more than a clock or a score has, and half the bytes."""
     if not number or not isinstance(number, float) or not math.isfinite(number):
         return number
     return float(f"{number:.5g}")
