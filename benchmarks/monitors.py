@@ -64,7 +64,7 @@ def first(wealth: Wealth, hits: Array) -> Array:
 def gamblers(name: str, rng: np.random.Generator, runs: int) -> Wealth:
     """Against the known rate, or against that of so many earlier tasks."""
     if name == "known":
-        return Wealth(np.zeros((runs, 2)), known=RATE, level=LEVEL)
+        return Wealth(np.zeros((runs, 2)), known_rate=RATE, level=LEVEL)
     before = rng.binomial(int(name), RATE, runs)
     return Wealth(np.stack([int(name) - before, before], axis=1), level=LEVEL)
 

@@ -158,7 +158,9 @@ def monitor(_: Path) -> Found:
         off = np.abs(share - RATE) > few_labels.Z * np.sqrt(share * (1.0 - share) / t)
         wald += off[:, FIRST_LOOK - 1 :].any(axis=1).sum()
         if block < WEALTH_RUNS // 500:
-            wealth += (monitors.first(Wealth(np.zeros((500, 2)), known=RATE), hits) < monitors.NEVER).sum()
+            wealth += (
+                monitors.first(Wealth(np.zeros((500, 2)), known_rate=RATE), hits) < monitors.NEVER
+            ).sum()
     return {
         "false alarms of the peeked Wald interval": _share(wald, RUNS),
         "false alarms of the e-process, at most": _share(wealth, WEALTH_RUNS),

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from draftverify.bench import run
-from draftverify.bench.artifact import Artifact, read_artifact, write_artifact
+from draftverify.bench.artifact import OperatingPointFile, read_artifact, write_artifact
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.labelling import solved_by
@@ -69,7 +69,7 @@ class Measured:
             name: [pair for pair in scored if pair[0].task in ids] for name, scored in self._found.items()
         }
 
-    def predicted(self, seed: int) -> tuple[Artifact, BlockCandidate, Sequence[Task]]:
+    def predicted(self, seed: int) -> tuple[OperatingPointFile, BlockCandidate, Sequence[Task]]:
         """What a split chooses and predicts; and the tasks that it has not seen."""
         first, rest = split(self.tasks, UNSEEN, seed)
         known = self.of(first)
@@ -92,11 +92,11 @@ def held(measured: Measured, folder: Path, splits: int = SPLITS) -> list[dict[st
         write_artifact(path, artifact)
         seen = measured.of(rest)
         gain = solved_ratio(seen[tested.name], seen[tested.base])
-        rows.append(row_of(read_artifact(path, Artifact), gain))
+        rows.append(row_of(read_artifact(path, OperatingPointFile), gain))
     return rows
 
 
-def row_of(artifact: Artifact, gain: Estimate) -> dict[str, Any]:
+def row_of(artifact: OperatingPointFile, gain: Estimate) -> dict[str, Any]:
     """One split as plain data."""
     predicted, value = artifact.predicted, artifact.predicted.value
     return {

@@ -1,4 +1,4 @@
-"""What was measured, on disk: versioned JSON that says what was chosen and what it was fitted on."""
+"""Files of what was measured: versioned JSON that says what was chosen and what it was fitted on."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from draftverify.values import Context, Round
 
 __all__ = [
     "VERIFIER_AUDIT",
-    "Artifact",
+    "OperatingPointFile",
     "DataHash",
     "FittedBlock",
     "Interval",
-    "Kept",
+    "ArtifactFile",
     "ParallelPass",
     "PartIdentity",
-    "Tried",
+    "BlockTrial",
     "check_made_with",
     "read_artifact",
     "write_artifact",
@@ -39,15 +39,15 @@ ONE_PASS = 1.25
 """Passes of one item up to which a block is called one pass."""
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+class ArtifactFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
     """What a command writes into a file of its own, to be read again.
 
     Attributes:
-        what: what messages call it.
+        title: what messages call it.
         made_by: the command.
     """
 
-    what: ClassVar[str]
+    title: ClassVar[str]
     made_by: ClassVar[str]
 
     version: int = VERSION
@@ -58,7 +58,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return f"Make it again: `{self.made_by}`"
 
 
-T = TypeVar("T", bound=Kept)
+T = TypeVar("T", bound=ArtifactFile)
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ class Interval(msgspec.Struct, frozen=True):
     @staticmethod
     def of(value: float, low: float, high: float) -> Interval:
         """The figure; NaN and infinity become None."""
-        return Interval(*(each if math.isfinite(each) else None for each in (value, low, high)))
+        return Interval(*(number if math.isfinite(number) else None for number in (value, low, high)))
 
     def holds(self, value: float | None) -> bool:
         """Whether a figure lies within."""
@@ -87,35 +87,38 @@ class PartIdentity(msgspec.Struct, frozen=True):
     identity: str
 
 
-def check_made_with(role: str, part: object, then: PartIdentity, made: Kept, whose: object) -> None:
+def check_made_with(
+    role: str, part: object, recorded: PartIdentity, artifact: ArtifactFile, file: object
+) -> None:
     """Refuse a part that is another than the one that a file was made with.
 
     Args:
         role: what messages call the part's place.
         part: at hand.
-        then: the one that the file was made with.
-        made: what stands in the file.
-        whose: what messages call the file: its path, where that is known.
+        recorded: the one that the file was made with.
+        artifact: what stands in the file.
+        file: what messages call the file: its path, where that is known.
 
     Raises:
         ConfigError: its identity is another.
     """
     identity = identity_of(part)
-    if identity != then.identity:
+    if identity != recorded.identity:
         raise ConfigError(
-            f"{whose} was made with the {role} {then.name} ({then.identity}), and the {role} is {name_of(part)} "
-            f"({identity}): its class, arguments or files are others. {made.advice}"
+            f"{file} was made with the {role} {recorded.name} ({recorded.identity}), and the {role} is {name_of(part)} "
+            f"({identity}): its class, arguments or files are others. {artifact.advice}"
         )
 
 
 class DataHash(msgspec.Struct, frozen=True):
-    """Some tasks: how many, and the SHA-256 of their ids, groups, inputs and truths, in the order of the ids."""
+    """Some tasks: how many, and the SHA-256 of their ids, groups, inputs and expectations, in the order of the
+    ids."""
 
     tasks: int
     sha256: str
 
 
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
+class BlockTrial(msgspec.Struct, frozen=True, kw_only=True):
     """What one block size of one candidate cost.
 
     Args:
@@ -153,18 +156,18 @@ class ParallelPass(msgspec.Struct, frozen=True):
     def passes(self) -> Interval:
         """What the block costs, in passes of one item: n times the ratio."""
         ends = (self.ratio.value, self.ratio.low, self.ratio.high)
-        return Interval(*(None if each is None else self.size * each for each in ends))
+        return Interval(*(None if end is None else self.size * end for end in ends))
 
     @property
     def verdict(self) -> Literal["one pass", "cheaper", "no gain shown"]:
-        """By the whole interval: about one pass, less than its items one by one, or not shown to be less."""
+        """The verdict of the whole interval: about one pass, less than its items one by one, or no less shown."""
         high = self.passes.high
         if high is None or high >= self.size:
             return "no gain shown"
         return "one pass" if high <= ONE_PASS else "cheaper"
 
 
-class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point"):
+class OperatingPointFile(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.operating_point"):
     """The file of an operating point: what was chosen, on what, and whether it held.
 
     Args:
@@ -198,7 +201,7 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
         versions: of the machine and the packages.
     """
 
-    what: ClassVar[str] = "operating point"
+    title: ClassVar[str] = "operating point"
     made_by: ClassVar[str] = "draftverify fit block CONFIG"
 
     experiment: str
@@ -219,7 +222,7 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
     unseen: DataHash
     estimator: str
     sizes: tuple[int, ...]
-    tried: tuple[Tried, ...]
+    tried: tuple[BlockTrial, ...]
     tested: int
     acceptance: Interval
     shares: tuple[float, ...] = ()
@@ -235,17 +238,17 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
 
     @property
     def advice(self) -> str:
-        """As of every file; a winning cell of a sweep is other than what stands in the config, and that is to be mended
-        there."""
+        """The advice of every file; a winning cell of a sweep is other than what stands in the config, and that is to
+        be mended there."""
         if not self.changes:
             return super().advice
         return f"It was measured with the changes of its cell; write them into the config: {self.changed}"
 
     @property
     def changed(self) -> str:
-        """What its cell changes in the file, as `--set` takes it."""
+        """The changes of its cell to the config file, as `--set` takes it."""
         return ", ".join(
-            f"{path}={msgspec.json.encode(each).decode()}" for path, each in self.changes.items()
+            f"{path}={msgspec.json.encode(value).decode()}" for path, value in self.changes.items()
         )
 
     @property
@@ -259,16 +262,16 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
         return "too few tasks to say whether it gains" if low < 1.0 < high else ""
 
     def remarks(self, versions: Mapping[str, str], conditions: Mapping[str, Any]) -> tuple[str, ...]:
-        """What weakens it here: drafting was not worth it, the tasks were too few to say, or machine, packages or
-        conditions are others now.
+        """What weakens the operating point here: drafting was not worth it, the tasks were too few to say, or machine,
+        packages or conditions are others now.
 
         Args:
             versions: of the machine and the packages now, as `versions` has them.
             conditions: of the pipeline that uses it; those that are not known there are left out.
         """
-        told = [] if self.drafts else ["its calibration says: do not draft"]
+        remarks = [] if self.drafts else ["its calibration says: do not draft"]
         if self.doubt:
-            told.append(f"its calibration had {self.doubt}")
+            remarks.append(f"its calibration had {self.doubt}")
         changed = [
             f"{name} {self.versions.get(name, 'none')} then, {versions.get(name, 'none')} now"
             for name in sorted({*self.versions, *versions})
@@ -276,8 +279,8 @@ class Artifact(Kept, frozen=True, kw_only=True, tag="draftverify.operating_point
         ]
         changed += [f"other {name}" for name, now in conditions.items() if now != self.conditions.get(name)]
         if changed:
-            told.append(f"calibrated elsewhere ({'; '.join(changed)})")
-        return tuple(told)
+            remarks.append(f"calibrated elsewhere ({'; '.join(changed)})")
+        return tuple(remarks)
 
 
 class FittedBlock:
@@ -295,10 +298,10 @@ class FittedBlock:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
-        self.point = read_artifact(self.path, Artifact)
+        self.point = read_artifact(self.path, OperatingPointFile)
 
     def size(self, context: Context) -> int:
-        """What was chosen."""
+        """The block size that was chosen."""
         return self.point.block
 
     def observe(self, context: Context, round: Round) -> None:
@@ -310,13 +313,13 @@ class FittedBlock:
         Raises:
             ConfigError: one is.
         """
-        whose = f"the operating point of {self.point.pipeline}"
+        file = f"the operating point of {self.point.pipeline}"
         for role in ("generator", "verifier", "rule"):
-            check_made_with(role, getattr(pipeline, role), getattr(self.point, role), self.point, whose)
+            check_made_with(role, getattr(pipeline, role), getattr(self.point, role), self.point, file)
 
 
-def write_artifact(path: str | os.PathLike[str], artifact: Kept) -> None:
-    """Write it as JSON; the file is complete or not there.
+def write_artifact(path: str | os.PathLike[str], artifact: ArtifactFile) -> None:
+    """Write an artifact as JSON; the file is complete or not there.
 
     Raises:
         ConfigError: it cannot be written there.
@@ -337,25 +340,25 @@ def read_artifact(path: str | os.PathLike[str], kind: type[T]) -> T:
     Raises:
         ConfigError: when the file is missing, is not one, or has a version that this release does not know.
     """
-    what = kind.what
+    title = kind.title
     try:
         raw: Any = msgspec.json.decode(Path(path).read_bytes())
     except FileNotFoundError as error:
         raise ConfigError(f"there is no {path}: `{kind.made_by}` writes it") from error
     except OSError as error:
-        raise ConfigError(f"the {what} cannot be read: {error.strerror}", where=str(path)) from error
+        raise ConfigError(f"the {title} cannot be read: {error.strerror}", where=str(path)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"this is no {what}: {error}", where=str(path)) from error
-    wanted = kind.__struct_config__.tag
-    found = raw.get("kind") if isinstance(raw, dict) else None
-    if not isinstance(raw, dict) or found != wanted or type(raw.get("version")) is not int:
-        raise ConfigError(f"this is no {what}: its kind is {found!r}, not {wanted!r}", where=str(path))
+        raise ConfigError(f"this is no {title}: {error}", where=str(path)) from error
+    expected = kind.__struct_config__.tag
+    present = raw.get("kind") if isinstance(raw, dict) else None
+    if not isinstance(raw, dict) or present != expected or type(raw.get("version")) is not int:
+        raise ConfigError(f"this is no {title}: its kind is {present!r}, not {expected!r}", where=str(path))
     if raw["version"] != VERSION:
         raise ConfigError(
-            f"{what} version {raw['version']} is unknown here (known: {VERSION}); make it again",
+            f"{title} version {raw['version']} is unknown here (known: {VERSION}); make it again",
             where=str(path),
         )
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"the {what} is damaged: {error}", where=str(path)) from error
+        raise ConfigError(f"the {title} is damaged: {error}", where=str(path)) from error

@@ -87,10 +87,10 @@ class Spans:
             span, _ = self._open.pop(key)
             self._end(span, event.record.outcome, now)
 
-    def _begin(self, task: str, group: str, at: int, within: Span | None = None) -> Span:
+    def _begin(self, task: str, group: str, at: int, parent: Span | None = None) -> Span:
         about = {"draftverify.pipeline": self._pipeline, "draftverify.task": task, "draftverify.group": group}
         return self._tracer.start_span(
-            "draftverify.task", self._under(within), attributes=about, start_time=at
+            "draftverify.task", self._under(parent), attributes=about, start_time=at
         )
 
     def _under(self, span: Span | None) -> Any:
@@ -121,21 +121,21 @@ class Spans:
                 if part == "verify"
                 else {}
             )
-            own = self._tracer.start_span(
+            part_span = self._tracer.start_span(
                 f"draftverify.{part}", self._under(span), attributes=shared, start_time=at
             )
             if part == "draft":
                 for record in round.nested:
-                    self._nested(record, own, at)
+                    self._nested(record, part_span, at)
             at = min(at + round_ns(seconds), ended)
-            own.end(at)
+            part_span.end(at)
         if round.failure is not None:
             self._failed(span, round.failure.error, round.failure.message)
         span.end(ended)
 
-    def _nested(self, record: TaskRecord, within: Span, at: int) -> None:
+    def _nested(self, record: TaskRecord, parent: Span, at: int) -> None:
         """An inner task's spans, one round after the other: when each began is not recorded, how long it took is."""
-        span = self._begin(record.task, record.group, at, within)
+        span = self._begin(record.task, record.group, at, parent)
         for round in record.rounds:
             ended = at + round_ns(round.timing.total)
             self._round(round, span, at, ended)
@@ -173,5 +173,5 @@ class Spans:
 
 
 def round_ns(seconds: float) -> int:
-    """Nanoseconds, whole ones."""
+    """Seconds as whole nanoseconds."""
     return int(seconds * 1e9)

@@ -21,8 +21,16 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from draftverify.bench.config.specs import Experiment
-from draftverify.bench.executors.messages import Begin, Frame, Lost, Reply, bundled, failing, unbundled
-from draftverify.bench.executors.watched import Watched
+from draftverify.bench.executors.messages import (
+    Begin,
+    Frame,
+    LostUnit,
+    WorkerReply,
+    bundled,
+    failing,
+    unbundled,
+)
+from draftverify.bench.executors.watched import WatchedProcess
 from draftverify.bench.executors.workers import OnSent, Pace, Workers, at_least_one, check_deadline
 from draftverify.errors import DraftVerifyError, ResourceError
 from draftverify.plugins import missing_package
@@ -140,10 +148,10 @@ class _Client(Workers):
                 raise ResourceError(problem + "`if __name__ == '__main__':`") from error
             raise ResourceError(f"no Dask at {where.address}: {error}") from error
 
-    def perform(self, pipeline: str, unit: bytes, *, alone: bool) -> Future[bytes]:
+    def perform(self, pipeline: str, unit: bytes, *, solo: bool) -> Future[bytes]:
         future: Future[bytes] = Future()
         with self._lock:
-            self._waiting.append(_DaskUnit(unit, alone, future))
+            self._waiting.append(_DaskUnit(unit, solo, future))
             self._send()
         return future
 
@@ -197,7 +205,7 @@ def _answer(bundle: Sequence[_DaskUnit], replies: Sequence[bytes]) -> None:
 
 def _failure_reply(error: BaseException) -> bytes:
     if type(error).__name__ == "KilledWorker":
-        return msgspec.json.encode(Reply(lost=Lost(f"Dask lost its workers ({error})")))
+        return msgspec.json.encode(WorkerReply(lost=LostUnit(f"Dask lost its workers ({error})")))
     if type(error).__name__ in ("CancelledError", "FutureCancelledError"):
         error = ResourceError(
             "the Dask cluster gave a task up, or is gone; the run directory is whole: the same command goes on from it"
@@ -209,8 +217,8 @@ def _failure_reply(error: BaseException) -> bytes:
 
 # In a Dask worker
 
-_processes: dict[bytes, list[Watched]] = {}
-_loads: dict[Watched, int] = {}
+_processes: dict[bytes, list[WatchedProcess]] = {}
+_loads: dict[WatchedProcess, int] = {}
 _lock = threading.Lock()
 
 
@@ -231,13 +239,13 @@ def perform_in_worker(begin: bytes, bundle: bytes, deadline: float | None) -> by
         processes = _processes.setdefault(begin, [])
         watched = min(processes, key=_loads.__getitem__, default=None)
         if watched is None or _loads[watched] >= message.size:
-            watched = Watched(message, deadline=deadline, idle=IDLE)
+            watched = WatchedProcess(message, deadline=deadline, idle=IDLE)
             processes.append(watched)
             _loads[watched] = 0
         _loads[watched] += 1
     start = monotonic_ns()
     try:
-        futures = [watched.perform(frame.data, alone=frame.kind == b"a") for frame in unbundled(bundle)]
+        futures = [watched.perform(frame.data, solo=frame.kind == b"a") for frame in unbundled(bundle)]
         replies = [Frame(b"r", data=future.result()) for future in futures]
     finally:
         with _lock:

@@ -25,8 +25,16 @@ from typing import Any, ClassVar
 import msgspec
 
 from draftverify.bench.config.specs import Experiment
-from draftverify.bench.executors.messages import Begin, Frame, Lost, Reply, bundled, failing, unbundled
-from draftverify.bench.executors.watched import Watched
+from draftverify.bench.executors.messages import (
+    Begin,
+    Frame,
+    LostUnit,
+    WorkerReply,
+    bundled,
+    failing,
+    unbundled,
+)
+from draftverify.bench.executors.watched import WatchedProcess
 from draftverify.bench.executors.workers import OnSent, Pace, Team, Workers, at_least_one, check_deadline
 from draftverify.errors import ConfigError, DraftVerifyError, ResourceError
 from draftverify.plugins import did_you_mean, missing_package
@@ -135,7 +143,7 @@ class _Performer:
     def __init__(self, begin: bytes, deadline: float | None) -> None:
         self._outgoing: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._out: set[int] = set()  # units that came and were not taken back
-        self._watched = Watched(
+        self._watched = WatchedProcess(
             msgspec.json.decode(begin, type=Begin),
             deadline=deadline,
             on_sent=lambda data: self._outgoing.put(Frame(b"d", 0, data)),
@@ -148,7 +156,7 @@ class _Performer:
         """Take units: "u", and "a" those that are to be alone."""
         for frame in unbundled(bundle):
             self._out.add(frame.number)
-            future = self._watched.perform(frame.data, alone=frame.kind == b"a")
+            future = self._watched.perform(frame.data, solo=frame.kind == b"a")
             future.add_done_callback(partial(self._ended, frame.number))
 
     def take(self) -> bytes:
@@ -189,14 +197,14 @@ class _Actor:
         """The number of units that the actor takes."""
         return self.group.units_per_actor
 
-    def perform(self, unit: bytes, *, alone: bool) -> Future[bytes]:
+    def perform(self, unit: bytes, *, solo: bool) -> Future[bytes]:
         """Have the actor perform a unit, as `Workers` says."""
         future: Future[bytes] = Future()
         number = next(self._numbers)
         if not self._units:
             self._since = monotonic()
         self._units[number] = future
-        self._outbox.append(Frame(b"a" if alone else b"u", number, unit))
+        self._outbox.append(Frame(b"a" if solo else b"u", number, unit))
         self.group.actors.post(self._send)
         return future
 
@@ -357,11 +365,11 @@ class _Actors(Workers):
         for group in self._all:
             group.begin(self._count(group.placement))
 
-    def perform(self, pipeline: str, unit: bytes, *, alone: bool) -> Future[bytes]:
+    def perform(self, pipeline: str, unit: bytes, *, solo: bool) -> Future[bytes]:
         name = self._group_name(pipeline)
         group = self._shared if name is None else self._groups[name]
         assert group is not None
-        return group.team.perform(unit, alone=alone)
+        return group.team.perform(unit, solo=solo)
 
     def close(self, *, kill: bool) -> None:
         self.closing = True
@@ -492,7 +500,7 @@ def _loss(error: BaseException) -> bytes:
     ray = _ray()
     if isinstance(error, ray.exceptions.RayTaskError) or not isinstance(error, ray.exceptions.RayError):
         return failing(DraftVerifyError(f"a Ray actor failed: {error}"))
-    return msgspec.json.encode(Reply(lost=Lost(f"Ray lost its actor ({_first_line(error)})")))
+    return msgspec.json.encode(WorkerReply(lost=LostUnit(f"Ray lost its actor ({_first_line(error)})")))
 
 
 def _first_line(error: BaseException) -> str:

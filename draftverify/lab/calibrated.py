@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from draftverify.bench.artifact import PartIdentity, check_made_with, read_artifact
-from draftverify.checks.verifiers.combined import Combined, as_stages
-from draftverify.checks.verifiers.stages import AllWay, StagePass
+from draftverify.checks.combined import Combined, as_stages
+from draftverify.checks.stages import AllWay, StagePass
 from draftverify.engine.parts import name_of
 from draftverify.errors import ConfigError, below
 from draftverify.lab.scores import ScoreArtifact, ScoreFit

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from draftverify.bench.artifact import Artifact, read_artifact, write_artifact
+from draftverify.bench.artifact import OperatingPointFile, read_artifact, write_artifact
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.labelling import solved_by
@@ -42,7 +42,7 @@ class OperatingPoint(msgspec.Struct, frozen=True):
     """A pipeline's operating point: the file that was written, and what stands in it."""
 
     path: Path
-    artifact: Artifact
+    artifact: OperatingPointFile
 
 
 def calibrate(
@@ -159,15 +159,15 @@ def split(tasks: Sequence[Task], unseen: float, seed: int) -> tuple[list[Task], 
     return choosing, measuring
 
 
-def _written(path: Path) -> Artifact | None:
+def _written(path: Path) -> OperatingPointFile | None:
     """The artifact that an earlier calibration wrote; None where there is none that can be read."""
     try:
-        return read_artifact(path, Artifact)
+        return read_artifact(path, OperatingPointFile)
     except ConfigError:
         return None
 
 
-def _same(written: Artifact, artifact: Artifact) -> bool:
+def _same(written: OperatingPointFile, artifact: OperatingPointFile) -> bool:
     """Whether two artifacts predict the same, whatever their dates and what was measured since."""
     bare: dict[str, Any] = {"predicted_at": "", "measured": None, "unmeasured": "", "measured_at": ""}
     texts = {

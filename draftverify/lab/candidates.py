@@ -137,7 +137,7 @@ def _bare(spec: PipelineSpec) -> PipelineSpec:
 def refuse_other_tasks(experiment: Experiment, families: Sequence[Family], load_all: Workload) -> None:
     for family in families:
         names = {name for candidate in family.candidates for name in (candidate.origin, candidate.base)}
-        if any(load_all.own.get(name) is not None for name in names):
+        if any(load_all.own_tasks.get(name) is not None for name in names):
             raise ConfigError(
                 "its cells, or it and the baseline, have different tasks, so their costs cannot be compared; "
                 "calibrate one of them at a time",

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from draftverify.bench.artifact import Artifact, Interval, ParallelPass, Tried
+from draftverify.bench.artifact import BlockTrial, Interval, OperatingPointFile, ParallelPass
 from draftverify.bench.config.specs import Experiment, PipelineSpec
 from draftverify.bench.monitors.monitor import shares_of
 from draftverify.bench.records import load_run
@@ -18,14 +18,12 @@ from draftverify.errors import ConfigError
 from draftverify.lab.candidates import BlockCandidate, Family, Identified, data_hash
 from draftverify.lab.choice import BlockChoice, choose
 from draftverify.stats import (
-    CostModel,
     Estimate,
     acceptance_rate,
     cost_per_solved,
-    fit_costs,
-    parallel_pass,
     solved_ratio,
 )
+from draftverify.stats.costs import CostModel, fit_costs, parallel_pass
 from draftverify.stats.solved import Scored
 from draftverify.values import Task, TaskRecord
 
@@ -80,7 +78,7 @@ def choice_of(
     counted_tasks: Sequence[Task],
     unseen_tasks: Sequence[Task],
     metric: str | None,
-) -> tuple[Artifact, BlockCandidate]:
+) -> tuple[OperatingPointFile, BlockCandidate]:
     """The operating point of a family of candidates, and the candidate that was chosen.
 
     Args:
@@ -109,7 +107,7 @@ def choice_of(
     own_block = f"pipelines.{family.name}.block"
     changes = experiment.cells.get(tested.origin, {})
     threshold = tested.spec.rule.arguments.get("threshold")
-    return Artifact(
+    return OperatingPointFile(
         experiment=experiment.name,
         pipeline=tested.origin,
         changes={path: value for path, value in changes.items() if path != own_block},
@@ -201,9 +199,9 @@ def _finite(value: float) -> float:
     return math.inf if math.isnan(value) else value
 
 
-def _tried(candidate: BlockCandidate, scored: Mapping[str, Scored], costs: CostModel | None) -> Tried:
+def _tried(candidate: BlockCandidate, scored: Mapping[str, Scored], costs: CostModel | None) -> BlockTrial:
     of_candidate = scored[candidate.name]
-    return Tried(
+    return BlockTrial(
         pipeline=candidate.origin,
         block=candidate.size,
         draft=_at(costs, "draft", candidate.size),

@@ -22,7 +22,7 @@ from draftverify.bench.runner.bench import Bench, Unit
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.labelling import is_right, judging_metric
 from draftverify.bench.runner.workload import workload
-from draftverify.checks.metrics import check_metrics
+from draftverify.checks.scores import check_metrics
 from draftverify.engine.parts import name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ContractError, below

@@ -23,7 +23,7 @@ from draftverify.bench.records import Entry, RunRecords
 from draftverify.bench.records.directory import made_from
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.workload import workload
-from draftverify.checks.metrics import measures_of, score
+from draftverify.checks.scores import measures_of, score
 from draftverify.engine.parts import name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, DraftVerifyError
@@ -407,7 +407,7 @@ class Recording(RecordedPipeline):
         except DraftVerifyError as error:
             self._why_unread = f"the tasks cannot be loaded any more: {error}"
             return {}
-        return {task.id: task for task in (*load.first, *load.measured)}
+        return {task.id: task for task in (*load.calibrating, *load.measured)}
 
     def _open_metric(self) -> Any:
         if self._opened is None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from draftverify.bench.artifact import Kept
+from draftverify.bench.artifact import ArtifactFile
 from draftverify.lab.thresholds import LabelledScore, certified, columns, inside
 from draftverify.stats.intervals import Estimate, share
 
@@ -185,7 +185,7 @@ def _passing(chosen: Any, kind: Any, groups: Any) -> Estimate | None:
     return share(chosen[kind], groups[kind]) if chosen.any() and kind.any() else None
 
 
-class ScoreArtifact(Kept, frozen=True, kw_only=True, tag="draftverify.scores"):
+class ScoreArtifact(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.scores"):
     """The file of what a verifier's scores mean.
 
     Args:
@@ -197,7 +197,7 @@ class ScoreArtifact(Kept, frozen=True, kw_only=True, tag="draftverify.scores"):
         versions: of the package and whatever else the scores depend on.
     """
 
-    what: ClassVar[str] = "score fit"
+    title: ClassVar[str] = "score fit"
     made_by: ClassVar[str] = "draftverify fit scores CONFIG"
 
     fit: ScoreFit

@@ -20,10 +20,11 @@ from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Entry
 from draftverify.bench.tables.flow import Flow
 from draftverify.bench.tables.summarise import figure, so_far
-from draftverify.bench.tables.summary import Figure, PipelineSummary, Summary
+from draftverify.bench.tables.summary import PipelineSummary, Summary, SummaryFigure
 from draftverify.bench.tables.task_rows import Plain
 from draftverify.secret import redact
-from draftverify.stats import Estimate, Places
+from draftverify.stats import Estimate
+from draftverify.stats.places import Places
 from draftverify.values import TaskRecord
 
 __all__ = ["Gathering", "changes", "overview", "summary_of"]
@@ -310,7 +311,7 @@ def redacted(value: Any) -> Any:
     return value
 
 
-def _plain(value: Figure | None) -> Plain | None:
+def _plain(value: SummaryFigure | None) -> Plain | None:
     return None if value is None else msgspec.to_builtins(value)
 
 

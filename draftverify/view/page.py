@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from draftverify.bench.records import Entry, RunRecords
-from draftverify.bench.tables.task_rows import Frame, Plain, row_of
+from draftverify.bench.tables.task_rows import Plain, RunFrame, row_of
 from draftverify.bench.tables.words import clean
 from draftverify.secret import redact
 from draftverify.values import Outcome
@@ -89,7 +89,7 @@ def page_html(run: RunRecords, *, details: int = DETAILS, entries: Iterable[Entr
         entries: its measured records with their words, in task order, where they have been read already.
     """
     gathering = Gathering(run)
-    frame = Frame.of(run)
+    frame = RunFrame.of(run)
     begun = {task for _, task, _ in run.store.open_tasks()}
     blocks = _Blocks(details)
     rows: list[Plain] = []

@@ -13,7 +13,7 @@ import msgspec
 
 from draftverify.bench.records import Entry, RunRecords, Texts
 from draftverify.bench.tables.summarise import first_difference, is_unanswered
-from draftverify.bench.tables.task_rows import Frame, Plain, differs, short
+from draftverify.bench.tables.task_rows import Plain, RunFrame, differs, short
 from draftverify.errors import ConfigError
 from draftverify.secret import redact
 from draftverify.values import Check, Outcome, Round, Task, TaskRecord
@@ -37,13 +37,13 @@ def task_detail(run: RunRecords, task: str) -> Plain:
     recorded_task = next((candidate for candidate in run.store.tasks() if candidate.id == task), None)
     if recorded_task is None:
         raise ConfigError(f"the run has no task {task!r}", path="task")
-    frame = Frame.of(run)
+    frame = RunFrame.of(run)
     entries = {entry.pipeline: entry for entry in run.store.entries(task=task)}
     entries.update(detail_of_open(run, frame, recorded_task, entries))
     return detail_of(frame, recorded_task, entries)
 
 
-def detail_of_open(run: RunRecords, frame: Frame, task: Task, ended: Iterable[str]) -> dict[str, Entry]:
+def detail_of_open(run: RunRecords, frame: RunFrame, task: Task, ended: Iterable[str]) -> dict[str, Entry]:
     """The entries of a task in the pipelines in which it is under way, by pipeline."""
     entries = {}
     for name in frame.names:
@@ -57,7 +57,7 @@ def detail_of_open(run: RunRecords, frame: Frame, task: Task, ended: Iterable[st
 
 
 def detail_of(
-    frame: Frame,
+    frame: RunFrame,
     task: Task,
     entries: Mapping[str, Entry],
     *,
@@ -90,7 +90,7 @@ def detail_of(
         if base is not None and not under_way and differs(entry.record.outcome, base.record.outcome):
             detail["differs"] = show.difference(base.record.outcome, entry.record.outcome)
         keys = {metric: (name, task.id, metric) for metric in frame.metrics}
-        scores = {metric: frame.said[key] for metric, key in keys.items() if key in frame.said}
+        scores = {metric: frame.scores[key] for metric, key in keys.items() if key in frame.scores}
         if scores:
             detail["scores"] = scores
         if under_way:

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from draftverify.bench.artifact import (
-    Artifact,
+    BlockTrial,
     DataHash,
     Interval,
+    OperatingPointFile,
     ParallelPass,
     PartIdentity,
-    Tried,
     read_artifact,
     write_artifact,
 )
 from draftverify.errors import ConfigError
 
-POINT = Artifact(
+POINT = OperatingPointFile(
     experiment="e",
     pipeline="spec@rule=a",
     changes={"pipelines.spec.rule": {"use": "a"}},
@@ -43,7 +43,7 @@ POINT = Artifact(
     estimator="least cost",
     sizes=(0, 4),
     tried=(
-        Tried(
+        BlockTrial(
             pipeline="spec", block=4, draft=0.1, verify=None, rest=0.0, solved=11.5,
             cost=Interval(1.0, 0.9, 1.1), gain=Interval(1.4, 1.2, None),
         ),
@@ -56,7 +56,7 @@ POINT = Artifact(
 )  # fmt: skip
 
 
-def written(tmp_path: Path, point: Artifact = POINT) -> Path:
+def written(tmp_path: Path, point: OperatingPointFile = POINT) -> Path:
     path = tmp_path / "point.json"
     write_artifact(path, point)
     return path
@@ -64,7 +64,7 @@ def written(tmp_path: Path, point: Artifact = POINT) -> Path:
 
 def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     """An operating point comes back whole; an open interval stays open."""
-    assert read_artifact(written(tmp_path), Artifact) == POINT
+    assert read_artifact(written(tmp_path), OperatingPointFile) == POINT
     assert [entry.name for entry in tmp_path.iterdir()] == ["point.json"]
 
 
@@ -148,7 +148,7 @@ def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path)
     path.write_text(json.dumps({**json.loads(path.read_text()), "version": 2}))
     with pytest.raises(ConfigError, match=r"point.json: operating point version 2 .*known: 1"):
-        read_artifact(path, Artifact)
+        read_artifact(path, OperatingPointFile)
 
 
 @pytest.mark.parametrize(
@@ -159,13 +159,13 @@ def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "other.json"
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"other.json: this is no operating point"):
-        read_artifact(path, Artifact)
+        read_artifact(path, OperatingPointFile)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """No file, no traceback from the operating system."""
     with pytest.raises(ConfigError, match=r"gone\.json"):
-        read_artifact(tmp_path / "gone.json", Artifact)
+        read_artifact(tmp_path / "gone.json", OperatingPointFile)
 
 
 @given(st.data())
@@ -179,6 +179,6 @@ def test_a_damaged_file_never_gives_anything_but_a_config_error(
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(raw)
     try:
-        assert isinstance(read_artifact(path, Artifact), Artifact)
+        assert isinstance(read_artifact(path, OperatingPointFile), OperatingPointFile)
     except ConfigError:
         return

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from draftverify import Fixed
 from draftverify.errors import ConfigError
 from draftverify.lab import choose
-from draftverify.stats import parallel_pass, tally
+from draftverify.stats import tally
+from draftverify.stats.costs import parallel_pass
 from draftverify.stats.solved import Scored
 from draftverify.values import PASS, REJECT, UNCHECKED, Decision, Outcome, Round, TaskRecord, Timing
 from tests.calibration.simulated import Machine

@@ -8,8 +8,7 @@ import pytest
 
 from draftverify import Fixed
 from draftverify.errors import ConfigError
-from draftverify.stats import fit_costs
-from draftverify.stats.costs import Curve
+from draftverify.stats.costs import Curve, fit_costs
 from draftverify.values import Decision, Outcome, Round, TaskRecord, Timing
 from tests.calibration.simulated import PLAIN, Machine
 

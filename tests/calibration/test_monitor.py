@@ -103,7 +103,7 @@ def test_the_wealth_is_fair(known: float | None, values: tuple[float, ...]) -> N
     chances = np.array([math.prod(share[y] for y in each) for each in sequences])
     calibration = 0 if known else 3
     hits = sequences[:, :calibration].sum(axis=1)
-    wealth = Wealth(np.stack([calibration - hits, hits], axis=1), known=known)
+    wealth = Wealth(np.stack([calibration - hits, hits], axis=1), known_rate=known)
     for step in range(calibration, size):
         wealth.observe(sequences[:, step])
     angles = np.full(len(sequences), math.asin(math.sqrt(rate)))
@@ -134,7 +134,7 @@ def test_a_known_rate_is_seldom_alarmed_at(rate: float, alike: float) -> None:
     A true probability of .05 gives more than 35 alarms in 400 runs (.0875) with probability .0006.
     """
     draw = np.random.default_rng(1)
-    found = alarms(Wealth(np.zeros((400, 9)), known=rate), shares(draw, (400, LENGTH), rate, alike))
+    found = alarms(Wealth(np.zeros((400, 9)), known_rate=rate), shares(draw, (400, LENGTH), rate, alike))
     assert sum(t <= LENGTH for t in found) <= 35
 
 
@@ -154,7 +154,7 @@ def test_an_estimated_rate_is_no_known_one(rate: float, alike: float, calibratio
     plugged_in = 0
     for own, observed in zip(before[:30], after, strict=False):
         estimate = min(max(own.mean(), 0.001), 0.999)
-        plugged_in += alarms(Wealth(np.zeros((1, 9)), known=estimate), observed[None])[0] <= 4 * LENGTH
+        plugged_in += alarms(Wealth(np.zeros((1, 9)), known_rate=estimate), observed[None])[0] <= 4 * LENGTH
     assert plugged_in >= 6
 
 
@@ -200,7 +200,7 @@ def test_a_long_run_does_not_blind(known: float | None) -> None:
     The seed is one without a false alarm, whose probability is .05 a run at most.
     """
     draw = np.random.default_rng(8)
-    wealth = Wealth(np.zeros((4, 2)) if known else np.array([[40, 160]] * 4), known=known)
+    wealth = Wealth(np.zeros((4, 2)) if known else np.array([[40, 160]] * 4), known_rate=known)
     chance = np.repeat([0.8, 0.6], [2_500, 450])
     found = alarms(wealth, (draw.random((4, 2_950)) < chance).astype(float))
     assert all(2_500 < t <= 2_950 for t in found)

@@ -15,7 +15,7 @@ from benchmarks.operating_point.reasoning_parts import Priced, Read
 from benchmarks.operating_point.surrogate_parts import TOLERANCE, Coarse, Fine, Starts, right
 from draftverify import Cost, Pipeline, Task
 from draftverify.bench import load_experiment
-from draftverify.bench.artifact import Artifact, read_artifact
+from draftverify.bench.artifact import OperatingPointFile, read_artifact
 from draftverify.kit import make_context
 from draftverify.rules import Limit, LongestPrefix
 
@@ -64,7 +64,7 @@ def test_a_split_is_predicted_from_its_own_part_and_written_down_before_the_othe
         assert not known & unseen
     assert len({*asked}) == 6
     for seed, row in enumerate(rows):
-        point = read_artifact(folder / f"split-{seed}.json", Artifact)
+        point = read_artifact(folder / f"split-{seed}.json", OperatingPointFile)
         assert row["predicted"]["value"] == point.predicted.value
         assert row["holds"] == point.predicted.holds(row["measured"]["value"])
         assert row["error"] == pytest.approx(abs(point.predicted.value / row["measured"]["value"] - 1))

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify.stats import Places, acceptance_rate, accepted_rate, mean_cost, position_trials, tally
+from draftverify.stats import acceptance_rate, accepted_rate, mean_cost, tally
+from draftverify.stats.places import Places, position_trials
 from draftverify.values import Check, Decision, Outcome, Refusal, Round, TaskRecord, chain_parents
 
 VERDICTS = st.sampled_from(["pass", "reject", "abstain", "error", "timeout", "unchecked"])

@@ -245,7 +245,9 @@ def test_labels_do_not_depend_on_verdicts() -> None:
     """They are the first round's; and the first item's where checking may stop at a pass."""
     task = record(a_round(0, "rpu"), a_round(1, "p"))
     assert shares_of(task, lambda item: item == 0) == Shares(2 / 3, right=0.5, true_pass=0.0, false_pass=1.0)
-    assert shares_of(task, lambda item: item == 0, whole=False) == Shares(2 / 3, right=1.0, true_pass=0.0)
+    assert shares_of(task, lambda item: item == 0, checks_all=False) == Shares(
+        2 / 3, right=1.0, true_pass=0.0
+    )
 
 
 def test_an_item_that_passed_and_that_the_rule_refused_was_not_accepted() -> None:

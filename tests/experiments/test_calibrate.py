@@ -13,7 +13,13 @@ from msgspec.structs import replace
 
 from draftverify import Pipeline, Task
 from draftverify.bench import load_experiment
-from draftverify.bench.artifact import Artifact, FittedBlock, PartIdentity, read_artifact, write_artifact
+from draftverify.bench.artifact import (
+    FittedBlock,
+    OperatingPointFile,
+    PartIdentity,
+    read_artifact,
+    write_artifact,
+)
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import load_run
 from draftverify.bench.runner.build import Builder
@@ -123,7 +129,7 @@ def test_the_best_size_of_a_tree_is_found(tmp_path: Path) -> None:
 
 def test_costs_are_those_of_the_curves(point: Path) -> None:
     """Draft and verify by size are as the parts declare them, and a large block is far from as many of one."""
-    made = read_artifact(point, Artifact)
+    made = read_artifact(point, OperatingPointFile)
     for each in made.tried:
         assert each.draft == pytest.approx(0.1 * each.block)
         assert each.verify == pytest.approx(1.0 + 0.02 * each.block)
@@ -168,7 +174,7 @@ def test_the_prediction_is_written_before_the_unseen_tasks_run(tmp_path: Path) -
     there, a calibration does nothing twice and keeps what it predicted; done, it runs no task."""
 
     def stop(made: Any) -> None:
-        assert read_artifact(made.path, Artifact) == made.artifact
+        assert read_artifact(made.path, OperatingPointFile) == made.artifact
         assert made.artifact.measured is None
         assert not (tmp_path / "run" / "unseen").exists()
         raise KeyboardInterrupt
@@ -176,9 +182,9 @@ def test_the_prediction_is_written_before_the_unseen_tasks_run(tmp_path: Path) -
     experiment = load_experiment(written(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         calibrate(experiment, out=tmp_path / "run", chosen=stop)
-    before = read_artifact(tmp_path / "run" / "spec.json", Artifact)
+    before = read_artifact(tmp_path / "run" / "spec.json", OperatingPointFile)
     (made,) = calibrate(experiment, out=tmp_path / "run")
-    assert read_artifact(made.path, Artifact) == made.artifact
+    assert read_artifact(made.path, OperatingPointFile) == made.artifact
     assert replace(made.artifact, measured=None, measured_at="") == before
     assert calibrate(experiment, out=tmp_path / "run")[0].artifact == made.artifact
     with load_run(tmp_path / "run" / "sizes") as run:
@@ -271,7 +277,7 @@ def test_a_baseline_that_solved_nothing_is_said_to_be_one(
     """In the choice and in the place of the prediction, and not that the tasks were too few."""
     file = written(tmp_path, SMALL, base=0.0, chance=1.0)
     assert main(["fit", "block", str(file), "--out", str(tmp_path / "out"), "--at-most", "1"]) == 0
-    found = read_artifact(tmp_path / "out" / "many.json", Artifact)
+    found = read_artifact(tmp_path / "out" / "many.json", OperatingPointFile)
     assert found.drafts
     assert "one solved none" in found.why
     assert found.basis == "the baseline solved no task"
@@ -322,7 +328,7 @@ def test_a_file_of_another_version_is_written_anew(tmp_path: Path) -> None:
     (out / "many.json").write_text('{"kind": "draftverify.operating_point", "version": 0}')
     file = written(tmp_path, SMALL, base=1.0, chance=1.0)
     (made,) = calibrate(load_experiment(file), out=out, at_most=2)
-    assert read_artifact(out / "many.json", Artifact) == made.artifact
+    assert read_artifact(out / "many.json", OperatingPointFile) == made.artifact
 
 
 def test_where_the_baseline_is_the_only_size_nothing_runs(tmp_path: Path) -> None:
@@ -378,7 +384,7 @@ def own(point: Path) -> FittedBlock:
     write_artifact(
         file,
         replace(
-            read_artifact(point, Artifact),
+            read_artifact(point, OperatingPointFile),
             **{role: PartIdentity("", identity_of(part)) for role, part in parts.items()},
         ),
     )
@@ -399,10 +405,10 @@ def test_a_pipeline_takes_its_block_from_the_file(point: Path, tmp_path: Path) -
     """In a config and in a program, and a run goes through."""
     file = used(tmp_path, point)
     spec = load_experiment(file).pipelines[1]
-    assert Builder().pipeline(spec).block.point.block == read_artifact(point, Artifact).block
+    assert Builder().pipeline(spec).block.point.block == read_artifact(point, OperatingPointFile).block
     assert main(["run", str(file), "--out", str(tmp_path / "run")]) == 0
     made = Pipeline(Chain(0.8), OnePass(), LongestPrefix(), block=own(point), done=Limit(60))
-    assert len(made.record(Task(id="t")).rounds[0].items) == read_artifact(point, Artifact).block
+    assert len(made.record(Task(id="t")).rounds[0].items) == read_artifact(point, OperatingPointFile).block
 
 
 @pytest.mark.parametrize(
@@ -436,7 +442,7 @@ def test_another_machine_or_package_is_told_and_not_refused(
     point: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Run, report and show say what it was then and is now; so they do where it says not to draft."""
-    made = read_artifact(point, Artifact)
+    made = read_artifact(point, OperatingPointFile)
     path = tmp_path / "elsewhere.json"
     write_artifact(path, replace(made, versions={**made.versions, "numpy": "1.0"}, drafts=False))
     file = used(tmp_path, path)
@@ -477,7 +483,7 @@ def test_the_calibration_of_a_pipeline_that_drafts_for_another_counts_too(
     point: Path, tmp_path: Path
 ) -> None:
     """Its remarks are told with its place, and a run rests on its file."""
-    made = read_artifact(point, Artifact)
+    made = read_artifact(point, OperatingPointFile)
     path = tmp_path / "inner.json"
     write_artifact(path, replace(made, versions={**made.versions, "numpy": "1.0"}))
     file = used(tmp_path, path)
@@ -552,7 +558,7 @@ def test_the_command_says_when_the_tasks_were_too_few(
     file.write_text(file.read_text().replace("count: 14", "count: 4"))
     assert main(["fit", "block", str(file), "--out", str(tmp_path / "out"), "--at-most", "2"]) == 0
     said = capsys.readouterr().out
-    doubt = read_artifact(tmp_path / "out" / "spec.json", Artifact).doubt
+    doubt = read_artifact(tmp_path / "out" / "spec.json", OperatingPointFile).doubt
     assert doubt.startswith("too few tasks to say w")
     assert f"{doubt} on 1 others" in said
     assert said.count(doubt) == 2

@@ -195,7 +195,7 @@ def test_a_lost_actor_is_ended_and_not_heard(monkeypatch: pytest.MonkeyPatch) ->
     group.begin(1)
     (actor,) = group.living
     actor.handle = "the first"
-    made = actor.perform(b"a unit", alone=False)
+    made = actor.perform(b"a unit", solo=False)
     group.lost(actor, OSError("out of reach"))
     actor._took(heard)
     assert (made.result(), sent, killed) == (b"lost", [], ["the first"])

@@ -15,7 +15,7 @@ import pytest
 
 from draftverify import Pipeline, generator, retry, verifier
 from draftverify.bench.executors import CRASHES_IN_A_ROW, Crew, Thread, Workers
-from draftverify.bench.executors.messages import Lost, Reply
+from draftverify.bench.executors.messages import LostUnit, WorkerReply
 from draftverify.bench.executors.workers import AHEAD, MOST_AHEAD, SECONDS_AHEAD, Pace, Team
 from draftverify.bench.records.encoding import decode, encode
 from draftverify.bench.runner.bench import Bench, Done, Unit
@@ -255,15 +255,15 @@ class Echoing(Workers):
 
     room = 3
 
-    def __init__(self, say: Callable[[Unit, bool], list[Reply]]) -> None:
+    def __init__(self, say: Callable[[Unit, bool], list[WorkerReply]]) -> None:
         self.say = say
 
     def begin(self, spec: bytes, on_sent: Any) -> None:
         """Nothing to do."""
 
-    def perform(self, pipeline: str, unit: bytes, *, alone: bool) -> Future[bytes]:
+    def perform(self, pipeline: str, unit: bytes, *, solo: bool) -> Future[bytes]:
         """Answer at once, and tell it as often."""
-        replies = self.say(decode(unit, Unit, "a unit"), alone)
+        replies = self.say(decode(unit, Unit, "a unit"), solo)
         future = Repeating(len(replies))
         future.set_result(encode(replies[0], "a reply").encode())
         return future
@@ -272,7 +272,7 @@ class Echoing(Workers):
         """Nothing to do."""
 
 
-def echoed(say: Callable[[Unit, bool], list[Reply]], *names: str) -> list[Done]:
+def echoed(say: Callable[[Unit, bool], list[WorkerReply]], *names: str) -> list[Done]:
     """What is taken of these tasks."""
     found: list[Done] = []
     with crew(Pools(lambda: Echoing(say), local=False)) as crew_:  # type: ignore[arg-type, return-value]
@@ -283,7 +283,7 @@ def echoed(say: Callable[[Unit, bool], list[Reply]], *names: str) -> list[Done]:
 def test_an_answer_that_comes_twice_is_taken_once() -> None:
     """However late the second one is."""
     names = [str(i) for i in range(6)]
-    found = echoed(lambda unit, alone: [Reply(done=done(unit))] * 2, *names)
+    found = echoed(lambda unit, solo: [WorkerReply(done=done(unit))] * 2, *names)
     assert [each.record.task for each in found] == names
 
 
@@ -291,37 +291,37 @@ def test_an_answer_for_another_task_is_refused() -> None:
     """Nothing is recorded under a name that was not asked for."""
     other = Unit(pipeline="only", task=Task(id="other"))
     with pytest.raises(ResourceError, match="task 'other', when it was asked for 'only', task 'one'"):
-        echoed(lambda unit, alone: [Reply(done=done(other))], "one")
+        echoed(lambda unit, solo: [WorkerReply(done=done(other))], "one")
 
 
 @pytest.mark.parametrize(
     ("losses", "status", "kind"),
     [
-        ([Lost("gone")], "accepted", None),
-        ([Lost("gone", alone=True)], "accepted", None),
-        ([Lost("gone", alone=True)] * 2, "failed", "WorkerDied"),
-        ([Lost("late", late=True)], "accepted", None),
-        ([Lost("late", alone=True, late=True)], "failed", "DeadlineExceeded"),
-        ([Lost("a node went")] * 3, "accepted", None),
-        ([Lost("a node went")] * 4, "failed", "WorkerDied"),
+        ([LostUnit("gone")], "accepted", None),
+        ([LostUnit("gone", solo=True)], "accepted", None),
+        ([LostUnit("gone", solo=True)] * 2, "failed", "WorkerDied"),
+        ([LostUnit("late", late=True)], "accepted", None),
+        ([LostUnit("late", solo=True, late=True)], "failed", "DeadlineExceeded"),
+        ([LostUnit("a node went")] * 3, "accepted", None),
+        ([LostUnit("a node went")] * 4, "failed", "WorkerDied"),
     ],
 )
 def test_what_becomes_of_a_unit_whose_worker_is_lost(
-    losses: list[Lost], status: str, kind: str | None
+    losses: list[LostUnit], status: str, kind: str | None
 ) -> None:
     """It runs again, alone, unless it was alone and does so again; nodes may go three times."""
     left = {"unlucky": list(losses)}
     asked: list[tuple[str, bool]] = []
 
-    def say(unit: Unit, alone: bool) -> list[Reply]:
-        asked.append((unit.task.id, alone))
+    def say(unit: Unit, solo: bool) -> list[WorkerReply]:
+        asked.append((unit.task.id, solo))
         rest = left.get(unit.task.id)
-        return [Reply(lost=rest.pop(0))] if rest else [Reply(done=done(unit))]
+        return [WorkerReply(lost=rest.pop(0))] if rest else [WorkerReply(done=done(unit))]
 
     found = {each.record.task: each.record.outcome for each in echoed(say, "unlucky", "other")}
     assert (found["unlucky"].status, found["other"].status) == (status, "accepted")
     assert (found["unlucky"].failure and found["unlucky"].failure.error) == kind
-    assert [alone for name, alone in asked if name == "unlucky"][1:] == [True] * (
+    assert [solo for name, solo in asked if name == "unlucky"][1:] == [True] * (
         len(losses) - (status == "failed")
     )
 
@@ -338,7 +338,7 @@ def test_workers_may_come_to_take_fewer_units_than_they_have() -> None:
 
     names = [str(i) for i in range(9)]
     found: list[Done] = []
-    where = Pools(lambda: Shrinking(lambda unit, alone: [Reply(done=done(unit))]), local=False)  # type: ignore[arg-type, return-value]
+    where = Pools(lambda: Shrinking(lambda unit, solo: [WorkerReply(done=done(unit))]), local=False)  # type: ignore[arg-type, return-value]
     with crew(where) as crew_:
         crew_.landed = OneByOne()  # type: ignore[assignment]
         crew_.perform(units(*names), found.extend)
@@ -361,7 +361,7 @@ class Slow:
     def __init__(self) -> None:
         self.given: list[tuple[str, Future[bytes]]] = []
 
-    def perform(self, unit: bytes, *, alone: bool) -> Future[bytes]:
+    def perform(self, unit: bytes, *, solo: bool) -> Future[bytes]:
         """Keep it."""
         future: Future[bytes] = Future()
         self.given.append((unit.decode(), future))
@@ -382,11 +382,11 @@ def test_a_unit_that_is_to_be_alone_has_its_worker_to_itself() -> None:
         return ["".join(name for name, _ in each.given) for each in (one, two)]
 
     for name in "abC":
-        team.perform(name.encode(), alone=name.isupper())
+        team.perform(name.encode(), solo=name.isupper())
     assert has() == ["a", "b"]
     one.end()
     for name in "dEf":
-        team.perform(name.encode(), alone=name.isupper())
+        team.perform(name.encode(), solo=name.isupper())
     assert has() == ["C", "bd"]
     two.end()
     one.end()
@@ -394,7 +394,7 @@ def test_a_unit_that_is_to_be_alone_has_its_worker_to_itself() -> None:
     team.leave(one)
     one.end()
     team.join(one)
-    team.perform(b"g", alone=False)
+    team.perform(b"g", solo=False)
     assert has() == ["g", "df"]
 
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from ruamel.yaml import YAML
 
-from draftverify.bench.artifact import Artifact, DataHash, Interval, PartIdentity, write_artifact
+from draftverify.bench.artifact import DataHash, Interval, OperatingPointFile, PartIdentity, write_artifact
 from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.experiment import load_experiment
@@ -172,7 +172,7 @@ def test_another_block_than_that_of_an_operating_point(made, tmp_path):
         for part in [getattr(pipeline, name)]
     }
     data = DataHash(1, "ab")
-    point = Artifact(
+    point = OperatingPointFile(
         experiment="e", pipeline="first", baseline="first", block=2, threshold=0.5, drafts=True, why="", tested=2,
         metric=None, data=data, unseen=data, counted=1, basis="", estimator="", sizes=(2,), tried=(),
         acceptance=Interval(0.5, 0.4, 0.6), predicted=Interval(1.0, 0.9, 1.1), **parts,

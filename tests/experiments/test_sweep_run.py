@@ -107,13 +107,13 @@ def test_a_limit_counts_in_each_group(tmp_path: Path, limit: int, calibrate: int
     tasks = {"use": "run_parts.Numbered", "count": 40, "groups": 3, "limit": 36}
     file = write(tmp_path, tasks=tasks, **more)
     load = workload(load_experiment(file, limit=limit), Builder())
-    first = Counter(task.group for task in load.first)
+    first = Counter(task.group for task in load.calibrating)
     measured = Counter(task.group for task in load.measured)
     assert first == Counter(
         {f"g{i}": min(calibrate or 0, limit) for i in range(3)} if calibrate and limit else {}
     )
     assert measured == Counter({f"g{i}": limit for i in range(3)} if limit else {})
-    assert [task.id for task in load.first] == [f"t{i}" for i in range(len(load.first))]
+    assert [task.id for task in load.calibrating] == [f"t{i}" for i in range(len(load.calibrating))]
 
 
 def test_a_dry_run_says_what_a_run_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -191,10 +191,10 @@ def test_an_interval_that_says_nothing_is_told_in_words() -> None:
     """From a nanosecond to a month is no forecast."""
 
     def said(low: float, high: float) -> str:
-        left = forecast.Left(
+        left = forecast.Remainder(
             units=2, seconds=Estimate(60.0, low, high, 6, 6), cost=Estimate(0.0, 0.0, 0.0, 6, 6)
         )
-        return forecast_line(forecast.Forecast(done=6, whole=left, pipelines={}))
+        return forecast_line(forecast.Forecast(done=6, total=left, pipelines={}))
 
     assert "some 60 s (45 s to 1 h 5 min)" in said(45.0, 3900.0)
     assert all(
@@ -268,7 +268,7 @@ def test_a_forecast_is_of_the_tasks_and_not_of_the_start(monkeypatch: pytest.Mon
         outcome = Outcome(status="accepted", value=1, seconds=1.0)
         record = TaskRecord(task=f"t{place}", outcome=outcome)
         meter.add("short" if place < 2 else "long", record)
-    assert meter.forecast().whole.seconds.value == pytest.approx(22.0)
+    assert meter.forecast().total.seconds.value == pytest.approx(22.0)
 
 
 def test_a_long_run_says_so_once(

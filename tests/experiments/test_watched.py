@@ -15,7 +15,7 @@ import pytest
 
 from draftverify.bench.config.experiment import load_experiment
 from draftverify.bench.executors.messages import Begin, read_reply
-from draftverify.bench.executors.watched import Watched
+from draftverify.bench.executors.watched import WatchedProcess
 from draftverify.bench.records.encoding import encode
 from draftverify.bench.runner.bench import Unit
 from draftverify.bench.runner.build import Builder
@@ -137,8 +137,8 @@ def begin(tmp_path: Path, **changes: object) -> tuple[Begin, bytes]:
 
 def ended(first: Begin, unit: bytes, **options: float) -> str:
     """What ends the run, as a worker says it; or the status of the unit."""
-    watched = Watched(first, **options)
-    reply = read_reply(watched.perform(unit, alone=False).result(timeout=60))
+    watched = WatchedProcess(first, **options)
+    reply = read_reply(watched.perform(unit, solo=False).result(timeout=60))
     watched.close()
     return str(reply.error) if reply.error is not None else reply.done.record.outcome.status  # type: ignore[union-attr]
 
@@ -167,11 +167,11 @@ def test_a_worker_that_has_nothing_to_do_is_let_go(tmp_path: Path) -> None:
     """After so many seconds its process ends; another one takes the next unit."""
     log = tmp_path / "log"
     first, unit = begin(tmp_path, verifier="Trial", check=f", log: {log}")
-    watched = Watched(first, idle=0.2)
-    watched.perform(unit, alone=False).result(timeout=60)
+    watched = WatchedProcess(first, idle=0.2)
+    watched.perform(unit, solo=False).result(timeout=60)
     (one,) = {line.split()[0] for line in log.read_text().splitlines()}
     assert gone([int(one)])
-    watched.perform(unit, alone=False).result(timeout=60)
+    watched.perform(unit, solo=False).result(timeout=60)
     assert {line.split()[0] for line in log.read_text().splitlines()} > {one}
     watched.close()
 
@@ -180,10 +180,10 @@ def test_a_unit_is_not_begun_beside_one_that_is_to_be_alone(tmp_path: Path) -> N
     """Neither before nor after it, however many may be under way."""
     log = tmp_path / "log"
     first, _ = begin(tmp_path, verifier="Trial", check=f", log: {log}")
-    watched = Watched(msgspec.structs.replace(first, size=4))
+    watched = WatchedProcess(msgspec.structs.replace(first, size=4))
     made = [
         watched.perform(
-            encode(Unit(pipeline="plain", task=Task(id=name)), "a unit").encode(), alone=name == "alone"
+            encode(Unit(pipeline="plain", task=Task(id=name)), "a unit").encode(), solo=name == "alone"
         )
         for name in ("a", "b", "alone", "c", "d")
     ]

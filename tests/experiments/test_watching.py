@@ -545,7 +545,7 @@ def test_the_generator_is_not_blamed_where_checking_stops_at_a_pass() -> None:
         assert pipeline.enough == 1
         records = [pipeline.record(task) for task in tasks]
         return [
-            task_shares(monitor, task, record, 0, whole=pipeline.enough is None).right
+            task_shares(monitor, task, record, 0, checks_all=pipeline.enough is None).right
             for task, record in zip(tasks, records, strict=True)
         ]
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftverify.bench.records import Question, RunDirectory, RunRecords, load_run
-from draftverify.bench.records.export import FORMATS, unguarded, write
+from draftverify.bench.records.export import FORMATS, frame, unguarded, write
 from draftverify.bench.records.rows import COLUMNS, LEVELS, columns_of, rows
 from draftverify.checks.metrics import Score
 from draftverify.errors import ConfigError, ResourceError
@@ -80,7 +80,7 @@ def test_every_column_is_in_every_format(hostile: RunRecords, level: Any, tmp_pa
     assert write(hostile, "parquet", tmp_path / "x.parquet", level) == count
     table = pq.read_table(tmp_path / "x.parquet")
     assert (table.column_names, table.num_rows) == (names, count)
-    assert hostile.to_frame(level).shape == (count, len(names))
+    assert frame(hostile, level).shape == (count, len(names))
 
 
 def test_what_metrics_cells_and_people_said_stands_in_columns(tmp_path: Path) -> None:
@@ -101,8 +101,8 @@ def test_what_metrics_cells_and_people_said_stands_in_columns(tmp_path: Path) ->
         assert (row["metric_exact"], row["cell_block"], row["cell_rule.use"]) == (1.0, 8, "b")
         assert (row["label"], row["labels"], row["input"]) == ("accept", 2, {"n": 1})
         assert (row["label_value"], row["label_note"]) == (None, None)
-        frame = run.to_frame()
-        assert (frame["cell_block"].dtype, frame["cell_rule.use"].dtype) == ("float64", "string")
+        table = frame(run)
+        assert (table["cell_block"].dtype, table["cell_rule.use"].dtype) == ("float64", "string")
 
 
 def test_an_item_is_called_what_the_report_calls_it(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_numbers_stay_numbers(tmp_path: Path) -> None:
         opened.store.commit("spec@k=4", TaskRecord(task="t", outcome=outcome))
     with load_run(tmp_path / "run") as run:
         assert read_csv(exported(run, "csv"))[0]["score"] == "-1.5"
-        assert run.to_frame()["score"].tolist() == [-1.5]
+        assert frame(run)["score"].tolist() == [-1.5]
 
 
 @pytest.mark.parametrize("to", FORMATS)
@@ -192,10 +192,10 @@ def test_jsonl_and_parquet_give_back_what_was_recorded(
         lines = [json.loads(line) for line in exported(run, "jsonl").splitlines()]
         assert [same(line["value"]) for line in lines[::2]] == [same(value) for value in values]
         assert [same(line["input"]["prompt"]) for line in lines[::2]] == [same(value) for value in values]
-        frame = run.to_frame()
+        table = frame(run)
         for found in (
             read_csv(exported(run, "csv")),
-            frame.astype(object).where(frame.notna(), "").to_dict("records"),
+            table.astype(object).where(table.notna(), "").to_dict("records"),
         ):
             back = []
             for row in found[::2]:
@@ -245,14 +245,14 @@ def test_a_frame_has_sound_types(tmp_path: Path) -> None:
     """Counts are integers, figures floats with NaN, text is text with NA, times have a zone; so with no row at all."""
     for name, values in (("some", ["x", None]), ("none", [])):
         with made(tmp_path / name, values) as run:
-            frame = run.to_frame()
-            assert {frame[each].dtype.kind for each in ("rounds", "trials", "labels")} == {"i"}
-            assert {str(frame[each].dtype) for each in ("seconds", "score", "metric_exact")} == {"float64"}
-            assert {str(frame[each].dtype) for each in ("pipeline", "status", "value", "input")} == {"string"}
-            assert str(frame["committed"].dtype).startswith("datetime64")
-            assert str(frame["committed"].dtype).endswith("UTC]")
-            assert run.to_frame("rounds")["deterministic"].dtype == bool
-            assert len(frame) == 2 * len(values)
+            table = frame(run)
+            assert {table[each].dtype.kind for each in ("rounds", "trials", "labels")} == {"i"}
+            assert {str(table[each].dtype) for each in ("seconds", "score", "metric_exact")} == {"float64"}
+            assert {str(table[each].dtype) for each in ("pipeline", "status", "value", "input")} == {"string"}
+            assert str(table["committed"].dtype).startswith("datetime64")
+            assert str(table["committed"].dtype).endswith("UTC]")
+            assert frame(run, "rounds")["deterministic"].dtype == bool
+            assert len(table) == 2 * len(values)
 
 
 def test_rows_are_read_a_few_tasks_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,6 +308,6 @@ def test_a_missing_package_is_named_with_its_extra(
     """csv and jsonl need neither."""
     monkeypatch.setitem(__import__("sys").modules, package, None)
     with pytest.raises(ResourceError, match=rf"{package}.*extra 'export'"):
-        hostile.to_frame() if call == "frame" else write(hostile, "parquet", tmp_path / "x")
+        frame(hostile) if call == "frame" else write(hostile, "parquet", tmp_path / "x")
     assert exported(hostile, "csv")
     assert not (tmp_path / "x").exists()

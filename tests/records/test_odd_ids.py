@@ -82,7 +82,7 @@ def test_what_not_every_database_takes_none_is_given(tmp_path: Path, url: str, w
         ('(Task(id=each) for each in ("a", "a"))', "two tasks have the id 'a'"),
         (
             '[Task(id="a", expected="42")]',
-            r"truth of task 'a' is '42' \(str\); a mapping is needed, as expected=\{'answer'",
+            r"the expected of task 'a' is '42' \(str\); a mapping is needed, as expected=\{'answer'",
         ),
         ('[Task(id="a", input=["x"])]', r"the input of task 'a' is \['x'\] \(list\); a mapping is needed"),
     ],

@@ -17,8 +17,8 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from draftverify.bench.records import Prediction, Question, Store, Texts
-from draftverify.bench.records.database import Lost, sqlite_url
+from draftverify.bench.records import Question, Store, StoredPrediction, Texts
+from draftverify.bench.records.database import ConnectionLost, sqlite_url
 from draftverify.bench.records.tables import SCHEMA_VERSION
 from draftverify.checks.metrics import Score
 from draftverify.errors import ContractError, StoreError
@@ -65,7 +65,11 @@ def test_a_database_s_own_order_of_words_changes_none(tmp_path: Path, postgres: 
                     for name in names:
                         opened.commit(name, record("A"))
                         opened.predict(
-                            [Prediction(pipeline="p", group=name, kind="k", value=None, low=None, high=None)]
+                            [
+                                StoredPrediction(
+                                    pipeline="p", group=name, kind="k", value=None, low=None, high=None
+                                )
+                            ]
                         )
                         opened.park("p", waiting(name), Question(pipeline="p", task=name, round=2))
                     orders.append(
@@ -111,13 +115,13 @@ def test_records_are_read_in_lots(store: Store, run_id: str, monkeypatch: pytest
 
 def test_a_pipeline_may_have_tasks_of_its_own(store: Store, url: str, run_id: str) -> None:
     """Totals count those; who opens the store later is told, and before it is written down all tasks count."""
-    assert store.own() == {}
-    store.set_own({"one": ["t0", "t1"], "two": ["t1", "t0"], "three": ["t2"]})
+    assert store.own_tasks() == {}
+    store.set_own_tasks({"one": ["t0", "t1"], "two": ["t1", "t0"], "three": ["t2"]})
     store.add_tasks([Task(id="t0")], "calibrate")
     store.add_tasks([Task(id=f"t{i}") for i in (1, 2)])
     names = ("one", "two", "three", "all")
     with Store.open(url, run_id, config_hash="c0ffee") as other:
-        assert other.own() == {"one": {"t0", "t1"}, "two": {"t0", "t1"}, "three": {"t2"}}
+        assert other.own_tasks() == {"one": {"t0", "t1"}, "two": {"t0", "t1"}, "three": {"t2"}}
         assert other.totals(names) == {"one": 2, "two": 2, "three": 1, "all": 3}
         assert other.totals(names, "measure") == {"one": 1, "two": 1, "three": 1, "all": 2}
 
@@ -284,13 +288,13 @@ def test_an_answer_whose_acknowledgement_is_lost_is_sent_again(
             monkeypatch.undo()
             with Store.open(url, run_id, config_hash="") as other:
                 assert other.answer(question(), "accept", holder="her")
-            raise Lost("the connection ended before the commit")
+            raise ConnectionLost("the connection ended before the commit")
         with transaction(self, writing=writing) as connection:
             yield connection
         if len(times) == 1:
             monkeypatch.undo()
             store.commit("spec", record())
-            raise Lost("the connection ended after the commit")
+            raise ConnectionLost("the connection ended after the commit")
 
     monkeypatch.setattr(Store, "_transaction", cut)
     assert store.answer(question(), "accept", holder="him") is not faster
@@ -404,9 +408,9 @@ def test_questions_come_oldest_first(store: Store) -> None:
 
 def test_a_prediction_is_never_rewritten(store: Store) -> None:
     """What was predicted before the measuring run stands; an interval may be open."""
-    first = Prediction(pipeline="spec", group="", kind="speedup", value=1.5, low=0.0, high=None)
+    first = StoredPrediction(pipeline="spec", group="", kind="speedup", value=1.5, low=0.0, high=None)
     store.predict([first])
-    store.predict([Prediction(pipeline="spec", group="", kind="speedup", value=9.0, low=9.0, high=9.0)])
+    store.predict([StoredPrediction(pipeline="spec", group="", kind="speedup", value=9.0, low=9.0, high=9.0)])
     assert store.predictions() == (first,)
 
 

@@ -17,9 +17,10 @@ from draftverify.bench.cli.compare import lines
 from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import RunDirectory, RunRecords, load_run
+from draftverify.bench.records.export import frame
 from draftverify.bench.records.listing import list_runs
 from draftverify.bench.runner.run import run
-from draftverify.bench.tables.compare import Comparison, compare, parse_side
+from draftverify.bench.tables.compare import RunComparison, compare, parse_side
 from draftverify.checks.metrics import Score
 from draftverify.errors import ConfigError
 from draftverify.values import Outcome, Task, TaskRecord
@@ -68,7 +69,7 @@ def made(
     return path
 
 
-def compared(*sides: Path | str, only: Sequence[str] = ()) -> Comparison:
+def compared(*sides: Path | str, only: Sequence[str] = ()) -> RunComparison:
     opened: list[tuple[RunRecords, str | None]] = []
     for side in sides:
         path, pipeline = parse_side(str(side))
@@ -80,14 +81,14 @@ def compared(*sides: Path | str, only: Sequence[str] = ()) -> Comparison:
             run.close()
 
 
-def shown(found: Comparison, *, width: int = 80, **more: bool) -> str:
+def shown(found: RunComparison, *, width: int = 80, **more: bool) -> str:
     console = Console(width=width, file=(out := io.StringIO()), highlight=False)
     for line in lines(found, **more):
         console.print(line)
     return out.getvalue()
 
 
-def cell(found: Comparison, outcome: str, other: str = "B") -> Any:
+def cell(found: RunComparison, outcome: str, other: str = "B") -> Any:
     return next(each for each in found.cells if (each.outcome, each.other) == (outcome, other))
 
 
@@ -401,7 +402,7 @@ def test_a_sweep_that_was_run_is_compared_cell_by_cell(tmp_path: Path) -> None:
     assert shown(found).count("   generator.chance: 0.3\n") == 1
     assert [each.state for each in list_runs(tmp_path)] == ["finished"]
     with load_run(tmp_path / "run") as records:
-        frame = records.to_frame()
-    assert frame.groupby("pipeline").size().tolist() == [12, 12, 12]
-    [column] = [name for name in frame.columns if name.startswith("cell_")]
-    assert sorted(frame[column].dropna().unique()) == [0.3, 0.9]
+        table = frame(records)
+    assert table.groupby("pipeline").size().tolist() == [12, 12, 12]
+    [column] = [name for name in table.columns if name.startswith("cell_")]
+    assert sorted(table[column].dropna().unique()) == [0.3, 0.9]

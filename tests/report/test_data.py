@@ -139,7 +139,7 @@ def test_strings_come_as_they_were_recorded(shaped):
 def test_long_texts_many_rounds_and_many_drafts_are_cut_and_counted(shaped):
     """What is left out is said; drafts that were kept stay."""
     with load_run(shaped) as records:
-        frame = task_rows.Frame.of(records)
+        frame = task_rows.RunFrame.of(records)
         task = next(each for each in records.tasks if each.id == "q1")
         entries = {each.pipeline: each for each in records.entries(task="q1")}
         found = task_detail.detail_of(frame, task, entries, clipped=20, rounds=1, drafts=1)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from draftverify.bench.records import Prediction
+from draftverify.bench.records import StoredPrediction
 from draftverify.bench.tables.listing import listed, trouble
 from draftverify.bench.tables.notebook import report_html
 from draftverify.bench.tables.summarise import first_difference, summarise
@@ -255,8 +255,8 @@ def test_statuses_count_waiting_tasks() -> None:
 def test_predictions_stand_beside_what_was_measured() -> None:
     """An open interval is kept open, and the share of intervals that hold is told."""
     predictions = [
-        Prediction(pipeline="spec", group="g0", kind="speedup", value=2.1, low=1.5, high=None),
-        Prediction(pipeline="spec", group="g1", kind="speedup", value=2.0, low=1.5, high=3.0),
+        StoredPrediction(pipeline="spec", group="g0", kind="speedup", value=2.1, low=1.5, high=None),
+        StoredPrediction(pipeline="spec", group="g1", kind="speedup", value=2.0, low=1.5, high=3.0),
     ]
     made = summary(predictions=predictions)
     assert made.pipelines[1].rows[0].predicted is not None

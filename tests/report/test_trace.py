@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from draftverify.bench.cli.show import print_lines
+from draftverify.bench.cli.screen import print_lines
 from draftverify.bench.records import Texts, load_run
 from draftverify.bench.runner.run import run
 from draftverify.bench.tables.trace import outcome_lines, round_lines, trace_lines

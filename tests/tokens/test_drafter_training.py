@@ -16,6 +16,7 @@ from draftverify.bench import load_experiment, run
 from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import load_run, split_of
+from draftverify.bench.records.export import frame
 from draftverify.rules import Speculative
 from draftverify.stats import acceptance_rate
 from draftverify.token_summary import read_summaries
@@ -111,7 +112,7 @@ def test_drafted_tokens_are_summarised_in_the_records(home: Path) -> None:
         assert len(found) == sum(len(round.items) for round in rounds)
         assert {summary.p for summary in found} == {0.0, 1.0}
         assert all(0 < summary.p_max < 1 for summary in found)
-        items = log.to_frame("items")
+        items = frame(log, "items")
     assert items["tv"].tolist() == [summary.tv for summary in found]
     assert json.loads(items["top"][0]) == [list(pair) for pair in found[0].top]
 

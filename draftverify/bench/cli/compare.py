@@ -15,7 +15,7 @@ from draftverify.bench.cli import options
 from draftverify.bench.cli.exits import ExitCode, exit_with
 from draftverify.bench.cli.screen import print_json
 from draftverify.bench.records.directory import load_run
-from draftverify.bench.tables.compare import ALPHA, Cell, Comparison, Pairing, Side, parse_side
+from draftverify.bench.tables.compare import ALPHA, Cell, ComparedSide, Pairing, RunComparison, parse_side
 from draftverify.bench.tables.compare import compare as compared
 from draftverify.bench.tables.words import NAME, clean, words
 
@@ -67,7 +67,7 @@ def compare(
         exit_with(ExitCode.WORSE)
 
 
-def lines(comparison: Comparison, *, tasks: bool = False) -> Iterator[Text]:
+def lines(comparison: RunComparison, *, tasks: bool = False) -> Iterator[Text]:
     """A comparison for a rich console of 80 columns or more."""
     pairings = {pairing.other: pairing for pairing in comparison.pairings}
     for side in comparison.sides:
@@ -87,7 +87,7 @@ def lines(comparison: Comparison, *, tasks: bool = False) -> Iterator[Text]:
         yield from _listed(comparison)
 
 
-def _legend(side: Side, pairing: Pairing | None) -> Iterator[Text]:
+def _legend(side: ComparedSide, pairing: Pairing | None) -> Iterator[Text]:
     """A side, what makes it another than the one it is compared with, and which tasks stand beside each other."""
     yield Text.assemble((f"{side.label}  ", "bold"), clean(f"{side.run}:{side.pipeline}"), no_wrap=True)
     prefix = f"pipelines.{side.pipeline.partition('@')[0]}."
@@ -201,7 +201,7 @@ def _difference(cell: Cell) -> str:
     return f"{test.effect:+.3g} [{test.low:+.3g}, {test.high:+.3g}]"
 
 
-def _explained(comparison: Comparison) -> Iterator[str]:
+def _explained(comparison: RunComparison) -> Iterator[str]:
     if not comparison.cells:
         yield "There is nothing to compare: no task has an outcome on both sides."
         return
@@ -219,7 +219,7 @@ def _explained(comparison: Comparison) -> Iterator[str]:
         yield f"* Alone it would pass for a difference; among {count} comparisons such a one is no surprise."
 
 
-def _listed(comparison: Comparison) -> Iterator[Text]:
+def _listed(comparison: RunComparison) -> Iterator[Text]:
     """Tasks that changed, those that got worse first, and tasks that are no pair."""
     for cell in comparison.cells:
         for sign, direction in ((-1, "lower"), (1, "higher")):

@@ -23,7 +23,7 @@ from draftverify.engine.events import Event, RoundDone
 from draftverify.values import Failure, TaskRecord
 
 if TYPE_CHECKING:
-    from draftverify.bench.runner.forecast import Forecast, Left
+    from draftverify.bench.runner.forecast import Forecast, Remainder
     from draftverify.stats import Estimate
 
 __all__ = ["RunProgress", "amounts", "forecast_line", "new_bars", "progress_of"]
@@ -175,16 +175,16 @@ def progress_of(directory: Path) -> Iterator[RunProgress]:
 
 def forecast_line(forecast: Forecast) -> str:
     """What is left of a run, in one line."""
-    if not forecast.whole.units:
+    if not forecast.total.units:
         return "nothing is left to do"
     return (
-        f"the {forecast.whole.units} runs of tasks that are left will take some {amounts(forecast.whole)}; "
+        f"the {forecast.total.units} runs of tasks that are left will take some {amounts(forecast.total)}; "
         f"from the first {forecast.done} tasks, 95 % intervals"
         + (f"; {forecast.failed} of their runs failed" if forecast.failed else "")
     )
 
 
-def amounts(work: Left) -> str:
+def amounts(work: Remainder) -> str:
     """The time, and the cost where there is one."""
     cost = f", cost {_range(work.cost, lambda units: f'{units:.3g}')} units" if work.cost.value else ""
     return _range(work.seconds, about_seconds) + cost

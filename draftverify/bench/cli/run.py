@@ -104,7 +104,7 @@ def _print_forecast(forecast: Forecast, directory: Path) -> None:
 
 
 def _print_result(result: RunResult, experiment: Experiment, store: str | None) -> None:
-    from draftverify.bench.cli.show import what_went_wrong
+    from draftverify.bench.cli.trouble import what_went_wrong
     from draftverify.bench.records.directory import load_run
     from draftverify.bench.tables.tables import print_tables
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["new_table", "print_json", "wide_console"]
+__all__ = ["new_table", "print_json", "print_lines", "wide_console"]
 
 
 def wide_console() -> Console:
@@ -32,3 +33,14 @@ def new_table(*headings: str, **style: Any) -> Table:
 def print_json(value: Any) -> None:
     """Print a value as JSON; what is no number, as an interval's unknown end, is null."""
     click.echo(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)).decode())
+
+
+def print_lines(console: Console, lines: Iterable[Text]) -> None:
+    """Print lines, on a terminal wrapped between words and under their own beginning; elsewhere as long as they are."""
+    for line in lines:
+        lead = len(line.plain) - len(line.plain.lstrip(" │"))
+        if not console.is_terminal or "\n" in line.plain:
+            console.print(line, soft_wrap=True)
+            continue
+        for part in line[lead:].wrap(console, max(20, console.width - lead)) or [Text("")]:
+            console.print(Text.assemble(line[:lead], part), soft_wrap=True)

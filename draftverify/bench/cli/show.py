@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -13,10 +12,11 @@ from rich.text import Text
 
 from draftverify.bench.cli import options
 from draftverify.bench.cli.options import CommandLine
-from draftverify.bench.cli.screen import new_table, print_json, wide_console
+from draftverify.bench.cli.screen import new_table, print_json, print_lines, wide_console
+from draftverify.bench.cli.trouble import what_went_wrong
 from draftverify.bench.records.directory import RunRecords, load_run
-from draftverify.bench.records.listing import Listed, list_runs
-from draftverify.bench.tables.listing import KINDS, listed, trouble
+from draftverify.bench.records.listing import ListedRun, list_runs
+from draftverify.bench.tables.listing import KINDS, listed
 from draftverify.bench.tables.summarise import so_far
 from draftverify.bench.tables.summary import Summary
 from draftverify.bench.tables.tables import print_tables
@@ -25,9 +25,8 @@ from draftverify.bench.tables.trace import trace_lines
 from draftverify.bench.tables.words import clean, words
 from draftverify.errors import ConfigError, StoreError
 from draftverify.plugins import did_you_mean
-from draftverify.values import EMPTY
 
-__all__ = ["print_lines", "show", "what_went_wrong"]
+__all__ = ["show"]
 
 RUNS = "runs"
 """The directory that is listed when none is named."""
@@ -129,7 +128,7 @@ def _print_runs(folder: Path, tags: tuple[str, ...], as_json: bool) -> None:
             console.print(Text.assemble(("cannot be read: ", "red"), words(run.problem, 600)))
 
 
-def _run_cells(run: Listed) -> tuple[str, ...]:
+def _run_cells(run: ListedRun) -> tuple[str, ...]:
     names = clean(", ".join(run.pipelines[:3]))
     if len(run.pipelines) > 3:
         names = f"{len(run.pipelines)}: {names}, …"
@@ -138,24 +137,6 @@ def _run_cells(run: Listed) -> tuple[str, ...]:
     except ValueError:
         begun = "–"
     return clean(str(run.path)), begun, str(run.tasks), names, run.state, clean(" ".join(run.tags))
-
-
-def what_went_wrong(
-    console: Console, records: RunRecords, run: str, places: Mapping[str, str] = EMPTY
-) -> None:
-    """Print which tasks ended without a right answer, and how many wait for a person.
-
-    Args:
-        console: where to.
-        records, run: the run and its directory.
-        places: "file:line" of pipelines in the config, where that is at hand.
-    """
-    lines = [*trouble(list(all_rows(records)), run, places)]
-    waiting = len(records.store.questions("pending"))
-    if waiting:
-        text = f"{waiting} wait{'s' * (waiting == 1)} for a person: draftverify view {run} --review"
-        lines.append(Text(text, style="yellow"))
-    print_lines(console, lines)
 
 
 def summary_of(records: RunRecords) -> Summary:
@@ -170,14 +151,3 @@ def summary_of(records: RunRecords) -> Summary:
             return summary
     partial = so_far(records, {name: records.records(name) for name in records.names})
     return msgspec.structs.replace(partial, name=f"{partial.name} (not finished)")
-
-
-def print_lines(console: Console, lines: Iterable[Text]) -> None:
-    """Print lines, on a terminal wrapped between words and under their own beginning; elsewhere as long as they are."""
-    for line in lines:
-        lead = len(line.plain) - len(line.plain.lstrip(" │"))
-        if not console.is_terminal or "\n" in line.plain:
-            console.print(line, soft_wrap=True)
-            continue
-        for part in line[lead:].wrap(console, max(20, console.width - lead)) or [Text("")]:
-            console.print(Text.assemble(line[:lead], part), soft_wrap=True)

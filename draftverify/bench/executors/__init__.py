@@ -21,7 +21,7 @@ from draftverify.bench.executors.crew import CRASHES_IN_A_ROW, Crew
 from draftverify.bench.executors.local import Batch, Serial, Thread
 from draftverify.bench.executors.messages import perform_remote
 from draftverify.bench.executors.process import Process
-from draftverify.bench.executors.workers import Where, Workers
+from draftverify.bench.executors.workers import UnitExecutor, Workers
 
 __all__ = [
     "Batch",
@@ -30,7 +30,7 @@ __all__ = [
     "Process",
     "Serial",
     "Thread",
-    "Where",
+    "UnitExecutor",
     "Workers",
     "perform_remote",
 ]

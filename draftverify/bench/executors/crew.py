@@ -14,14 +14,14 @@ from typing import Any
 
 from draftverify.bench.executors.local import Batch
 from draftverify.bench.executors.messages import (
-    Lost,
-    Reply,
+    LostUnit,
+    WorkerReply,
     perform_remote,
     raise_from,
     read_reply,
     read_sent,
 )
-from draftverify.bench.executors.workers import Where, Workers
+from draftverify.bench.executors.workers import UnitExecutor, Workers
 from draftverify.bench.records.encoding import encode
 from draftverify.bench.runner.bench import Bench, Done, OnRound, Unit, failed_unit
 from draftverify.errors import ConfigError, ResourceError
@@ -43,13 +43,13 @@ class _Flight:
     Args:
         make: makes it.
         deaths: of workers that had begun it.
-        alone: it is to be performed with no other unit beside it.
+        solo: it is to be performed with no other unit beside it.
         unit: as it was last made.
     """
 
     make: Callable[[], Unit]
     deaths: int = 0
-    alone: bool = False
+    solo: bool = False
     unit: Unit | None = None
 
 
@@ -68,7 +68,7 @@ class Crew:
         on_round: called with each round that workers elsewhere decide, from other threads.
     """
 
-    where: Where | Batch
+    where: UnitExecutor | Batch
     bench: Bench | None
     spec: bytes
     on_round: OnRound | None = None
@@ -109,15 +109,15 @@ class Crew:
         while self._send(self.where, coming):
             self._receive()
 
-    def _send(self, where: Where, units: Iterator[Callable[[], Unit]]) -> bool:
-        """Send out what may be sent now; whether anything is in flight."""
+    def _send(self, where: UnitExecutor, units: Iterator[Callable[[], Unit]]) -> bool:
+        """Send out the units that may be sent now; says whether any is in flight."""
         pool = self.pool or self._open(where)
         watched = isinstance(pool, Workers)
         while self.suspects and (watched or not self.flying):
             self._submit(self.pool or self._open(where), self.suspects.popleft())
             if not watched:  # where a worker that dies ends them all, alone is alone in the pool
                 return True
-        if not self.suspects and (watched or not any(flight.alone for flight in self.flying.values())):
+        if not self.suspects and (watched or not any(flight.solo for flight in self.flying.values())):
             # One more than there are workers elsewhere, so that none waits for this thread to commit.
             room = pool.room if isinstance(pool, Workers) else where.workers + (not where.local)
             for make in islice(units, max(0, room - len(self.flying))):
@@ -134,7 +134,7 @@ class Crew:
             else:
                 payload = encode(unit, f"task {unit.task.id!r}").encode()
                 if isinstance(pool, Workers):
-                    future = pool.perform(unit.pipeline, payload, alone=flight.alone)
+                    future = pool.perform(unit.pipeline, payload, solo=flight.solo)
                 else:
                     future = pool.submit(perform_remote, self.spec, payload)
         except BrokenExecutor as error:
@@ -151,12 +151,12 @@ class Crew:
         done: list[Done] = []
         broken: list[_Flight] = []
         trouble: BaseException | None = None
-        for each in landed:
-            if isinstance(each, BaseException):
-                trouble = trouble or each
-            elif (flight := self.flying.pop(each, None)) is not None:  # else it was given up
+        for landing in landed:
+            if isinstance(landing, BaseException):
+                trouble = trouble or landing
+            elif (flight := self.flying.pop(landing, None)) is not None:  # else it was given up
                 try:
-                    done += self._read(each.result(), flight)
+                    done += self._read(landing.result(), flight)
                 except BrokenExecutor:
                     broken.append(flight)
                 except BaseException as error:
@@ -176,7 +176,7 @@ class Crew:
         """What a reply says of a unit: its end, or nothing yet."""
         assert flight.unit is not None
         if not isinstance(reply, Done):
-            read: Reply = read_reply(reply)
+            read: WorkerReply = read_reply(reply)
             if read.lost is not None:
                 return self._lost(flight, read.lost)
             if read.done is None:
@@ -192,12 +192,12 @@ class Crew:
         self.crashes = 0
         return [reply]
 
-    def _lost(self, flight: _Flight, lost: Lost) -> list[Done]:
-        """A unit's worker ended: the unit is run again, unless it is known that it would do so again."""
+    def _lost(self, flight: _Flight, lost: LostUnit) -> list[Done]:
+        """Handle a unit whose worker ended: it is run again, unless it is known that it would do so again."""
         flight.deaths += 1
-        again = flight.deaths < 2 if lost.alone else flight.deaths < DEATHS
-        if again and not (lost.alone and lost.late):
-            flight.alone = True
+        retry = flight.deaths < 2 if lost.solo else flight.deaths < DEATHS
+        if retry and not (lost.solo and lost.late):
+            flight.solo = True
             self.suspects.append(flight)
             return []
         if lost.late:
@@ -214,7 +214,8 @@ class Crew:
         return [failed_unit(flight.make(), Failure("error", "WorkerDied", why))]
 
     def _bury(self, broken: list[_Flight], done: list[Done]) -> None:
-        """A pool that is not watched has broken: every other unit in flight is lost with it, if it has not ended."""
+        """Handle the break of a pool that is not watched: every other unit in flight is lost with it, if it has not
+        ended."""
         wait([future for future in self.flying if not future.cancel()])
         for future, flight in self.flying.items():
             if not future.cancelled() and future.exception() is None:
@@ -224,9 +225,9 @@ class Crew:
         self.flying.clear()
         self._close(kill=True)
         for flight in broken:
-            done += self._lost(flight, Lost("its pool broke", alone=flight.alone))
+            done += self._lost(flight, LostUnit("its pool broke", solo=flight.solo))
 
-    def _open(self, where: Where) -> Executor | Workers:
+    def _open(self, where: UnitExecutor) -> Executor | Workers:
         pool = self.pool = where.pool()
         if where.local:
             return pool
@@ -239,7 +240,7 @@ class Crew:
         return pool
 
     def _sent(self, on_round: OnRound, data: bytes) -> None:
-        """A round, from a thread that watches a worker; one that cannot be kept ends the run."""
+        """Record a round from a thread that watches a worker; one that cannot be kept ends the run."""
         try:
             sent = read_sent(data)
             with self._reading:
@@ -259,7 +260,7 @@ class Crew:
             pool.shutdown(wait=True, cancel_futures=kill)
 
 
-def _no_rounds(where: Where) -> ConfigError:
+def _no_rounds(where: UnitExecutor) -> ConfigError:
     return ConfigError(
         f"the executor {type(where).__name__} cannot send rounds while their task runs; write durable: task"
     )

@@ -11,7 +11,8 @@ __all__ = ["Batch", "Serial", "Thread"]
 
 
 class Batch:
-    """So many tasks together in this thread, in lockstep: those that wait for the same part share one pass of it.
+    """An executor that has so many tasks together in this thread, in lockstep: those that wait for the same part share
+    one pass of it.
 
     Args:
         size: how many tasks are under way at once; one that ends is replaced by the next.
@@ -25,14 +26,14 @@ class Batch:
 
 
 class Serial(Batch):
-    """One task after the other, in this thread."""
+    """An executor of one task after the other, in this thread."""
 
     def __init__(self) -> None:
         super().__init__(1)
 
 
 class Thread:
-    """Threads of this process: for parts that wait for something else, such as a remote model.
+    """An executor of threads of this process: for parts that wait for something else, such as a remote model.
 
     Args:
         workers: how many tasks at once.

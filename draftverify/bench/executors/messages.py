@@ -26,8 +26,8 @@ from draftverify.values import Failure, Round
 __all__ = [
     "Begin",
     "Frame",
-    "Lost",
-    "Reply",
+    "LostUnit",
+    "WorkerReply",
     "Sent",
     "answered",
     "build",
@@ -44,21 +44,21 @@ __all__ = [
 ]
 
 
-class Lost(msgspec.Struct, frozen=True, omit_defaults=True):
+class LostUnit(msgspec.Struct, frozen=True, omit_defaults=True):
     """A unit's worker ended before the unit did.
 
     Args:
         why: in words.
-        alone: no other unit was under way in that worker: it was this one's doing, or the machine's.
+        solo: no other unit was under way in that worker: it was this one's doing, or the machine's.
         late: the worker was ended, since the unit had not ended by its deadline.
     """
 
     why: str
-    alone: bool = False
+    solo: bool = False
     late: bool = False
 
 
-class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
+class WorkerReply(msgspec.Struct, frozen=True, omit_defaults=True):
     """What came of a unit; one of the three is given.
 
     Args:
@@ -69,7 +69,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
 
     done: Done | None = None
     error: Failure | None = None
-    lost: Lost | None = None
+    lost: LostUnit | None = None
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -105,8 +105,8 @@ class Frame(msgspec.Struct, frozen=True):
 
     Args:
         kind: towards the worker "s" (Begin), "u" (a Unit), "q" (no more will come); back "b" (the unit has begun), "r"
-            (its Reply), "d" (a Sent). In a bundle also "a" (a Unit that is to be alone) and "t" (how many nanoseconds
-            the bundle took).
+            (its WorkerReply), "d" (a Sent). In a bundle also "a" (a Unit that is to be alone) and "t" (how many
+            nanoseconds the bundle took).
         number: the unit's.
         data: JSON.
     """
@@ -153,14 +153,14 @@ def unbundled(bundle: bytes) -> Iterator[Frame]:
 def answered(unit: Unit, done: Done) -> bytes:
     """The reply that a unit ended; as failed where what came of it cannot be recorded."""
     try:
-        return encode(Reply(done=done), f"task {unit.task.id!r}").encode()
+        return encode(WorkerReply(done=done), f"task {unit.task.id!r}").encode()
     except ContractError as error:
-        return encode(Reply(done=failed_unit(unit, Failure.of(error))), "a reply").encode()
+        return encode(WorkerReply(done=failed_unit(unit, Failure.of(error))), "a reply").encode()
 
 
 def failing(error: BaseException) -> bytes:
     """The reply that ends the run."""
-    return encode(Reply(error=Failure.of(error)), "a reply").encode()
+    return encode(WorkerReply(error=Failure.of(error)), "a reply").encode()
 
 
 def raise_from(failure: Failure) -> None:
@@ -181,9 +181,9 @@ def sent_round(pipeline: str, task: str, attempt: int, round: Round, texts: Text
     Raises:
         ContractError: it holds what cannot be recorded.
     """
-    what = f"pipeline {pipeline!r}, task {task!r}, round {round.index}"
-    check(round, what)
-    return encode(Sent(pipeline, task, attempt, round, texts), what).encode()
+    where = f"pipeline {pipeline!r}, task {task!r}, round {round.index}"
+    check(round, where)
+    return encode(Sent(pipeline, task, attempt, round, texts), where).encode()
 
 
 def build(spec: bytes) -> Bench:
@@ -208,7 +208,7 @@ def perform_remote(spec: bytes, unit: bytes) -> bytes:
         unit: a Unit as JSON.
 
     Returns:
-        A Reply as JSON.
+        A WorkerReply as JSON.
     """
     try:
         bench = _benches.get(spec)
@@ -221,13 +221,13 @@ def perform_remote(spec: bytes, unit: bytes) -> bytes:
         return failing(error)
 
 
-def read_reply(data: bytes) -> Reply:
+def read_reply(data: bytes) -> WorkerReply:
     """A worker's reply.
 
     Raises:
         StoreError: it is none.
     """
-    return decode(data, Reply, "a worker's reply")
+    return decode(data, WorkerReply, "a worker's reply")
 
 
 def read_sent(data: bytes) -> Sent:

@@ -7,14 +7,15 @@ from concurrent.futures import Future
 from typing import ClassVar
 
 from draftverify.bench.executors.messages import Begin
-from draftverify.bench.executors.watched import Watched
+from draftverify.bench.executors.watched import WatchedProcess
 from draftverify.bench.executors.workers import OnSent, Team, Workers, at_least_one, check_deadline
 
 __all__ = ["Process"]
 
 
 class Process:
-    """Other processes of this machine, each with its own models. They end when this process does, however it ends.
+    """An executor of other processes of this machine, each with its own models. They end when this process does,
+    however it ends.
 
     Args:
         workers: how many processes; None for one per core.
@@ -44,7 +45,7 @@ class _Processes(Workers):
         self._batch = batch
         self._deadline = deadline
         self._team = Team()
-        self._members: list[Watched] = []
+        self._members: list[WatchedProcess] = []
 
     @property
     def room(self) -> int:
@@ -54,12 +55,12 @@ class _Processes(Workers):
     def begin(self, spec: bytes, on_sent: OnSent | None) -> None:
         begin = Begin(spec, self._batch, rounds=on_sent is not None)
         for _ in range(self._count):
-            member = Watched(begin, deadline=self._deadline, on_sent=on_sent)
+            member = WatchedProcess(begin, deadline=self._deadline, on_sent=on_sent)
             self._members.append(member)
             self._team.join(member)
 
-    def perform(self, pipeline: str, unit: bytes, *, alone: bool) -> Future[bytes]:
-        return self._team.perform(unit, alone=alone)
+    def perform(self, pipeline: str, unit: bytes, *, solo: bool) -> Future[bytes]:
+        return self._team.perform(unit, solo=solo)
 
     def close(self, *, kill: bool) -> None:
         for member in self._members:

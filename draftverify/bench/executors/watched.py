@@ -20,23 +20,23 @@ from typing import NamedTuple
 
 import msgspec
 
-from draftverify.bench.executors.messages import Begin, Frame, Lost, Reply, read_frame, write_frame
+from draftverify.bench.executors.messages import Begin, Frame, LostUnit, WorkerReply, read_frame, write_frame
 from draftverify.bench.executors.workers import OnSent
 
-__all__ = ["Watched"]
+__all__ = ["WatchedProcess"]
 
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
 _START += "from draftverify.bench.executors.worker import main; main()"
 
 
-class _Unit(NamedTuple):
+class _SentUnit(NamedTuple):
     number: int
     data: bytes
-    alone: bool
+    solo: bool
     future: Future[bytes]
 
 
-class Watched:
+class WatchedProcess:
     """A process that performs units; another one takes its place when it dies.
 
     Args:
@@ -59,8 +59,8 @@ class Watched:
         self._idle = idle
         self._on_sent = on_sent
         self._changed = threading.Condition()
-        self._waiting: deque[_Unit] = deque()
-        self._sent: dict[int, _Unit] = {}
+        self._waiting: deque[_SentUnit] = deque()
+        self._sent: dict[int, _SentUnit] = {}
         self._begun: dict[int, float] = {}  # when, by number
         self._late = False
         self._process: subprocess.Popen[bytes] | None = None
@@ -72,15 +72,15 @@ class Watched:
 
     @property
     def room(self) -> int:
-        """One more than are under way at once, so that the process waits for nobody."""
+        """How many units it takes: one more than are under way at once, so that the process waits for nobody."""
         return self._begin.size + 1
 
-    def perform(self, unit: bytes, *, alone: bool) -> Future[bytes]:
-        """As of `Workers`."""
+    def perform(self, unit: bytes, *, solo: bool) -> Future[bytes]:
+        """Perform a unit, as `Workers.perform` does."""
         future: Future[bytes] = Future()
         with self._changed:
             self._numbers += 1
-            self._waiting.append(_Unit(self._numbers, unit, alone, future))
+            self._waiting.append(_SentUnit(self._numbers, unit, solo, future))
             if not self._threads:
                 self._begin_threads()
             self._send()
@@ -108,7 +108,7 @@ class Watched:
         targets = [self._watch]
         if self._deadline is not None or self._idle is not None:
             targets.append(self._count)
-        self._threads = [threading.Thread(target=each, daemon=True) for each in targets]
+        self._threads = [threading.Thread(target=target, daemon=True) for target in targets]
         for thread in self._threads:
             thread.start()
 
@@ -150,14 +150,14 @@ class Watched:
     def _send(self) -> None:
         """Send what the process can take now."""
         while self._waiting and self._process is not None and len(self._sent) < self.room:
-            if self._sent and (self._waiting[0].alone or any(unit.alone for unit in self._sent.values())):
+            if self._sent and (self._waiting[0].solo or any(unit.solo for unit in self._sent.values())):
                 return
             unit = self._waiting.popleft()
             self._sent[unit.number] = unit
             self._write(Frame(b"u", unit.number, unit.data))
 
     def _take(self, frame: Frame) -> None:
-        """A frame of the process."""
+        """Take a frame of the process."""
         if frame.kind == b"d":
             if self._on_sent is not None:
                 self._on_sent(frame.data)
@@ -173,7 +173,7 @@ class Watched:
         if unit is not None:  # else it is the second answer
             unit.future.set_result(frame.data)
 
-    def _bury(self, status: int) -> list[tuple[_Unit, bytes]]:
+    def _bury(self, status: int) -> list[tuple[_SentUnit, bytes]]:
         """After a process died: the units that are lost with it, and what is said of each."""
         with self._changed:
             self._process = None
@@ -181,25 +181,25 @@ class Watched:
             # Of one that died before it began anything the first one opened its pipeline.
             lost = begun or list(self._sent.values())[:1]
             numbers = {unit.number for unit in lost}
-            rest = [unit for unit in self._sent.values() if unit.number not in numbers]
+            untouched = [unit for unit in self._sent.values() if unit.number not in numbers]
             now = monotonic()
             late = {
                 number
                 for number, began in self._begun.items()
                 if self._late and self._deadline is not None and now - began >= self._deadline
             }
-            self._waiting.extendleft(reversed(rest))
+            self._waiting.extendleft(reversed(untouched))
             self._sent.clear()
             self._begun.clear()
             self._rested = now
             if self._closing:
-                lost += [unit for unit in rest if not unit.future.cancel()]
-        said = []
+                lost += [unit for unit in untouched if not unit.future.cancel()]
+        replies = []
         for unit in lost:
             end = f"it had not ended after {self._deadline:g} s" if unit.number in late else _ended(status)
-            loss = Lost(end, alone=len(lost) == 1, late=unit.number in late)
-            said.append((unit, msgspec.json.encode(Reply(lost=loss))))
-        return said
+            loss = LostUnit(end, solo=len(lost) == 1, late=unit.number in late)
+            replies.append((unit, msgspec.json.encode(WorkerReply(lost=loss))))
+        return replies
 
     def _count(self) -> None:
         """Kill the process when a unit is late; let go of one that has nothing to do."""

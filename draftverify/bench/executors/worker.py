@@ -62,7 +62,8 @@ def _streams() -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _end_with(parent: int) -> None:
-    """Be killed when the thread that began this process ends, also while a call holds up all threads here."""
+    """Have this process killed when the thread that began this process ends, also while a call holds up all threads
+    here."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -160,13 +161,17 @@ class Worker:
                 os._exit(1)
 
 
-def _compare(expected: object, found: object) -> None:
-    """Raises: ConfigError: here the experiment would rest on something else."""
+def _compare(expected: object, present: object) -> None:
+    """Refuse other parts than the driver's.
+
+    Raises:
+        ConfigError: here the experiment would rest on something else.
+    """
     assert isinstance(expected, dict)
-    assert isinstance(found, dict)
-    other = sorted(name for name in {*expected, *found} if expected.get(name) != found.get(name))
-    if other:
+    assert isinstance(present, dict)
+    differing = sorted(name for name in {*expected, *present} if expected.get(name) != present.get(name))
+    if differing:
         raise ConfigError(
-            f"{', '.join(other)}: not as on the driver's machine; install the same versions and give every machine the "
-            "same files under the same paths (a shared folder)"
+            f"{', '.join(differing)}: not as on the driver's machine; install the same versions and give every machine "
+            "the same files under the same paths (a shared folder)"
         )

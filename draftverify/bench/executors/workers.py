@@ -12,13 +12,13 @@ from typing import ClassVar, Protocol
 
 from draftverify.errors import ConfigError
 
-__all__ = ["Member", "OnSent", "Pace", "Team", "Where", "Workers", "at_least_one", "check_deadline"]
+__all__ = ["Member", "OnSent", "Pace", "Team", "UnitExecutor", "Workers", "at_least_one", "check_deadline"]
 
 OnSent = Callable[[bytes], None]
 """Called with each round that a worker sends, as bytes, from another thread. It does not raise."""
 
 
-class Where(Protocol):
+class UnitExecutor(Protocol):
     """An executor: where the units of a run are performed.
 
     Attributes:
@@ -48,7 +48,7 @@ class Workers(ABC):
 
     @abstractmethod
     def begin(self, spec: bytes, on_sent: OnSent | None) -> None:
-        """Told once, before the first unit.
+        """Begin the workers: called once, before the first unit.
 
         Args:
             spec: the experiment as text.
@@ -59,13 +59,13 @@ class Workers(ABC):
         """
 
     @abstractmethod
-    def perform(self, pipeline: str, unit: bytes, *, alone: bool) -> Future[bytes]:
+    def perform(self, pipeline: str, unit: bytes, *, solo: bool) -> Future[bytes]:
         """Perform a unit.
 
         Args:
             pipeline: its pipeline's name.
             unit: a Unit as JSON.
-            alone: with no other unit under way in its worker.
+            solo: with no other unit under way in its worker.
 
         Returns:
             A Reply as JSON. Only a fault of this library is an exception.
@@ -112,19 +112,19 @@ class Member(Protocol):
         """How many units it takes at once."""
         ...
 
-    def perform(self, unit: bytes, *, alone: bool) -> Future[bytes]:
-        """As of `Workers`."""
+    def perform(self, unit: bytes, *, solo: bool) -> Future[bytes]:
+        """Perform a unit, as `Workers.perform` does."""
         ...
 
 
 class Team:
-    """Like workers: a unit goes to the one that has the fewest, and waits here while none has room. One that is to be
-    alone goes to one that has none, which is given no other until it has ended: what it does to its worker is done to
-    nobody else's."""
+    """Members as one pool of workers: a unit goes to the one that has the fewest, and waits here while none has room.
+    One that is to be alone goes to one that has none, which is given no other until it has ended: what it does to its
+    worker is done to nobody else's."""
 
     def __init__(self) -> None:
         self._load: dict[Member, int] = {}
-        self._alone: set[Member] = set()  # those that have a unit that is to be alone
+        self._solo: set[Member] = set()  # those that have a unit that is to be alone
         self._waiting: deque[tuple[bytes, bool, Future[bytes]]] = deque()
         self._lock = threading.RLock()
 
@@ -137,27 +137,27 @@ class Team:
         return len(self._waiting)
 
     def join(self, member: Member) -> None:
-        """One more, ready for units."""
+        """Take in one more member, ready for units."""
         with self._lock:
             self._load[member] = 0
             self._give()
 
     def leave(self, member: Member) -> None:
-        """It takes no more; its own units come to their ends."""
+        """Give a member no more units; its own come to their ends."""
         with self._lock:
             self._load.pop(member, None)
-            self._alone.discard(member)
+            self._solo.discard(member)
 
-    def perform(self, unit: bytes, *, alone: bool) -> Future[bytes]:
-        """As of `Workers`."""
+    def perform(self, unit: bytes, *, solo: bool) -> Future[bytes]:
+        """Perform a unit, as `Workers.perform` does."""
         future: Future[bytes] = Future()
         with self._lock:
-            self._waiting.append((unit, alone, future))
+            self._waiting.append((unit, solo, future))
             self._give()
         return future
 
     def answer(self, reply: bytes) -> None:
-        """Give all that wait here this reply."""
+        """Give all units that wait here this reply."""
         with self._lock:
             waiting, self._waiting = self._waiting, deque()
         for _, _, future in waiting:
@@ -165,43 +165,51 @@ class Team:
 
     def _give(self) -> None:
         while self._waiting:
-            unit, alone, future = self._waiting[0]
+            unit, solo, future = self._waiting[0]
             free = [
                 member
                 for member, load in self._load.items()
-                if load < (1 if alone else member.room) and member not in self._alone
+                if load < (1 if solo else member.room) and member not in self._solo
             ]
             if not free:
                 return
-            member = min(free, key=lambda each: self._load[each] - each.room)
+            member = min(free, key=lambda candidate: self._load[candidate] - candidate.room)
             self._waiting.popleft()
             self._load[member] += 1
-            if alone:
-                self._alone.add(member)
-            member.perform(unit, alone=alone).add_done_callback(partial(self._taken, member, future, alone))
+            if solo:
+                self._solo.add(member)
+            member.perform(unit, solo=solo).add_done_callback(partial(self._taken, member, future, solo))
 
-    def _taken(self, member: Member, future: Future[bytes], alone: bool, made: Future[bytes]) -> None:
+    def _taken(self, member: Member, future: Future[bytes], solo: bool, performed: Future[bytes]) -> None:
         with self._lock:
             if member in self._load:
                 self._load[member] -= 1
-            if alone:
-                self._alone.discard(member)
+            if solo:
+                self._solo.discard(member)
             self._give()
-        if made.cancelled():
+        if performed.cancelled():
             future.cancel()
-        elif (error := made.exception()) is not None:
+        elif (error := performed.exception()) is not None:
             future.set_exception(error)
         else:
-            future.set_result(made.result())
+            future.set_result(performed.result())
 
 
 def at_least_one(name: str, number: int) -> None:
-    """Raises: ConfigError: nothing would ever be done."""
+    """Refuse a number below 1.
+
+    Raises:
+        ConfigError: nothing would ever be done.
+    """
     if number < 1:
         raise ConfigError(f"{name} is {number}; at least 1 is needed for anything to be done", path=name)
 
 
 def check_deadline(deadline: float | None) -> None:
-    """Raises: ConfigError: no unit could end by it."""
+    """Refuse a deadline of no seconds.
+
+    Raises:
+        ConfigError: no unit could end by it.
+    """
     if deadline is not None and not deadline > 0:
         raise ConfigError(f"deadline is {deadline:g}; a unit needs more than no seconds", path="deadline")

@@ -7,7 +7,7 @@ watching.py   the monitors of a run, each told of its tasks in their order
 """
 
 from draftverify.bench.monitors.alarms import MonitoredPipeline, after_alarm, task_shares
-from draftverify.bench.monitors.monitor import RATES, Alarm, Monitor, Shares, Watched, part_of, shares_of
+from draftverify.bench.monitors.monitor import RATES, Alarm, Monitor, RateReport, Shares, part_of, shares_of
 from draftverify.bench.monitors.rates import RateMonitor
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "MonitoredPipeline",
     "RateMonitor",
     "Shares",
-    "Watched",
+    "RateReport",
     "after_alarm",
     "part_of",
     "shares_of",

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from draftverify.bench.monitors.monitor import Alarm, Monitor, Shares, shares_of
-from draftverify.checks.metrics import score
-from draftverify.checks.verifiers import AllWay, Combined, StagePass
+from draftverify.checks.combined import Combined
+from draftverify.checks.scores import score
+from draftverify.checks.stages import AllWay, StagePass
 from draftverify.engine.parts import Parts
 from draftverify.engine.pipeline import Pipeline, TaskLike, as_task
 from draftverify.errors import PipelineError, below
@@ -74,8 +75,8 @@ class MonitoredPipeline:
             task: with what it expects.
             record: of how it ended, or waits.
         """
-        whole = self.pipeline.enough is None
-        shares = task_shares(self.monitor, task, record, self.monitor.tasks, whole=whole)
+        checks_all = self.pipeline.enough is None
+        shares = task_shares(self.monitor, task, record, self.monitor.tasks, checks_all=checks_all)
         return self.monitor.observe(task.id, shares)
 
 
@@ -108,7 +109,7 @@ class NoDrafts:
     deterministic: ClassVar[bool] = True
 
     def size(self, context: Context) -> int:
-        """0."""
+        """A block size of 0."""
         return 0
 
     def observe(self, context: Context, round: Round) -> None:
@@ -123,7 +124,7 @@ class NoTasks(NoDrafts):
         return False
 
     def size(self, context: Context) -> int:
-        """Never asked for."""
+        """A size that is never asked for."""
         return 1
 
 
@@ -180,8 +181,8 @@ class Stricter(Distrusted):
 
 
 class _Doubted(AllWay):
-    def take(self, found: StagePass) -> None:
-        super().take(replace(found, checks=tuple(map(self._doubted, found.checks))))
+    def take(self, stage_pass: StagePass) -> None:
+        super().take(replace(stage_pass, checks=tuple(map(self._doubted, stage_pass.checks))))
 
     def _doubted(self, check: Check) -> Check:
         if check.verdict != "pass":
@@ -220,8 +221,8 @@ def check_monitor(monitor: Monitor, pipeline: Parts) -> None:
         ConfigError: its threshold was fitted for another verifier.
     """
     shape, policy = getattr(pipeline.generator, "shape", None), pipeline.policy
-    whole = shape in (None, "alternatives")
-    if monitor.metric is not None and not whole:
+    whole_answers = shape in (None, "alternatives")
+    if monitor.metric is not None and not whole_answers:
         raise PipelineError(
             f"the monitor labels drafts, and the generator's are {shape}s, of which no item is a whole answer; "
             "leave labels out: acceptance is watched without"
@@ -231,7 +232,7 @@ def check_monitor(monitor: Monitor, pipeline: Parts) -> None:
             "on_alarm: stop needs a verifier that goes on without drafts (plain_steps), and this one does not say so, "
             "or a fallback in the policy to which tasks can go at once; record, or escalate"
         )
-    if monitor.on_alarm == "escalate" and not whole:
+    if monitor.on_alarm == "escalate" and not whole_answers:
         raise PipelineError(
             f"on_alarm: escalate asks a person of every answer, and the generator's drafts are {shape}s, of which no "
             "item is one; record, or stop"
@@ -241,7 +242,7 @@ def check_monitor(monitor: Monitor, pipeline: Parts) -> None:
             "on_alarm: escalate needs a policy step that asks a person (escalate, on abstain or on anything); give "
             "on_rejection one"
         )
-    if monitor.on_alarm == "tighten" and not whole:
+    if monitor.on_alarm == "tighten" and not whole_answers:
         raise PipelineError(
             f"on_alarm: tighten compares whole answers, and the generator's drafts are {shape}s; record, or stop"
         )
@@ -264,7 +265,7 @@ def check_threshold(monitor: Monitor, pipeline: Parts) -> None:
             threshold.check_verifier(pipeline.verifier)
 
 
-def task_shares(monitor: Monitor, task: Task, record: TaskRecord, place: int, *, whole: bool) -> Shares:
+def task_shares(monitor: Monitor, task: Task, record: TaskRecord, place: int, *, checks_all: bool) -> Shares:
     """What a task says of a pipeline's rates.
 
     Args:
@@ -272,7 +273,7 @@ def task_shares(monitor: Monitor, task: Task, record: TaskRecord, place: int, *,
         task: with what it expects.
         record: of how it ended, or waits.
         place: of the task, from 0.
-        whole: whether all items of a block are checked, however many pass.
+        checks_all: whether all items of a block are checked, however many pass.
     """
     metric = monitor.metric
 
@@ -285,4 +286,4 @@ def task_shares(monitor: Monitor, task: Task, record: TaskRecord, place: int, *,
             )
         return None if label.value is None else label.value >= 0.5
 
-    return shares_of(record, right if monitor.labels(place) else None, whole=whole)
+    return shares_of(record, right if monitor.labels(place) else None, checks_all=checks_all)

@@ -29,7 +29,7 @@ __all__ = [
     "Part",
     "Rate",
     "Shares",
-    "Watched",
+    "RateReport",
     "acts_on",
     "part_of",
     "shares_of",
@@ -100,7 +100,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Watched(msgspec.Struct, frozen=True, kw_only=True):
+class RateReport(msgspec.Struct, frozen=True, kw_only=True):
     """How a rate has fared.
 
     Args:
@@ -189,11 +189,14 @@ class Monitor:
         self.tasks = 0
         """Tasks told of so far."""
         self.alarms: tuple[Alarm, ...] = ()
-        known = _known(reference, RATES if metric is not None else ("acceptance",))
-        self._rates = {rate: RateMonitor(before, level=level / len(known)) for rate, before in known.items()}
+        references = _known(reference, RATES if metric is not None else ("acceptance",))
+        self._rates = {
+            rate: RateMonitor(earlier, level=level / len(references)) for rate, earlier in references.items()
+        }
         self._lock = Lock()
         self._before = {
-            rate: before if isinstance(before, float) else fmean(before) for rate, before in known.items()
+            rate: earlier if isinstance(earlier, float) else fmean(earlier)
+            for rate, earlier in references.items()
         }
 
     def against(self, reference: float | Mapping[str, float] | Sequence[Shares]) -> Monitor:
@@ -226,7 +229,7 @@ class Monitor:
 
     @property
     def alarmed(self) -> bool:
-        """Whether anything has alarmed; once it did, it did."""
+        """Whether any rate has ever alarmed."""
         return bool(self.alarms)
 
     @property
@@ -236,7 +239,7 @@ class Monitor:
 
     @property
     def part(self) -> Part:
-        """What has changed, as far as can be told; of no use before an alarm."""
+        """The part that has changed, as far as can be told; of no use before an alarm."""
         return part_of(alarm.rate for alarm in self.alarms)
 
     def labels(self, place: int) -> bool:
@@ -266,31 +269,31 @@ class Monitor:
             return alarms
 
     def _alarm(self, rate: Rate, task: str, part: Part) -> Alarm:
-        found = self._rates[rate]
-        share, before = found.total / found.count, self._before[rate]
+        rate_monitor = self._rates[rate]
+        share, reference = rate_monitor.total / rate_monitor.count, self._before[rate]
         return Alarm(
             rate=rate,
             task=task,
-            observed=found.count,
+            observed=rate_monitor.count,
             share=share,
-            reference=before,
-            evidence=found.evidence,
+            reference=reference,
+            evidence=rate_monitor.evidence,
             part=part,
-            then=self.on_alarm if acts_on(self.on_alarm, rate, rose=share > before) else "record",
+            then=self.on_alarm if acts_on(self.on_alarm, rate, rose=share > reference) else "record",
         )
 
-    def report(self) -> tuple[Watched, ...]:
+    def report(self) -> tuple[RateReport, ...]:
         """How each watched rate has fared."""
         return tuple(
-            Watched(
+            RateReport(
                 rate=rate,
                 reference=self._before[rate],
-                observed=each.count,
-                share=each.total / each.count if each.count else None,
-                evidence=each.evidence,
-                threshold=each.threshold,
+                observed=rate_monitor.count,
+                share=rate_monitor.total / rate_monitor.count if rate_monitor.count else None,
+                evidence=rate_monitor.evidence,
+                threshold=rate_monitor.threshold,
             )
-            for rate, each in self._rates.items()
+            for rate, rate_monitor in self._rates.items()
         )
 
 
@@ -311,16 +314,17 @@ def _known(
             if name not in RATES:
                 raise ConfigError(f"{name!r} is no rate; one of {', '.join(RATES)} is", path="reference")
         return {rate: float(reference[rate]) for rate in rates if rate in reference}
-    found = {
-        rate: [said for each in reference if (said := getattr(each, rate)) is not None] for rate in rates
+    by_rate = {
+        rate: [share for shares in reference if (share := getattr(shares, rate)) is not None]
+        for rate in rates
     }
-    return {rate: shares for rate, shares in found.items() if shares}
+    return {rate: shares for rate, shares in by_rate.items() if shares}
 
 
 def part_of(rates: Any) -> Part:
     """Which part changed, by the rates that alarmed: π is the generator's, T and F are the verifier's."""
-    said = set(rates)
-    generator, verifier = "right" in said, bool(said & {"true_pass", "false_pass"})
+    alarmed = set(rates)
+    generator, verifier = "right" in alarmed, bool(alarmed & {"true_pass", "false_pass"})
     if generator and verifier:
         return "generator and verifier"
     return "generator" if generator else "verifier" if verifier else "cannot tell"
@@ -338,7 +342,7 @@ def acts_on(on_alarm: OnAlarm, rate: Rate, *, rose: bool) -> bool:
 
 
 def shares_of(
-    record: TaskRecord, right: Callable[[Any], bool | None] | None = None, *, whole: bool = True
+    record: TaskRecord, right: Callable[[Any], bool | None] | None = None, *, checks_all: bool = True
 ) -> Shares:
     """What one task says of the rates: of the first tries of the pipeline's own generator, until a person had a word.
 
@@ -350,24 +354,24 @@ def shares_of(
         record: of the task, ended or waiting.
         right: whether a drafted item is right; None where nobody can say. Asked of judged alternatives alone, since an
             item of a chain is no whole answer.
-        whole: whether all items of a block are checked, however many pass.
+        checks_all: whether all items of a block are checked, however many pass.
     """
-    before = next((i for i, each in enumerate(record.rounds) if each.source == "person"), len(record.rounds))
-    rounds = drafted_rounds(msgspec.structs.replace(record, rounds=record.rounds[:before]))
-    accepted = sum(each.tally.accepted for each in rounds)
-    trials = sum(each.tally.trials for each in rounds)
+    end = next((i for i, round in enumerate(record.rounds) if round.source == "person"), len(record.rounds))
+    rounds = drafted_rounds(msgspec.structs.replace(record, rounds=record.rounds[:end]))
+    accepted = sum(round.tally.accepted for round in rounds)
+    trials = sum(round.tally.trials for round in rounds)
     marks: dict[bool, list[bool]] = {True: [], False: []}
-    for each in rounds[:1]:
-        if right is None or any(parent != -1 for parent in each.parents):
+    for round in rounds[:1]:
+        if right is None or any(parent != -1 for parent in round.parents):
             continue
-        refused = {refusal.index for refusal in each.decision.refused}
-        items = each.items if whole else each.items[:1]
-        for index, (item, check) in enumerate(zip(items, each.checks, strict=False)):
+        refused = {refusal.index for refusal in round.decision.refused}
+        items = round.items if checks_all else round.items[:1]
+        for index, (item, check) in enumerate(zip(items, round.checks, strict=False)):
             if check.verdict not in ("pass", "reject"):
                 continue
-            said = right(item if check.correction is UNSET else check.correction)
-            if said is not None:
-                marks[said].append(check.verdict == "pass" and index not in refused)
+            is_right = right(item if check.correction is UNSET else check.correction)
+            if is_right is not None:
+                marks[is_right].append(check.verdict == "pass" and index not in refused)
     labelled = len(marks[True]) + len(marks[False])
     return Shares(
         acceptance=accepted / trials if trials else None,

@@ -74,18 +74,18 @@ class RateMonitor:
         self.alarmed = False
         self.threshold = -math.log(level)
         """The evidence from which it alarms."""
-        known: float | None = None
-        before = np.zeros(FINE + 1)
+        known_rate: float | None = None
+        reference_counts = np.zeros(FINE + 1)
         if isinstance(reference, (int, float)):
             if not 0.0 < reference < 1.0:
                 raise ConfigError(f"a known rate lies strictly between 0 and 1, not at {reference}")
-            known = float(reference)
+            known_rate = float(reference)
         else:
-            seen = np.array([_checked(share) for share in reference])
-            if not len(seen):
+            shares = np.array([_checked(share) for share in reference])
+            if not len(shares):
                 raise ConfigError("a calibration without observations says nothing of a rate")
-            before = _counted(seen, FINE).sum(axis=0)
-        self._wealth = Wealth(before[None], known=known, level=level)
+            reference_counts = _counted(shares, FINE).sum(axis=0)
+        self._wealth = Wealth(reference_counts[None], known_rate=known_rate, level=level)
 
     def observe(self, share: float) -> bool:
         """Take one observation; says whether the rate has changed. Once it did, it did.
@@ -105,7 +105,7 @@ class RateMonitor:
 
 
 class Wealth:
-    """What the gamblers of `RateMonitor` have, in many runs at once.
+    """The wealth of the gamblers of `RateMonitor`, in many runs at once.
 
     Args:
         before: [runs, values] how often each run's calibration had each of the values 0, 1/n, 2/n, … 1. An observation
@@ -115,13 +115,15 @@ class Wealth:
         level: as of `RateMonitor`.
     """
 
-    def __init__(self, before: Any, *, known: float | None = None, level: float = 0.05) -> None:
-        self.alarmed = np.zeros(len(before), dtype=bool)
+    def __init__(
+        self, reference_counts: Any, *, known_rate: float | None = None, level: float = 0.05
+    ) -> None:
+        self.alarmed = np.zeros(len(reference_counts), dtype=bool)
         """[runs] which have alarmed."""
         self._threshold = -math.log(level)
-        self._known = known
-        self._values = np.linspace(0.0, 1.0, before.shape[1])
-        self._all = np.array(before, dtype=float)
+        self._known = known_rate
+        self._values = np.linspace(0.0, 1.0, reference_counts.shape[1])
+        self._all = np.array(reference_counts, dtype=float)
         self._steps = self._begun = 0
         # Of the gamblers that are kept: their numbers, from 0, and what there was until they began.
         self._numbers = np.zeros(0, dtype=int)
@@ -155,9 +157,9 @@ class Wealth:
         least = math.inf
         for size in GRIDS:
             angles = np.linspace(low, high, size)
-            found = self.against(angles, np.full(size, run))
-            at = int(found.argmin())
-            least = min(least, float(found[at]))
+            wealth = self.against(angles, np.full(size, run))
+            at = int(wealth.argmin())
+            least = min(least, float(wealth[at]))
             low, high = angles[max(at - 1, 0)], angles[min(at + 1, size - 1)]
         return least
 
@@ -168,10 +170,10 @@ class Wealth:
             angles: [n], whose sines squared are the rates; of no use where the rate is known.
             runs: [n], which.
         """
-        seen = self._all[runs].any(axis=0)
-        values, until = self._values[seen], self._until[:, runs][..., seen]
+        reached = self._all[runs].any(axis=0)
+        values, until = self._values[reached], self._until[:, runs][..., reached]
         p = np.sin(angles) ** 2 if self._known is None else np.full(len(runs), self._known)
-        since = (self._all[runs][:, seen] - until).transpose(1, 2, 0)
+        since = (self._all[runs][:, reached] - until).transpose(1, 2, 0)
         now = (_won(values, self._bets, p[:, None]) @ since).transpose(2, 0, 1)
         shares = np.log((self._numbers + 1.0) * (self._numbers + 2.0))
         playing = _log_sum(now + self._weights) - shares[:, None]
@@ -192,7 +194,7 @@ class Wealth:
 
 
 def _won(values: Any, q: Any, p: Any) -> Any:
-    """log l of each value, [..., alternatives, values]."""
+    """The logarithm of what a bet wins on each value, [..., alternatives, values]."""
     return np.log((q / p)[..., None] * values + ((1.0 - q) / (1.0 - p))[..., None] * (1.0 - values))
 
 

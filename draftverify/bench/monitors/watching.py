@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from draftverify.bench.artifact import Artifact, read_artifact
+from draftverify.bench.artifact import OperatingPointFile, read_artifact
 from draftverify.bench.config.specs import Experiment, MonitorSpec
 from draftverify.bench.monitors.alarms import task_shares
-from draftverify.bench.monitors.monitor import Monitor, Shares, Watched, shares_of
-from draftverify.bench.records import Store, Told, load_run
+from draftverify.bench.monitors.monitor import Monitor, RateReport, Shares, shares_of
+from draftverify.bench.records import MonitorEntry, Store, load_run
 from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.workload import Workload
 from draftverify.errors import ConfigError, StoreError, below
@@ -51,10 +51,10 @@ class Watching:
                 continue
             with below(f"{spec.path}.monitor", spec.where):
                 reference = reference_of(spec.monitor, spec.name)
-            first = [] if reference is not None else load.of(spec.name, load.first)
-            tasks = [*first, *load.of(spec.name, load.measured)]
+            calibrating = [] if reference is not None else load.of(spec.name, load.calibrating)
+            tasks = [*calibrating, *load.of(spec.name, load.measured)]
             with below(f"{spec.path}.monitor", spec.where):
-                watch = Watch(spec.name, monitor, reference, tasks, len(first), bench)
+                watch = Watch(spec.name, monitor, reference, tasks, len(calibrating), bench)
             self._watches[spec.name] = watch
         if self._watches:
             self._recall()
@@ -69,14 +69,14 @@ class Watching:
         watch = self._watches.get(pipeline)
         if watch is None:
             return
-        told = watch.take(record)
-        if told:
-            self._store.watch(pipeline, told)
-        for each in told:
-            for alarm in each.alarms:
+        entries = watch.take(record)
+        if entries:
+            self._store.watch(pipeline, entries)
+        for entry in entries:
+            for alarm in entry.alarms:
                 _log.warning("%s: %s", pipeline, alarm)
 
-    def reports(self) -> dict[str, Sequence[Watched]]:
+    def reports(self) -> dict[str, Sequence[RateReport]]:
         """How the rates of each watched pipeline have fared."""
         return {
             name: watch.monitor.report() for name, watch in self._watches.items() if watch.monitor is not None
@@ -84,13 +84,15 @@ class Watching:
 
     def _recall(self) -> None:
         """Bring the monitors to where they were, and tell them of what was committed since."""
-        told = self._store.watched()
+        entries = self._store.watched()
         for name, watch in self._watches.items():
-            watch.recall(told.get(name, ()))
+            watch.recall(entries.get(name, ()))
         ended = {(name, task) for name, task, attempt in self._store.committed() if not attempt}
-        ended |= {(each.pipeline, each.task) for each in self._store.questions() if not each.attempt}
+        ended |= {
+            (question.pipeline, question.task) for question in self._store.questions() if not question.attempt
+        }
         for name, watch in self._watches.items():
-            for task in [each for each in watch.untold() if (name, each) in ended]:
+            for task in [task_id for task_id in watch.untold() if (name, task_id) in ended]:
                 self.take(name, _as_it_stands(task, self._store, name))
 
 
@@ -115,7 +117,7 @@ class Watch:
         like: Monitor,
         reference: Mapping[str, float] | Sequence[Shares] | None,
         tasks: Sequence[Task],
-        first: int,
+        calibrating: int,
         bench: Bench,
     ) -> None:
         self.name = name
@@ -123,36 +125,36 @@ class Watch:
         self._like = like
         self._tasks = tasks
         self._places = {task.id: place for place, task in enumerate(tasks)}
-        self._first = first
-        self._compared = alike(tasks[:first], tasks[first:])
+        self._calibrating = calibrating
+        self._compared = alike(tasks[:calibrating], tasks[calibrating:])
         self._bench = bench
         self._before: list[Shares] = []
         self._next = 0
         self._early: dict[int, Shares] = {}  # of tasks that ended before one that stands before them
-        if reference is not None or not first:
+        if reference is not None or not calibrating:
             begun = self._begin(reference or ())
             if reference:
                 begun.check_reference()
 
-    def take(self, record: TaskRecord) -> list[Told]:
+    def take(self, record: TaskRecord) -> list[MonitorEntry]:
         """What the monitor is told now: this task and those that waited for it; nothing where it is not its turn."""
         place = self._places.get(record.task)
         if place is None or place < self._next or place in self._early:
             return []  # it waited for a person, or failed, and was told of then
-        whole = True
+        checks_all = True
         if self._like.labels(place):
             self._bench.opened(self._like.metric)
-            whole = self._bench.pipelines[self.name].enough is None
-        self._early[place] = task_shares(self._like, self._tasks[place], record, place, whole=whole)
-        told = []
+            checks_all = self._bench.pipelines[self.name].enough is None
+        self._early[place] = task_shares(self._like, self._tasks[place], record, place, checks_all=checks_all)
+        entries = []
         while self._next in self._early:
             shares = self._early.pop(self._next)
-            told.append(self._tell(self._tasks[self._next].id, shares))
-        return told
+            entries.append(self._tell(self._tasks[self._next].id, shares))
+        return entries
 
-    def recall(self, told: Sequence[Told]) -> None:
+    def recall(self, entries: Sequence[MonitorEntry]) -> None:
         """Tell the monitor anew what it was told before."""
-        shares = {each.task: each.shares for each in told}
+        shares = {entry.task: entry.shares for entry in entries}
         while self._next < len(self._tasks) and (task := self._tasks[self._next].id) in shares:
             self._tell(task, shares[task])
 
@@ -160,19 +162,19 @@ class Watch:
         """The tasks that it was not told of yet."""
         return [task.id for task in self._tasks[self._next :]]
 
-    def _tell(self, task: str, shares: Shares) -> Told:
+    def _tell(self, task: str, shares: Shares) -> MonitorEntry:
         self._next += 1
         if self.monitor is not None:
-            return Told(task=task, shares=shares, alarms=self.monitor.observe(task, shares))
+            return MonitorEntry(task=task, shares=shares, alarms=self.monitor.observe(task, shares))
         if task in self._compared:
             self._before.append(shares)
-        if self._next == self._first:
+        if self._next == self._calibrating:
             self._begin(self._before)
-        return Told(task=task, shares=shares)
+        return MonitorEntry(task=task, shares=shares)
 
     def _begin(self, reference: Mapping[str, float] | Sequence[Shares]) -> Monitor:
         self.monitor = begun = self._like.against(reference)
-        rates = {each.rate for each in begun.report()}
+        rates = {rate_report.rate for rate_report in begun.report()}
         if rates == {"acceptance"} and self._like.metric is not None and self._before:
             _log.warning("%s: the first tasks have no label, so the monitor will name no part", self.name)
         if not rates:
@@ -182,19 +184,19 @@ class Watch:
         return begun
 
 
-def alike(first: Sequence[Task], measured: Sequence[Task]) -> frozenset[str]:
+def alike(calibrating: Sequence[Task], measured: Sequence[Task]) -> frozenset[str]:
     """The ids of those first tasks that have groups in the shares that the measured ones have.
 
     Of each group the same number calibrates, however many it has. Where groups differ in acceptance, the mean over all
     of the first would be another than the run's, and in a long run a certain alarm.
     """
-    there, wanted = (Counter(task.group for task in tasks) for tasks in (first, measured))
-    part = min((there[group] / wanted[group] for group in wanted if there[group]), default=0.0)
-    left = {group: round(part * count) for group, count in wanted.items()}
+    counts, needed = (Counter(task.group for task in tasks) for tasks in (calibrating, measured))
+    part = min((counts[group] / needed[group] for group in needed if counts[group]), default=0.0)
+    remaining = {group: round(part * count) for group, count in needed.items()}
     chosen = []
-    for task in first:
-        if left.get(task.group, 0):
-            left[task.group] -= 1
+    for task in calibrating:
+        if remaining.get(task.group, 0):
+            remaining[task.group] -= 1
             chosen.append(task.id)
     return frozenset(chosen)
 
@@ -214,10 +216,10 @@ def reference_of(spec: MonitorSpec, pipeline: str) -> Mapping[str, float] | Sequ
         return spec.reference
     path = Path(spec.reference)
     if not path.is_dir():
-        shares = read_artifact(path, Artifact).shares
+        shares = read_artifact(path, OperatingPointFile).shares
         if not shares:
             raise ConfigError(f"{path} does not hold what each task said; calibrate again", path="reference")
-        return [Shares(acceptance=each) for each in shares]
+        return [Shares(acceptance=share) for share in shares]
     with load_run(path) as run:
         names = run.names
         if pipeline not in names and len(names) > 1:
@@ -227,16 +229,16 @@ def reference_of(spec: MonitorSpec, pipeline: str) -> Mapping[str, float] | Sequ
         if not run.summary:
             raise ConfigError(f"the run {path} is not finished; finish it first", path="reference")
         name = pipeline if pipeline in names else names[0]
-        told = run.store.watched(phase="measure").get(name, ())
-        alarm = next((alarm for each in told for alarm in each.alarms), None)
+        watched = run.store.watched(phase="measure").get(name, ())
+        alarm = next((alarm for entry in watched for alarm in entry.alarms), None)
         if alarm is not None:
             raise ConfigError(
                 f"the monitor of the run {path} alarmed at task {alarm.task!r}, so its tasks are of two kinds; take "
                 "a run from before or after",
                 path="reference",
             )
-        if told:
-            return [each.shares for each in told]
+        if watched:
+            return [entry.shares for entry in watched]
         entries = run.store.entries(pipeline=name, phase="measure", texts=False, every_attempt=True)
         return [shares_of(entry.record) for entry in entries if not entry.record.attempt]
 

@@ -2,19 +2,19 @@
 
 from draftverify.bench.records.directory import RunDirectory, RunRecords, load_run
 from draftverify.bench.records.encoding import timeless
-from draftverify.bench.records.entries import Entry, Prediction, Question, Texts, Told
+from draftverify.bench.records.entries import Entry, MonitorEntry, Question, StoredPrediction, Texts
 from draftverify.bench.records.split import split_of
 from draftverify.bench.records.store import Store
 
 __all__ = [
     "Entry",
-    "Prediction",
+    "StoredPrediction",
     "Question",
     "RunDirectory",
     "RunRecords",
     "Store",
     "Texts",
-    "Told",
+    "MonitorEntry",
     "load_run",
     "split_of",
     "timeless",

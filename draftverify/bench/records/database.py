@@ -43,13 +43,11 @@ T = TypeVar("T")
 D = TypeVar("D", bound="Database")
 
 
-class Lost(StoreError):
+class ConnectionLost(StoreError):
     """The database could not be reached; a later try may succeed."""
 
 
-def persistent(
-    method: Callable[Concatenate[D, P], T],
-) -> Callable[Concatenate[D, P], T]:
+def persistent(method: Callable[Concatenate[D, P], T]) -> Callable[Concatenate[D, P], T]:
     """A method that is one transaction, and that changes nothing when it is carried out again."""
 
     @wraps(method)
@@ -58,7 +56,7 @@ def persistent(
         while True:
             try:
                 return method(database, *args, **kwargs)
-            except Lost as error:
+            except ConnectionLost as error:
                 pause = next(pauses, None)
                 if pause is None:
                     stays = "what was committed stays, and the same command goes on from it"
@@ -76,8 +74,8 @@ def store_url(written: str) -> str:
         ConfigError: it holds nothing of that name.
     """
 
-    def held(found: re.Match[str]) -> str:
-        name = found[1]
+    def held(match: re.Match[str]) -> str:
+        name = match[1]
         if name not in os.environ:
             raise ConfigError(
                 f"the environment variable {name} is not set; export {name}=… first", path="store"
@@ -195,7 +193,7 @@ class Database:
         self.close()
 
     def _check(self, config_hash: str, name: str, create: bool, thorough: bool) -> None:
-        """Look before anything is written: damage, another version, another config."""
+        """Look at the database before anything is written: damage, another version, another config."""
         if thorough and self._engine.dialect.name == "sqlite":
             report = self._read(sa.text("PRAGMA quick_check(1)"))
             if not report or report[0][0] != "ok":
@@ -206,11 +204,11 @@ class Database:
                 query = sa.select(tables.about.c.value).where(tables.about.c.name == "schema_version")
                 version = connection.execute(query).scalar()
                 if version is not None and int(version) != tables.SCHEMA_VERSION:
-                    what = "a newer" if int(version) > tables.SCHEMA_VERSION else "an older"
+                    age = "a newer" if int(version) > tables.SCHEMA_VERSION else "an older"
                     fresh = "start over with --fresh (which moves the old run aside), or choose another --out"
                     mend = fresh if self._engine.dialect.name == "sqlite" else "give --store another database"
                     raise StoreError(
-                        f"{self._place}: written by {what} draftverify (record format {version}; this one "
+                        f"{self._place}: written by {age} draftverify (record format {version}; this one "
                         f"reads {tables.SCHEMA_VERSION}). Nothing was changed. Read it with the version that wrote it "
                         f"(run.json names it), or {mend}"
                     )
@@ -227,13 +225,13 @@ class Database:
                 row = {"run": self._run, "name": name, "config_hash": config_hash, "created": now()}
                 self._insert_new(connection, tables.runs, row)
             query = sa.select(tables.runs.c.config_hash).where(tables.runs.c.run == self._run)
-            found = connection.execute(query).scalar()
-        if found is None:
+            stored_hash = connection.execute(query).scalar()
+        if stored_hash is None:
             raise StoreError(
                 f"{self._place}: it holds no run {self._run!r} (any more?); restore it from a copy, or choose another "
                 "--out"
             )
-        if config_hash and found != config_hash:
+        if config_hash and stored_hash != config_hash:
             raise StoreError(
                 f"{self._place}: these records belong to another config; choose another --out, or start over "
                 "with --fresh (which moves the old run aside)"
@@ -264,7 +262,7 @@ class Database:
             return list(connection.execute(query, parameters).all())
 
     def _insert_new(self, connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> bool:
-        """Insert a row unless its key is there; whether it was inserted."""
+        """Insert a row unless its key is there; says whether it was inserted."""
         statement = self._inserts[table]
         row = {**tables.EMPTY[table], **row}
         text, pick = self._raw(statement)
@@ -297,10 +295,10 @@ class Database:
         return raw
 
     def _explained(self, error: sa.exc.DBAPIError) -> StoreError:
-        said = " ".join(str(error.orig).split())
-        low = said.lower()
+        message = " ".join(str(error.orig).split())
+        low = message.lower()
         if "not a database" in low or "malformed" in low or "no such column" in low:
-            return self._damaged(said)
+            return self._damaged(message)
         sqlite = self._engine.dialect.name == "sqlite"
         if "locked" in low or (
             not sqlite and isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError)
@@ -311,23 +309,23 @@ class Database:
                 self._connection = None
             lost = "the server cannot be reached, or ended the connection"
             why = "another process keeps it locked" if sqlite else lost
-            return Lost(f"{self._place}: {why} ({said})")
+            return ConnectionLost(f"{self._place}: {why} ({message})")
         stays = "what was committed stays, and the same command goes on from it"
         full = sqlite and "disk i/o error" in low and is_full(Path(self._place).parent)
         if full or "disk is full" in low or "no space left" in low or "could not extend file" in low:
             return StoreError(
-                f"{self._place}: there is no room left on the disk ({said}); make some: {stays}"
+                f"{self._place}: there is no room left on the disk ({message}); make some: {stays}"
             )
         if sqlite and ("disk i/o error" in low or "readonly" in low or "unable to open" in low):
             return StoreError(
-                f"{self._place}: the file cannot be written or read ({said}); look for a full or failing disk, a limit "
-                f"on the size of files, and who may write to {Path(self._place).parent}: {stays}"
+                f"{self._place}: the file cannot be written or read ({message}); look for a full or failing disk, a "
+                f"limit on the size of files, and who may write to {Path(self._place).parent}: {stays}"
             )
-        return StoreError(f"{self._place}: the database cannot be used: {said}")
+        return StoreError(f"{self._place}: the database cannot be used: {message}")
 
-    def _damaged(self, said: str) -> StoreError:
+    def _damaged(self, message: str) -> StoreError:
         return StoreError(
-            f"{self._place}: not a database, or a damaged one ({said}). Nothing was changed. Restore it from "
+            f"{self._place}: not a database, or a damaged one ({message}). Nothing was changed. Restore it from "
             "a copy (`sqlite3 records.db .recover` saves what is readable), or choose another --out"
         )
 

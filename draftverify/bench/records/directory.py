@@ -26,17 +26,17 @@ from contextlib import ExitStack, suppress
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any
 
 from draftverify.bench.records.database import sqlite_url, store_url
-from draftverify.bench.records.entries import Entry, Prediction, Question, Told
+from draftverify.bench.records.entries import Entry, MonitorEntry, Question, StoredPrediction
 from draftverify.bench.records.store import Store
 from draftverify.errors import StoreError
 from draftverify.secret import Secret, hide_urls, redact
 from draftverify.values import EMPTY, Task, TaskRecord
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = [
     "FREE",
@@ -66,19 +66,20 @@ TAG = re.compile(r"\w[\w.:=/+-]{0,99}")
 
 
 def versions() -> dict[str, str]:
-    """Python, platform, processor, accelerator and the installed packages that can change a result or a time."""
-    found = {
+    """The versions of Python, platform, processor, accelerator and the installed packages that can change a result or a
+    time."""
+    identities = {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processor": _processor(),
         "cores": str(os.cpu_count() or 1),
     }
     if accelerator := _accelerator():
-        found["accelerator"] = accelerator
+        identities["accelerator"] = accelerator
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            identities[package] = version(package)
+    return identities
 
 
 class RunDirectory:
@@ -126,12 +127,12 @@ class RunDirectory:
         self._hash = config_hash
         self._parts = parts
         self._metrics = metrics
-        self._marks = {name: list(own) for name, own in marks.items() if own}
+        self._marks = {name: list(phrases) for name, phrases in marks.items() if phrases}
         self._tags = list(dict.fromkeys(tags))
         self._fresh = fresh
         self._accept_changed = accept_changed
         self.url = url
-        self._command = [hide_urls(each) for each in command]
+        self._command = [hide_urls(argument) for argument in command]
         self._store: Store | None = None
         self._held = ExitStack()
         self._kept: dict[
@@ -178,10 +179,10 @@ class RunDirectory:
         """
         for name, number in self._kept.items():
             try:
-                same = number in (None, (self.path / name).stat().st_ino)
+                in_place = number in (None, (self.path / name).stat().st_ino)
             except FileNotFoundError:
-                same = False
-            if not same:
+                in_place = False
+            if not in_place:
                 raise _gone(self.path / name)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
@@ -226,27 +227,29 @@ class RunDirectory:
                 "marks": self._marks,
             }
         )
-        last = {key: starts[-1].get(key) for key in start} if starts else {}
+        previous = {key: starts[-1].get(key) for key in start} if starts else {}
         tags = self._tagged(about)
         tagged = about.get("tags") != tags
         if tagged:
             about["tags"] = tags
         # The same command noted twice would say nothing; one without --estimate does.
-        other = bool(starts and self._command) and starts[-1].get("command") != _as_written(self._command)
-        if last != start or other:
-            changed = self._changed(last)
+        new_command = bool(starts and self._command) and starts[-1].get("command") != _as_written(
+            self._command
+        )
+        if previous != start or new_command:
+            changed = self._changed(previous)
             at = datetime.now(timezone.utc).isoformat(timespec="seconds")
             noted = {"accepted": changed} if changed else {}
             starts.append({"at": at, "command": self._command, **start, **noted})
         config, written = self.path / "config.json", hide_urls(_dump(self._config))
         # What changes no record may be another: readers take the metrics' names from it.
         if (
-            last != start
+            previous != start
             or not config.exists()
             or config.read_text(encoding="utf-8", errors="replace") != written
         ):
             _write_whole(config, written)
-        if last != start or other or tagged:
+        if previous != start or new_command or tagged:
             _write(self.path / "run.json", _dump(about))
         url = self.url or sqlite_url(self.path / "records.db")
         begun = bool(about.get("begun"))
@@ -263,10 +266,10 @@ class RunDirectory:
         config = list(self._config.get("tags", ()))
         if set(self._tags) <= set(config):  # none was given beside the config's: those of before stay
             try:
-                before = json.loads((self.path / "config.json").read_text(encoding="utf-8")).get("tags", ())
+                old_tags = json.loads((self.path / "config.json").read_text(encoding="utf-8")).get("tags", ())
             except (OSError, ValueError, AttributeError):
-                before = ()
-            config += [tag for tag in about.get("tags", ()) if tag not in before]
+                old_tags = ()
+            config += [tag for tag in about.get("tags", ()) if tag not in old_tags]
         return list(dict.fromkeys((*config, *self._tags)))
 
     def _take_lock(self, held: ExitStack) -> None:
@@ -300,10 +303,10 @@ class RunDirectory:
         except OSError as error:
             raise _unwritable(aside, error) from error
 
-    def _changed(self, last: Mapping[str, Any]) -> list[str]:
-        """How the parts differ from those of the last start, where that is accepted."""
-        before = last.get("parts")
-        changed = [] if before is None else list(_changes(before, _as_written(dict(self._parts))))
+    def _changed(self, start: Mapping[str, Any]) -> list[str]:
+        """How the run's parts differ from those of the last start, where that is accepted."""
+        recorded = start.get("parts")
+        changed = [] if recorded is None else list(_changes(recorded, _as_written(dict(self._parts))))
         if changed and not self._accept_changed:
             raise StoreError(
                 f"{self.path}: {_some(changed)} since this run was made, and its results are not those of two "
@@ -317,8 +320,8 @@ class RunDirectory:
         return "postgresql" if self.url else "records.db"
 
     def _refuse_foreign(self) -> None:
-        found = self.path.iterdir() if self.path.is_dir() else ()
-        foreign = sorted(entry.name for entry in found if not _is_own(entry.name))
+        entries = self.path.iterdir() if self.path.is_dir() else ()
+        foreign = sorted(entry.name for entry in entries if not _is_own(entry.name))
         if foreign:
             raise StoreError(
                 f"{self.path}: not a run directory ({foreign[0]} is in it, run.json is not); choose another --out"
@@ -340,20 +343,20 @@ class RunDirectory:
         except (OSError, ValueError):
             old = {}
         sides = (old, json.loads(hide_urls(_dump(self._config))))
-        before, now = ({key: each for key, each in side.items() if key not in FREE} for side in sides)
-        what = _some(list(differences(before, now)))
+        recorded, now = ({key: value for key, value in side.items() if key not in FREE} for side in sides)
+        differing = _some(list(differences(recorded, now)))
         raise StoreError(
             f"{self.path}: this directory holds a run of another config"
-            + (f" ({what})" if what else "")
+            + (f" ({differing})" if differing else "")
             + "; choose another --out, or start over with --fresh (which moves the old run aside)"
         )
 
 
 def marked(marks: Mapping[str, Sequence[str]], store: Store) -> dict[str, tuple[str, ...]]:
-    """What is to be said of pipelines, with the alarms of those that have had any."""
+    """The marks of pipelines, with the alarms of those that have had any."""
     alarms = {
-        name: [str(a) for each in told for a in each.alarms]
-        for name, told in store.watched(alarmed=True).items()
+        name: [str(a) for entry in entries for a in entry.alarms]
+        for name, entries in store.watched(alarmed=True).items()
     }
     return {name: (*marks.get(name, ()), *alarms.get(name, ())) for name in {**marks, **alarms}}
 
@@ -412,7 +415,7 @@ class RunRecords:
 
     @property
     def marks(self) -> Mapping[str, Sequence[str]]:
-        """What is to be said of its pipelines wherever they are shown, by their names: as of its last start, and what
+        """The marks of its pipelines, shown wherever they are, by their names: as of its last start, and what
         their monitors said since."""
         starts = self.about.get("starts") or [{}]
         return marked(starts[-1].get("marks", {}), self.store)
@@ -428,9 +431,9 @@ class RunRecords:
         config = self.config
         cells = config.get("cells", {})
         return [
-            each
+            cell
             for name in config.get("pipelines", {})
-            for each in ([cell for cell in cells if cell.partition("@")[0] == name] or [name])
+            for cell in ([cell for cell in cells if cell.partition("@")[0] == name] or [name])
         ]
 
     @property
@@ -444,21 +447,17 @@ class RunRecords:
         return self.store.questions()
 
     @property
-    def watched(self) -> Mapping[str, Sequence[Told]]:
+    def watched(self) -> Mapping[str, Sequence[MonitorEntry]]:
         """What its pipelines' monitors were told and said, by pipeline, in task order."""
         return self.store.watched()
 
     @property
-    def predictions(self) -> tuple[Prediction, ...]:
+    def predictions(self) -> tuple[StoredPrediction, ...]:
         """What was predicted before the measuring run."""
         return self.store.predictions()
 
     def entries(
-        self,
-        *,
-        pipeline: str | None = None,
-        task: str | None = None,
-        texts: bool = True,
+        self, *, pipeline: str | None = None, task: str | None = None, texts: bool = True
     ) -> Iterator[Entry]:
         """Records of the measuring run with pipeline and words, in task order; of a task that waits the one so far."""
         return self.store.entries(pipeline=pipeline, task=task, phase="measure", texts=texts)
@@ -469,19 +468,6 @@ class RunRecords:
 
     def __iter__(self) -> Iterator[TaskRecord]:
         return (entry.record for entry in self.store.entries(phase="measure", texts=False))
-
-    def to_frame(self, level: Literal["tasks", "rounds", "items"] = "tasks") -> pd.DataFrame:
-        """A pandas DataFrame with one row per task of a pipeline, per round, or per drafted item.
-
-        `draftverify.bench.records.rows.COLUMNS` says what the columns hold.
-
-        Raises:
-            ConfigError: there is no such level.
-            ResourceError: pandas is not installed (the extra `export`).
-        """
-        from draftverify.bench.records.export import frame  # most who read a run want no table
-
-        return frame(self, level)
 
     def close(self) -> None:
         """Close the database."""
@@ -499,7 +485,7 @@ def _no_run(path: Path) -> str:
     if path.is_file():
         return "not a run directory but a file; `draftverify run` says where it wrote the run"
     folder = path if path.is_dir() else path.parent
-    near = sorted(str(each.parent) for each in folder.glob("*/run.json"))[:8] if folder.is_dir() else []
+    near = sorted(str(file.parent) for file in folder.glob("*/run.json"))[:8] if folder.is_dir() else []
     hint = f"; there {'is' if len(near) == 1 else 'are'} {', '.join(near)}" if near else ""
     return (
         "not a run directory (there is no run.json in it)" if path.is_dir() else "there is no such directory"
@@ -551,7 +537,8 @@ def _write_whole(path: Path, text: str) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> StoreError:
-    """What to do depends on what is in the way; in any case nothing that was written before is lost."""
+    """The error for a file that cannot be written: what to do depends on what is in the way; in any case nothing that
+    was written before is lost."""
     if isinstance(error, FileNotFoundError):
         return _gone(path)
     room = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -589,12 +576,12 @@ def _read_about(path: Path) -> dict[str, Any] | None:
 
 def _read_json(path: Path, keys: tuple[str, ...] = ()) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise StoreError(f"{path}: {error}; restore it from a copy, or choose another --out") from error
-    if not isinstance(found, dict) or any(not isinstance(found.get(key), str) for key in keys):
+    if not isinstance(content, dict) or any(not isinstance(content.get(key), str) for key in keys):
         raise StoreError(f"{path}: not what draftverify wrote; restore a copy, or choose another --out")
-    return found
+    return content
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
@@ -615,13 +602,13 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """How parts differ, in words; the hashes themselves stand in run.json."""
     for name in dict.fromkeys((*old, *new)):
-        before, now = old.get(name), new.get(name)
-        if before == now:
+        old_part, now = old.get(name), new.get(name)
+        if old_part == now:
             continue
-        if before is None or now is None:
-            yield f"{name} is {'new' if before is None else 'gone'}"
-        elif before.get("version") != now.get("version"):
-            yield f"{name} has changed from version {before.get('version')} to {now.get('version')}"
+        if old_part is None or now is None:
+            yield f"{name} is {'new' if old_part is None else 'gone'}"
+        elif old_part.get("version") != now.get("version"):
+            yield f"{name} has changed from version {old_part.get('version')} to {now.get('version')}"
         else:
             yield f"{name} has changed"
 
@@ -645,13 +632,13 @@ def _processor() -> str:
 
 def _accelerator() -> str:
     """The models of NVIDIA's cards as the driver names them, each once; asking torch would begin to use them."""
-    found = set()
+    models = set()
     for file in _CARDS.glob("*/information"):
         with suppress(OSError):
             for line in file.read_text().splitlines():
                 if line.startswith("Model:"):
-                    found.add(line.partition(":")[2].strip())
-    return ", ".join(sorted(found))
+                    models.add(line.partition(":")[2].strip())
+    return ", ".join(sorted(models))
 
 
 def is_driven(path: str | Path) -> bool:
@@ -693,10 +680,10 @@ else:
         # struct flock: whole file, exclusive; the kernel answers with who would be in the way (man 2 fcntl, F_GETLK).
         linux = sys.platform == "linux"
         form = "hhqqi4x" if linux else "qqihh"
-        asked = (fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0) if linux else (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
-        told = struct.unpack(form, fcntl.fcntl(lock, fcntl.F_GETLK, struct.pack(form, *asked)))
-        number: int = told[4 if linux else 2]
-        return None if told[0 if linux else 3] == fcntl.F_UNLCK else max(number, 0)
+        query = (fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0) if linux else (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
+        answer = struct.unpack(form, fcntl.fcntl(lock, fcntl.F_GETLK, struct.pack(form, *query)))
+        number: int = answer[4 if linux else 2]
+        return None if answer[0 if linux else 3] == fcntl.F_UNLCK else max(number, 0)
 
     def _lock_file(lock: IO[str]) -> None:
         # lockf, not flock: a worker that was forked must not keep the lock of a parent that was killed.
@@ -708,7 +695,7 @@ else:
 def made_from(run: RunRecords) -> Path:
     """The directory of the config that the run's last command named, while it stands there."""
     for start in reversed(run.about.get("starts") or []):
-        for word in start.get("command", ()):
-            if str(word).endswith((".yaml", ".yml")) and Path(word).is_file():
-                return Path(word).parent
+        for argument in start.get("command", ()):
+            if str(argument).endswith((".yaml", ".yml")) and Path(argument).is_file():
+                return Path(argument).parent
     return run.path

@@ -21,24 +21,24 @@ __all__ = ["check", "decode", "encode", "timeless"]
 T = TypeVar("T")
 
 
-def encode(value: Any, what: str) -> str:
+def encode(value: Any, where: str) -> str:
     """JSON text of a record, a round or any other struct of plain values.
 
     Args:
         value: the struct.
-        what: where it belongs, for the error ("task 'a', round 3").
+        where: its place, for the error ("task 'a', round 3").
 
     Raises:
         ContractError: naming the place and the type that JSON cannot hold.
     """
-    check(value, what)
+    check(value, where)
     try:
         return msgspec.json.encode(value, enc_hook=_simpler).decode()
     except (TypeError, OverflowError, UnicodeError, RecursionError) as error:
-        raise ContractError(f"{what}: {error}; only JSON values can be recorded") from error
+        raise ContractError(f"{where}: {error}; only JSON values can be recorded") from error
 
 
-def decode(text: str | bytes, type: type[T], what: str) -> T:
+def decode(text: str | bytes, type: type[T], where: str) -> T:
     """The struct that `encode` wrote.
 
     Raises:
@@ -47,27 +47,27 @@ def decode(text: str | bytes, type: type[T], what: str) -> T:
     try:
         return msgspec.json.decode(text, type=type)
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise StoreError(f"{what}: the recorded text cannot be read: {error}") from error
+        raise StoreError(f"{where}: the recorded text cannot be read: {error}") from error
 
 
-def check(value: Any, what: str) -> None:
+def check(value: Any, where: str) -> None:
     """Refuse a record, round, outcome or plain value in which JSON would lose something.
 
     Raises:
         ContractError: naming the place and the type.
     """
     if isinstance(value, TaskRecord):
-        check(value.outcome, what)
+        check(value.outcome, where)
         for round in value.rounds:
-            check(round, f"{what}, round {round.index}")
+            check(round, f"{where}, round {round.index}")
     elif isinstance(value, Round):
-        _check_round(value, what)
+        _check_round(value, where)
     elif isinstance(value, Outcome):
-        check(value.value, f"{what}, outcome")
+        check(value.value, f"{where}, outcome")
         if value.refused is not None:
-            check(value.refused.value, f"{what}, refused candidate")
+            check(value.refused.value, f"{where}, refused candidate")
     elif not isinstance(value, msgspec.Struct) and (problem := plain_problem(value)) is not None:
-        raise ContractError(f"{what}{problem}")
+        raise ContractError(f"{where}{problem}")
 
 
 def timeless(record: TaskRecord) -> TaskRecord:
@@ -100,22 +100,24 @@ def _untraced(failure: Failure | None) -> Failure | None:
     return None if failure is None else msgspec.structs.replace(failure, traceback="")
 
 
-def _check_round(round: Round, what: str) -> None:
+def _check_round(round: Round, where: str) -> None:
     # What was emitted is an item, a correction or a splice, each.
-    checked = [each.correction for each in round.checks if each.correction is not msgspec.UNSET]
+    checked = [
+        item_check.correction for item_check in round.checks if item_check.correction is not msgspec.UNSET
+    ]
     for name, values in (
         ("items", round.items),
         ("corrections", round.correction),
         ("splices", round.decision.spliced),
-        ("corrected values", [each.value for each in round.decision.corrected]),
+        ("corrected values", [corrected.value for corrected in round.decision.corrected]),
         ("corrections of checks", checked),
         ("held values", [held.value for held in round.held]),
         ("notes", round.notes),
     ):
         if values and (problem := plain_problem(values)) is not None:
-            raise ContractError(f"{what}, {name}{problem}")
+            raise ContractError(f"{where}, {name}{problem}")
     for record in round.nested:
-        check(record, f"{what}, inner task {record.task!r}")
+        check(record, f"{where}, inner task {record.task!r}")
 
 
 def _simpler(value: Any) -> Any:

@@ -11,7 +11,18 @@ import msgspec
 from draftverify.bench.monitors.monitor import Alarm, Shares
 from draftverify.values import Candidate, Failure, Outcome, TaskRecord, Trouble
 
-__all__ = ["Ending", "Entry", "Key", "Prediction", "Question", "ScoreKey", "Texts", "Told", "now", "time"]
+__all__ = [
+    "Ending",
+    "Entry",
+    "Key",
+    "MonitorEntry",
+    "Question",
+    "ScoreKey",
+    "StoredPrediction",
+    "Texts",
+    "now",
+    "time",
+]
 
 Key: TypeAlias = "tuple[str, str, int]"
 """(pipeline, task, attempt)."""
@@ -76,7 +87,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return self.held_until > now()
 
 
-class Prediction(msgspec.Struct, frozen=True, kw_only=True):
+class StoredPrediction(msgspec.Struct, frozen=True, kw_only=True):
     """A figure that was predicted before the measuring run, with its interval; None where it has no bound."""
 
     pipeline: str
@@ -109,7 +120,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     committed: str
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MonitorEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a pipeline's monitor was told of one task, and what it said then; `written` is an ISO time in UTC."""
 
     task: str
@@ -119,7 +130,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def now() -> str:
-    """The time, as it is written."""
+    """The time now, as it is written."""
     return time(datetime.now(timezone.utc))
 
 

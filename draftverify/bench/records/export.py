@@ -1,4 +1,4 @@
-"""A run's results written for spreadsheets (csv), other programs (jsonl, parquet) and pandas (`to_frame`).
+"""A run's results written for spreadsheets (csv), other programs (jsonl, parquet) and pandas (`frame`).
 
 What a model wrote is hostile, and stands in every format so that it does nothing:
 
@@ -29,7 +29,8 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from draftverify.bench.records.rows import Column, Kind, Level, Recorded, columns_of, rows
+from draftverify.bench.records.directory import RunRecords
+from draftverify.bench.records.rows import Column, Kind, Level, columns_of, rows
 from draftverify.errors import ConfigError, ResourceError
 from draftverify.secret import redact
 
@@ -46,7 +47,7 @@ AT_ONCE = 1000
 """Rows of parquet that are written together."""
 
 
-def write(run: Recorded, to: Format, out: str | Path | IO[str], level: Level = "tasks") -> int:
+def write(run: RunRecords, to: Format, out: str | Path | IO[str], level: Level = "tasks") -> int:
     """Write a run's rows.
 
     Args:
@@ -77,11 +78,16 @@ def write(run: Recorded, to: Format, out: str | Path | IO[str], level: Level = "
             return _text(rows(run, level), columns, to, file)
 
 
-def frame(run: Recorded, level: Level = "tasks") -> pd.DataFrame:
+def frame(run: RunRecords, level: Level = "tasks") -> pd.DataFrame:
     """A run's rows as a pandas DataFrame: text as `string`, counts as `int64`, figures as `float64`, times in UTC.
 
+    Args:
+        run: the run.
+        level: "tasks", "rounds" or "items": one row per task of a pipeline, per round, or per drafted item.
+
     Raises:
-        ResourceError: pandas is not installed.
+        ConfigError: there is no such level.
+        ResourceError: pandas is not installed (the extra `export`).
     """
     try:
         import pandas as pd
@@ -93,14 +99,14 @@ def frame(run: Recorded, level: Level = "tasks") -> pd.DataFrame:
         for column in columns:
             lists[column.name].append(_cell(row.get(column.name), column.kind))
     types = {"int": "int64", "float": "float64", "bool": "bool"}
-    made = {}
+    series = {}
     for column in columns:
         values = lists.pop(column.name)  # one list after the other is let go of
         if column.kind == "time":
-            made[column.name] = pd.Series(pd.to_datetime(values, utc=True, format="ISO8601"))
+            series[column.name] = pd.Series(pd.to_datetime(values, utc=True, format="ISO8601"))
         else:
-            made[column.name] = pd.Series(values, dtype=types.get(column.kind, "string"))
-    return pd.DataFrame(made)
+            series[column.name] = pd.Series(values, dtype=types.get(column.kind, "string"))
+    return pd.DataFrame(series)
 
 
 def unguarded(cell: str) -> str | None:
@@ -116,8 +122,8 @@ def unguarded(cell: str) -> str | None:
         return None
     text = cell.removeprefix("'")
     if text.startswith('"'):
-        found: str = json.loads(text)
-        return found
+        decoded: str = json.loads(text)
+        return decoded
     return text
 
 
@@ -167,18 +173,18 @@ def _redacted(value: Any) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
-        return {redact(str(key)): _redacted(each) for key, each in value.items()}
+        return {redact(str(key)): _redacted(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_redacted(each) for each in value]
+        return [_redacted(item) for item in value]
     return value
 
 
-def _text(found: Iterable[dict[str, Any]], columns: Sequence[Column], to: Format, file: IO[str]) -> int:
+def _text(rows: Iterable[dict[str, Any]], columns: Sequence[Column], to: Format, file: IO[str]) -> int:
     count = 0
     writer = csv.writer(file, lineterminator="\n")
     if to == "csv":
         writer.writerow(_guarded(column.name) for column in columns)
-    for row in found:
+    for row in rows:
         if to == "csv":
             writer.writerow(_guarded(_cell(row.get(column.name), column.kind)) for column in columns)
         else:
@@ -187,7 +193,7 @@ def _text(found: Iterable[dict[str, Any]], columns: Sequence[Column], to: Format
     return count
 
 
-def _parquet(found: Iterator[dict[str, Any]], columns: Sequence[Column], path: Path) -> int:
+def _parquet(rows: Iterator[dict[str, Any]], columns: Sequence[Column], path: Path) -> int:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -202,7 +208,7 @@ def _parquet(found: Iterator[dict[str, Any]], columns: Sequence[Column], path: P
     )
     count = 0
     with pq.ParquetWriter(path, schema) as writer:
-        while some := list(islice(found, AT_ONCE)):
+        while some := list(islice(rows, AT_ONCE)):
             data = [
                 pa.array([_arrow(row.get(column.name), column.kind) for row in some], field.type)
                 for column, field in zip(columns, schema, strict=True)
@@ -220,7 +226,7 @@ def _arrow(value: Any, kind: Kind) -> Any:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """A file beside it that takes its place when it is written, and is gone when it is not."""
+    """A file beside the path that takes its place when it is written, and is gone when it is not."""
     part = path.with_name(path.name + ".part")
     try:
         yield part

@@ -15,13 +15,13 @@ from draftverify.bench.records.directory import RunRecords, is_driven, load_run,
 from draftverify.errors import StoreError
 from draftverify.secret import redact
 
-__all__ = ["Listed", "directories", "list_runs", "look"]
+__all__ = ["ListedRun", "directories", "list_runs", "look"]
 
 DEPTH = 4
 """Folders below the directory; what lies deeper is no run that `--out` of the documentation names."""
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
+class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run directory as a list of runs shows it.
 
     Args:
@@ -57,40 +57,40 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def done(self) -> int:
-        """Units that ended."""
+        """How many units ended."""
         return sum(self.statuses.values())
 
     @property
     def state(self) -> str:
-        """In words: being driven, finished or how far it came; then what failed and what waits."""
+        """The state of the run in words: being driven, finished or how far it came; then what failed and what waits."""
         if self.problem:
             return "damaged"
-        told = []
+        parts = []
         if self.finished and not self.driven:
-            told.append("finished")
+            parts.append("finished")
         else:
-            told += ["being driven"] if self.driven else []
+            parts += ["being driven"] if self.driven else []
             of = f" of {self.units}" if self.units else " done" if self.done else ""
-            told.append(f"{self.done}{of}" if of else "not begun")
+            parts.append(f"{self.done}{of}" if of else "not begun")
         failed = self.statuses.get("failed", 0)
-        told += [f"{failed} failed"] if failed else []
-        told += [f"{self.waiting} waiting"] if self.waiting else []
-        told += ["the retry has not ended"] if self.retrying and not self.driven else []
-        return ", ".join(told)
+        parts += [f"{failed} failed"] if failed else []
+        parts += [f"{self.waiting} waiting"] if self.waiting else []
+        parts += ["the retry has not ended"] if self.retrying and not self.driven else []
+        return ", ".join(parts)
 
 
-def list_runs(root: str | Path, *, tags: Iterable[str] = ()) -> list[Listed]:
+def list_runs(root: str | Path, *, tags: Iterable[str] = ()) -> list[ListedRun]:
     """The runs at and below a directory, the latest first.
 
     Args:
         root: the directory; it may be a run itself.
         tags: only runs that have all of them; those that cannot be read are listed always.
     """
-    wanted = set(tags)
+    required = set(tags)
     lost: list[str] = []
-    found = [look(path, lost, lambda path: load_run(path, thorough=False)) for path in directories(root)]
-    shown = [each for each in found if each.problem or wanted <= set(each.tags)]
-    return sorted(shown, key=lambda each: (each.begun, str(each.path)), reverse=True)
+    runs = [look(path, lost, lambda path: load_run(path, thorough=False)) for path in directories(root)]
+    listed = [run for run in runs if run.problem or required <= set(run.tags)]
+    return sorted(listed, key=lambda run: (run.begun, str(run.path)), reverse=True)
 
 
 def directories(root: str | Path, depth: int = DEPTH) -> Iterator[Path]:
@@ -103,14 +103,18 @@ def directories(root: str | Path, depth: int = DEPTH) -> Iterator[Path]:
         return
     try:
         with os.scandir(path) as entries:
-            below = sorted(each.name for each in entries if not each.name.startswith(".") and each.is_dir())
+            names = sorted(
+                entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()
+            )
     except OSError:
         return
-    for name in below:
+    for name in names:
         yield from directories(path / name, depth - 1)
 
 
-def look(path: Path, lost: list[str], opened: Callable[[Path], AbstractContextManager[RunRecords]]) -> Listed:
+def look(
+    path: Path, lost: list[str], opened: Callable[[Path], AbstractContextManager[RunRecords]]
+) -> ListedRun:
     """A run, or what is wrong with it.
 
     Args:
@@ -118,11 +122,11 @@ def look(path: Path, lost: list[str], opened: Callable[[Path], AbstractContextMa
         lost: why the server of another run was out of reach, if it was; noted of this one.
         opened: opens its records.
     """
-    found = Listed(path=path, driven=is_driven(path))
+    run_listed = ListedRun(path=path, driven=is_driven(path))
     about = dict[str, Any]()
     try:
         about = dict(read_about(path))
-        found = _described(found, about)
+        run_listed = _described(run_listed, about)
         if lost and about.get("store") == "postgresql":
             raise StoreError(lost[0])
         with opened(path) as run:
@@ -130,21 +134,21 @@ def look(path: Path, lost: list[str], opened: Callable[[Path], AbstractContextMa
             pipelines = tuple(run.names)
             tasks = run.store.totals([""], "measure")[""]
             units = sum(run.store.totals(pipelines).values())
-            last = run.store.written()[0] or ""
+            last_commit = run.store.written()[0] or ""
             retrying = run.store.retrying()
     except StoreError as error:
         if about.get("store") == "postgresql":
             lost.append(str(error))
-        return msgspec.structs.replace(found, problem=str(error))
+        return msgspec.structs.replace(run_listed, problem=str(error))
     except Exception as error:  # whatever a file that somebody else wrote makes of us, the others are listed
-        return msgspec.structs.replace(found, problem=redact(f"{path}: {type(error).__name__}: {error}"))
+        return msgspec.structs.replace(run_listed, problem=redact(f"{path}: {type(error).__name__}: {error}"))
     statuses = Counter[str]()
     for (*_, status), count in counts.items():
         statuses[status] += count
     waiting = statuses.pop("waiting", 0)
     return msgspec.structs.replace(
-        found,
-        last=last,
+        run_listed,
+        last=last_commit,
         pipelines=pipelines,
         tasks=tasks,
         units=units,
@@ -157,13 +161,13 @@ def look(path: Path, lost: list[str], opened: Callable[[Path], AbstractContextMa
     )
 
 
-def _described(found: Listed, about: Mapping[str, Any]) -> Listed:
+def _described(listed: ListedRun, about: Mapping[str, Any]) -> ListedRun:
     starts = about.get("starts")
-    first = starts[0] if isinstance(starts, list) and starts else {}
+    first_start = starts[0] if isinstance(starts, list) and starts else {}
     tags = about.get("tags")
     return msgspec.structs.replace(
-        found,
+        listed,
         name=str(about.get("name", "")),
-        begun=str(first.get("at", "")) if isinstance(first, dict) else "",
+        begun=str(first_start.get("at", "")) if isinstance(first_start, dict) else "",
         tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
     )

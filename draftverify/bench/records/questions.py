@@ -59,10 +59,10 @@ class Questions(Database):
 
     @persistent
     def _answer(self, question: Question, holder: str, new: Mapping[str, Any], tries: Iterator[int]) -> bool:
-        again = next(tries) > 0
+        retried = next(tries) > 0
         if self._change_question(question, holder, new):
             return True
-        if not again:
+        if not retried:
             return False
         # A try whose acknowledgement was lost has written it, or somebody was faster.
         columns = tables.questions.c
@@ -117,19 +117,19 @@ class Questions(Database):
         query = sa.select(tables.questions).where(
             tables.of_key(tables.questions), tables.questions.c.round == like.round
         )
-        found = [self._question(row) for row in self._read(query, key)]
-        return next((each for each in found if like.asked in ("", each.asked)), None)
+        questions = [self._question(row) for row in self._read(query, key)]
+        return next((question for question in questions if like.asked in ("", question.asked)), None)
 
     def question_counts(self) -> dict[str, int]:
         """How many questions are "pending", "answered" and "used"; of the first, how many a reviewer has ("held")."""
         columns = tables.questions.c
         held = sa.func.sum(sa.case((columns.held_until > now(), 1), else_=0))
         query = sa.select(columns.state, sa.func.count(), held).where(columns.run == self._run)
-        found = {
+        by_state = {
             state: (number, int(held)) for state, number, held in self._read(query.group_by(columns.state))
         }
-        counts = {state: found.get(state, (0, 0))[0] for state in ("pending", "answered", "used")}
-        return {**counts, "held": found.get("pending", (0, 0))[1]}
+        counts = {state: by_state.get(state, (0, 0))[0] for state in ("pending", "answered", "used")}
+        return {**counts, "held": by_state.get("pending", (0, 0))[1]}
 
     def _question(self, row: Any) -> Question:
         question = decode(row.data, Question, f"{self._place}, question of task {row.task!r}")

@@ -13,20 +13,28 @@ import sqlalchemy as sa
 from draftverify.bench.records import tables
 from draftverify.bench.records.database import Database
 from draftverify.bench.records.encoding import decode
-from draftverify.bench.records.entries import Ending, Entry, Key, Prediction, Question, Texts, Told
+from draftverify.bench.records.entries import (
+    Ending,
+    Entry,
+    Key,
+    MonitorEntry,
+    Question,
+    StoredPrediction,
+    Texts,
+)
 from draftverify.errors import StoreError
 from draftverify.values import Failure, Outcome, Round, Task, TaskRecord
 
-__all__ = ["Reading"]
+__all__ = ["RecordReader"]
 
 LOT = 200
 """Records whose rounds are read by one query."""
 
 
-class Reading(Database):
-    """What has been committed. What is damaged is told where it is met, and the rest is read."""
+class RecordReader(Database):
+    """Reads what has been committed. What is damaged is told where it is met, and the rest is read."""
 
-    _own: dict[str, frozenset[str]] | None = None
+    _own_tasks: dict[str, frozenset[str]] | None = None
 
     def tasks(self, phase: str | None = None) -> tuple[Task, ...]:
         """The run's tasks in their order."""
@@ -44,27 +52,27 @@ class Reading(Database):
             for row in self._read(query)
         )
 
-    def own(self) -> Mapping[str, frozenset[str]]:
-        """Of pipelines that do not run over all tasks, the ids of theirs."""
-        if self._own is None:
+    def own_tasks(self) -> Mapping[str, frozenset[str]]:
+        """The ids of the tasks of those pipelines that do not run over all."""
+        if self._own_tasks is None:
             text = self._read(sa.select(tables.runs.c.own).where(tables.runs.c.run == self._run))[0][0]
             if text is None:
                 return {}  # the run has not come so far
-            found = decode(text, list[tuple[list[str], frozenset[str]]], f"{self._place}, own tasks")
-            self._own = {name: tasks for names, tasks in found for name in names}
-        return self._own
+            pairs = decode(text, list[tuple[list[str], frozenset[str]]], f"{self._place}, own tasks")
+            self._own_tasks = {name: tasks for names, tasks in pairs for name in names}
+        return self._own_tasks
 
     def totals(self, names: Iterable[str], phase: str | None = None) -> dict[str, int]:
         """How many tasks these pipelines have to do, in one phase or in all."""
-        own = self.own()
+        task_ids = self.own_tasks()
         query = sa.select(tables.tasks.c.task).where(tables.tasks.c.run == self._run)
         if phase is not None:
             query = query.where(tables.tasks.c.phase == phase)
-        if not own:
+        if not task_ids:
             counted = sa.select(sa.func.count()).select_from(query.subquery())
             return dict.fromkeys(names, int(self._read(counted)[0][0]))
         tasks = {row.task for row in self._read(query)}
-        return {name: len(tasks & own[name]) if name in own else len(tasks) for name in names}
+        return {name: len(tasks & task_ids[name]) if name in task_ids else len(tasks) for name in names}
 
     def retrying(self) -> bool:
         """Whether a retry of failed tasks has begun and not come to its end."""
@@ -108,15 +116,15 @@ class Reading(Database):
             texts: read the words of the rounds too.
             every_attempt: the failed attempts before the latest too.
         """
-        same = (tables.tasks.c.run == tables.records.c.run) & (tables.tasks.c.task == tables.records.c.task)
-        joined = tables.records.outerjoin(tables.tasks, same)
+        on = (tables.tasks.c.run == tables.records.c.run) & (tables.tasks.c.task == tables.records.c.task)
+        joined = tables.records.outerjoin(tables.tasks, on)
         query = sa.select(tables.records).select_from(joined).where(tables.records.c.run == self._run)
-        wanted = (
+        filters = (
             (tables.records.c.pipeline, pipeline),
             (tables.records.c.task, task),
             (tables.tasks.c.phase, phase),
         )
-        query = query.where(*(column == value for column, value in wanted if value is not None))
+        query = query.where(*(column == value for column, value in filters if value is not None))
         if not every_attempt:
             query = query.where(tables.LATEST)
         query = query.order_by(
@@ -169,9 +177,9 @@ class Reading(Database):
     def counts(self) -> dict[tuple[str, str, str], int]:
         """How many tasks ended how or are "waiting", by (phase, pipeline, status): of each the latest attempt, as
         `entries` has it."""
-        same = (tables.tasks.c.run == tables.records.c.run) & (tables.tasks.c.task == tables.records.c.task)
+        on = (tables.tasks.c.run == tables.records.c.run) & (tables.tasks.c.task == tables.records.c.task)
         key = (tables.tasks.c.phase, tables.records.c.pipeline, tables.records.c.status)
-        query = sa.select(*key, sa.func.count()).select_from(tables.records.join(tables.tasks, same))
+        query = sa.select(*key, sa.func.count()).select_from(tables.records.join(tables.tasks, on))
         query = query.where(tables.records.c.run == self._run, tables.LATEST).group_by(*key)
         return {
             (phase, pipeline, status): count
@@ -180,17 +188,19 @@ class Reading(Database):
 
     def written(self) -> tuple[str | None, str]:
         """When the last record was committed, and a word that changes with every record, question and answer."""
-        own, asked = tables.records.c, tables.questions.c
-        records = sa.select(sa.func.count(), sa.func.max(own.committed)).where(own.run == self._run)
-        questions = (
-            sa.select(asked.state, sa.func.count(), sa.func.max(asked.asked))
-            .where(asked.run == self._run)
-            .group_by(asked.state)
-            .order_by(asked.state)
+        of_records, of_questions = tables.records.c, tables.questions.c
+        records = sa.select(sa.func.count(), sa.func.max(of_records.committed)).where(
+            of_records.run == self._run
         )
-        count, last = self._read(records)[0]
-        rest = [f"{state}{number}@{when}" for state, number, when in self._read(questions)]
-        return last, "/".join([f"{count}@{last}", *rest])
+        questions = (
+            sa.select(of_questions.state, sa.func.count(), sa.func.max(of_questions.asked))
+            .where(of_questions.run == self._run)
+            .group_by(of_questions.state)
+            .order_by(of_questions.state)
+        )
+        count, latest = self._read(records)[0]
+        counts = [f"{state}{number}@{when}" for state, number, when in self._read(questions)]
+        return latest, "/".join([f"{count}@{latest}", *counts])
 
     def rounds(self, pipeline: str, task: str, attempt: int) -> tuple[Round, ...]:
         """The rounds of a task, committed or not: what a restart goes on from."""
@@ -200,15 +210,17 @@ class Reading(Database):
         """The words of those rounds."""
         return self._rounds(pipeline, task, attempt, True)[1]
 
-    def predictions(self) -> tuple[Prediction, ...]:
+    def predictions(self) -> tuple[StoredPrediction, ...]:
         """The predictions of the run."""
         query = sa.select(tables.predictions.c.data).where(tables.predictions.c.run == self._run)
         query = query.order_by(
             tables.predictions.c.pipeline, tables.predictions.c.grp, tables.predictions.c.kind
         )
-        return tuple(decode(row.data, Prediction, f"{self._place}, prediction") for row in self._read(query))
+        return tuple(
+            decode(row.data, StoredPrediction, f"{self._place}, prediction") for row in self._read(query)
+        )
 
-    def watched(self, *, phase: str | None = None, alarmed: bool = False) -> dict[str, list[Told]]:
+    def watched(self, *, phase: str | None = None, alarmed: bool = False) -> dict[str, list[MonitorEntry]]:
         """What the pipelines' monitors were told and said, by pipeline, in task order.
 
         Args:
@@ -218,38 +230,42 @@ class Reading(Database):
         with self._transaction(writing=False) as connection:
             if not sa.inspect(connection).has_table(tables.watched.name):
                 return {}  # written before there were monitors
-        columns, own = tables.watched.c, tables.tasks.c
-        joined = tables.watched.join(tables.tasks, (own.run == columns.run) & (own.task == columns.task))
+        columns, of_tasks = tables.watched.c, tables.tasks.c
+        joined = tables.watched.join(
+            tables.tasks, (of_tasks.run == columns.run) & (of_tasks.task == columns.task)
+        )
         query = sa.select(columns.pipeline, columns.data, columns.written).select_from(joined)
-        query = query.where(columns.run == self._run).order_by(own.phase, own.place)
+        query = query.where(columns.run == self._run).order_by(of_tasks.phase, of_tasks.place)
         if phase is not None:
-            query = query.where(own.phase == phase)
+            query = query.where(of_tasks.phase == phase)
         if alarmed:
             query = query.where(columns.alarms > 0)
-        found: dict[str, list[Told]] = {}
+        by_pipeline: dict[str, list[MonitorEntry]] = {}
         for row in self._read(query):
-            told = decode(row.data, Told, f"{self._place}, monitor of pipeline {row.pipeline!r}")
-            found.setdefault(row.pipeline, []).append(msgspec.structs.replace(told, written=row.written))
-        return found
+            entry = decode(row.data, MonitorEntry, f"{self._place}, monitor of pipeline {row.pipeline!r}")
+            by_pipeline.setdefault(row.pipeline, []).append(
+                msgspec.structs.replace(entry, written=row.written)
+            )
+        return by_pipeline
 
     def _lot(self, records: Sequence[Any], texts: bool) -> dict[Key, list[Any]]:
         """The rows of the rounds of some records, by a single query."""
         columns = tables.rounds.c
-        wanted = (columns.pipeline, columns.task, columns.attempt, columns.round, columns.data)
-        query = sa.select(*wanted, *((columns.texts,) if texts else ()))
+        key_columns = (columns.pipeline, columns.task, columns.attempt, columns.round, columns.data)
+        query = sa.select(*key_columns, *((columns.texts,) if texts else ()))
         # By all parts of the key that an index begins with, or the whole run would be looked through.
         query = query.where(
             columns.run == self._run,
             columns.pipeline.in_(sorted({row.pipeline for row in records})),
             columns.task.in_(list(dict.fromkeys(row.task for row in records))),
         )
-        found: dict[Key, list[Any]] = {(row.pipeline, row.task, row.attempt): [] for row in records}
+        by_key: dict[Key, list[Any]] = {(row.pipeline, row.task, row.attempt): [] for row in records}
         for row in self._read(query):
-            if (own := found.get(row[:3])) is not None:
-                own.append(row[3:])
-        for own in found.values():
-            own.sort(key=itemgetter(0))
-        return found
+            if (round_rows := by_key.get(row[:3])) is not None:
+                round_rows.append(row[3:])
+        for round_rows in by_key.values():
+            round_rows.sort(key=itemgetter(0))
+        return by_key
 
     def _outcome(self, row: Any) -> Outcome:
         try:
@@ -258,7 +274,7 @@ class Reading(Database):
             return _unread(error)
 
     def _inner(self, waiting: Sequence[Any]) -> dict[Key, tuple[TaskRecord, ...]]:
-        """Of waiting tasks the records of inner tasks of the round under way: the question has them."""
+        """The records of inner tasks of waiting tasks, those of the round under way: the question has them."""
         if not waiting:
             return {}
         columns = tables.questions.c
@@ -284,16 +300,16 @@ class Reading(Database):
         key = (row.pipeline, row.task, row.attempt)
         outcome = self._outcome(row)
         rounds: tuple[Round, ...] = ()
-        words: tuple[Texts | None, ...] = ()
+        texts_read: tuple[Texts | None, ...] = ()
         try:
-            rounds, words = (
+            rounds, texts_read = (
                 self._rounds(*key, texts) if lot is None else self._decoded(*key[:2], lot[key], texts)
             )
         except StoreError as error:
             outcome = _unread(error)
         if outcome.status == "waiting":
             # What was made since, of a task that was answered and then interrupted, comes with its next record.
-            rounds, words = rounds[: outcome.rounds], words[: outcome.rounds]
+            rounds, texts_read = rounds[: outcome.rounds], texts_read[: outcome.rounds]
         record = TaskRecord(
             task=row.task,
             attempt=row.attempt,
@@ -302,7 +318,7 @@ class Reading(Database):
             group=row.grp,
             inner=inner.get(key, ()),
         )
-        return Entry(pipeline=row.pipeline, record=record, texts=words, memory=row.memory)
+        return Entry(pipeline=row.pipeline, record=record, texts=texts_read, memory=row.memory)
 
     def _rounds(
         self, pipeline: str, task: str, attempt: int, texts: bool
@@ -315,16 +331,16 @@ class Reading(Database):
         self, pipeline: str, task: str, rows: Iterable[Sequence[Any]], texts: bool
     ) -> tuple[tuple[Round, ...], tuple[Texts | None, ...]]:
         """Rounds, and their words where they were read, of rows (round, data, texts)."""
-        found: list[Round] = []
-        words: list[Texts | None] = []
-        whose = self._whose(pipeline, task)
+        decoded: list[Round] = []
+        texts_read: list[Texts | None] = []
+        owner = self._whose(pipeline, task)
         for row in rows:
-            if row[0] != len(found):
-                raise StoreError(f"{whose}, round {row[0]}: round {len(found)} is missing before it")
-            found.append(decode(row[1], Round, whose))
+            if row[0] != len(decoded):
+                raise StoreError(f"{owner}, round {row[0]}: round {len(decoded)} is missing before it")
+            decoded.append(decode(row[1], Round, owner))
             if texts:
-                words.append(None if row[2] is None else decode(row[2], Texts, whose))
-        return tuple(found), tuple(words)
+                texts_read.append(None if row[2] is None else decode(row[2], Texts, owner))
+        return tuple(decoded), tuple(texts_read)
 
     def _whose(self, pipeline: str, task: str) -> str:
         return f"{self._place}, pipeline {pipeline!r}, task {task!r}"

@@ -8,43 +8,22 @@ tasks. `export` writes them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
+from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Ending, Question, Texts
-from draftverify.bench.records.store import Store
 from draftverify.errors import ConfigError, StoreError
 from draftverify.token_summary import read_summaries
-from draftverify.values import Round, Tally, Task
+from draftverify.values import Round, Tally
 
-__all__ = ["COLUMNS", "LEVELS", "Column", "Kind", "Level", "Recorded", "columns_of", "rows"]
+__all__ = ["COLUMNS", "LEVELS", "Column", "Kind", "Level", "columns_of", "rows"]
 
 Level: TypeAlias = Literal["tasks", "rounds", "items"]
 Kind: TypeAlias = Literal["text", "value", "json", "int", "float", "bool", "time"]
 
 LEVELS: tuple[Level, ...] = get_args(Level)
-
-
-class Recorded(Protocol):
-    """What is read of a run; `RunRecords` is one."""
-
-    store: Store
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The resolved config."""
-        ...
-
-    @property
-    def tasks(self) -> tuple[Task, ...]:
-        """The measured tasks."""
-        ...
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        """The questions to a person."""
-        ...
 
 
 class Column(NamedTuple):
@@ -180,7 +159,7 @@ _SUMMARY = (
 """Of items, in a run whose records keep summaries of drafted tokens."""
 
 
-def columns_of(run: Recorded, level: Level) -> tuple[Column, ...]:
+def columns_of(run: RunRecords, level: Level) -> tuple[Column, ...]:
     """The columns of a level in this run, its metrics' and cells' own included.
 
     Raises:
@@ -189,14 +168,14 @@ def columns_of(run: Recorded, level: Level) -> tuple[Column, ...]:
     if level not in COLUMNS:
         raise ConfigError(f"there is no level {level!r}; there are {', '.join(LEVELS)}")
     config = run.config
-    found = list(COLUMNS[level])
+    columns = list(COLUMNS[level])
     if level == "tasks":
-        found += [
+        columns += [
             Column(f"metric_{name}", "float", f"what the metric {name} says")
             for name in config.get("metrics") or {}
         ]
     if level == "items" and (config.get("records") or {}).get("tokens"):
-        found += _SUMMARY
+        columns += _SUMMARY
     cells: Mapping[str, Mapping[str, Any]] = config.get("cells") or {}
     for path in dict.fromkeys(path for changes in cells.values() for path in changes):
         values = [changes[path] for changes in cells.values() if path in changes]
@@ -205,11 +184,11 @@ def columns_of(run: Recorded, level: Level) -> tuple[Column, ...]:
             kind = "float"
         elif all(isinstance(value, str) for value in values):
             kind = "text"
-        found.append(Column(f"cell_{path}", kind, f"what the sweep's cell sets {path} to"))
-    return tuple(found)
+        columns.append(Column(f"cell_{path}", kind, f"what the sweep's cell sets {path} to"))
+    return tuple(columns)
 
 
-def rows(run: Recorded, level: Level = "tasks") -> Iterator[dict[str, Any]]:
+def rows(run: RunRecords, level: Level = "tasks") -> Iterator[dict[str, Any]]:
     """The rows of a run as plain values, read page by page; in task order, then by pipeline."""
     cells: Mapping[str, Mapping[str, Any]] = run.config.get("cells") or {}
     metrics = list(run.config.get("metrics") or {})
@@ -222,20 +201,27 @@ def rows(run: Recorded, level: Level = "tasks") -> Iterator[dict[str, Any]]:
         tasks = iter(run.tasks)
         task = next(tasks, None)
     for ending in run.store.endings():
-        who = {
+        identity = {
             "pipeline": ending.pipeline,
             "task": ending.task,
             "group": ending.group,
             "attempt": ending.attempt,
         }
         key = ending.pipeline, ending.task
-        more = {f"cell_{path}": value for path, value in cells.get(ending.pipeline, {}).items()}
+        changes = {f"cell_{path}": value for path, value in cells.get(ending.pipeline, {}).items()}
         if level == "tasks":
             while task is not None and task.id != ending.task:
                 task = next(tasks, None)
-            said = {f"metric_{name}": scores.get((*key, name)) for name in metrics}
-            given = {"input": dict(task.input) if task is not None else None}
-            yield {**who, **_task(ending), **_label(labels.get(key, ())), **given, **said, **more}
+            metric_values = {f"metric_{name}": scores.get((*key, name)) for name in metrics}
+            task_input = {"input": dict(task.input) if task is not None else None}
+            yield {
+                **identity,
+                **_task(ending),
+                **_label(labels.get(key, ())),
+                **task_input,
+                **metric_values,
+                **changes,
+            }
             continue
         try:
             rounds = run.store.rounds(*key, ending.attempt)
@@ -246,31 +232,31 @@ def rows(run: Recorded, level: Level = "tasks") -> Iterator[dict[str, Any]]:
             continue  # the task's row says that it cannot be read
         for place, round in enumerate(rounds):
             if level == "rounds":
-                yield {**who, **_round(round), **more}
+                yield {**identity, **_round(round), **changes}
             else:
-                words = texts[place] if place < len(texts) else None
-                yield from ({**who, **each, **more} for each in _items(round, words))
+                round_texts = texts[place] if place < len(texts) else None
+                yield from ({**identity, **item_row, **changes} for item_row in _items(round, round_texts))
 
 
 def _task(ending: Ending) -> dict[str, Any]:
-    made = ending.outcome
+    outcome = ending.outcome
     return {
-        "status": made.status,
-        "value": made.value,
-        "value_kind": None if made.value is None else "text" if isinstance(made.value, str) else "json",
-        "score": made.score,
-        "support": made.support,
-        "margin": made.margin,
-        "reason": made.reason or None,
-        "refused": None if made.refused is None else made.refused.value,
-        "refused_reason": None if made.refused is None else made.refused.reason or None,
-        "failure": None if made.failure is None else str(made.failure),
-        "rounds": made.rounds,
-        **_counts(made.tally),
-        "caveats": made.tally.caveats or None,
-        "drift": made.drift,
-        "seconds": made.seconds,
-        "units": made.units,
+        "status": outcome.status,
+        "value": outcome.value,
+        "value_kind": None if outcome.value is None else "text" if isinstance(outcome.value, str) else "json",
+        "score": outcome.score,
+        "support": outcome.support,
+        "margin": outcome.margin,
+        "reason": outcome.reason or None,
+        "refused": None if outcome.refused is None else outcome.refused.value,
+        "refused_reason": None if outcome.refused is None else outcome.refused.reason or None,
+        "failure": None if outcome.failure is None else str(outcome.failure),
+        "rounds": outcome.rounds,
+        **_counts(outcome.tally),
+        "caveats": outcome.tally.caveats or None,
+        "drift": outcome.drift,
+        "seconds": outcome.seconds,
+        "units": outcome.units,
         "memory": ending.memory,
         "committed": ending.committed,
     }
@@ -282,17 +268,17 @@ def _counts(tally: Tally) -> dict[str, int]:
 
 
 def _label(answers: Sequence[Question]) -> dict[str, Any]:
-    last = answers[-1] if answers else None
+    latest = answers[-1] if answers else None
     return {
-        "label": last and last.answer,
-        "label_value": last and last.value,
-        "label_note": (last and last.note) or None,
+        "label": latest and latest.answer,
+        "label_value": latest and latest.value,
+        "label_note": (latest and latest.note) or None,
         "labels": len(answers),
     }
 
 
 def _round(round: Round) -> dict[str, Any]:
-    made, timing = round.decision, round.timing
+    decision, timing = round.decision, round.timing
     return {
         "round": round.index,
         "tries": round.tries,
@@ -300,12 +286,12 @@ def _round(round: Round) -> dict[str, Any]:
         "by": round.by,
         "asked": round.asked,
         "drafted": len(round.items),
-        "kept": len(made.kept),
-        "corrected": len(made.corrected),
-        "held": len(made.held),
-        "refused": len(made.refused),
-        "spliced": list(made.spliced),
-        "emitted": len(made.emitted),
+        "kept": len(decision.kept),
+        "corrected": len(decision.corrected),
+        "held": len(decision.held),
+        "refused": len(decision.refused),
+        "spliced": list(decision.spliced),
+        "emitted": len(decision.emitted),
         **_counts(round.tally),
         "trouble": ", ".join(round.trouble) or None,
         "steps": ", ".join(f"{step.clause + 1}. {step.do}" for step in round.steps) or None,
@@ -319,22 +305,22 @@ def _round(round: Round) -> dict[str, Any]:
     }
 
 
-def _items(round: Round, words: Texts | None) -> Iterator[dict[str, Any]]:
-    made = round.decision
-    refused = {refusal.index: refusal.reason for refusal in made.refused}
-    replaced = {each.index: each.value for each in made.corrected}
-    joined = set(made.joined)
-    said = words.items if words is not None and len(words.items) == len(round.items) else None
+def _items(round: Round, texts: Texts | None) -> Iterator[dict[str, Any]]:
+    decision = round.decision
+    refused = {refusal.index: refusal.reason for refusal in decision.refused}
+    replaced = {correction.index: correction.value for correction in decision.corrected}
+    joined = set(decision.joined)
+    item_words = texts.items if texts is not None and len(texts.items) == len(round.items) else None
     summaries = read_summaries(round.tokens)
     for index, value in enumerate(round.items):
         check = round.checks[index] if index < len(round.checks) else None
         verdict = "unchecked" if check is None else check.verdict
         state = {"pass": "passed", "unchecked": "left"}.get(verdict, "refused")
-        if index in made.kept:
+        if index in decision.kept:
             state = "kept" if index in joined else "cut"
         elif index in replaced:
             state = "corrected"
-        elif index in made.held:
+        elif index in decision.held:
             state = "held"
         elif index in refused:
             state = "refused"
@@ -345,7 +331,7 @@ def _items(round: Round, words: Texts | None) -> Iterator[dict[str, Any]]:
             "source": round.source,
             "value": value,
             "value_kind": "text" if isinstance(value, str) else "json",
-            "words": None if said is None else said[index],
+            "words": None if item_words is None else item_words[index],
             "state": state,
             "verdict": check and check.verdict,
             "score": check and check.score,

@@ -11,7 +11,7 @@ from draftverify.bench.records import tables
 from draftverify.bench.records.database import Database, persistent
 from draftverify.bench.records.encoding import decode, encode
 from draftverify.bench.records.entries import ScoreKey
-from draftverify.checks.metrics import Score
+from draftverify.checks.scores import Score
 
 __all__ = ["Scores"]
 
@@ -35,19 +35,19 @@ class Scores(Database):
         parts = ("pipeline", "task", "attempt", "metric")
         query = sa.select(*(columns[part] for part in parts), columns.name)
         with self._transaction() as connection:
-            found = connection.execute(query.where(columns.run == self._run)).all()
+            stored = connection.execute(query.where(columns.run == self._run)).all()
             changed = [
                 {**tables.bound(dict(zip(parts, key, strict=True))), "now": names.get(key)}
-                for *place, name in found
+                for *place, name in stored
                 if name != names.get(key := (place[0], place[1], place[2], place[3]))
             ]
             if changed:
-                same = (columns[part] == sa.bindparam(f"key_{part}") for part in parts)
-                update = tables.scores.update().where(columns.run == self._run, *same)
+                same_key = (columns[part] == sa.bindparam(f"key_{part}") for part in parts)
+                update = tables.scores.update().where(columns.run == self._run, *same_key)
                 connection.execute(update.values(name=sa.bindparam("now")), changed)
 
     def scores(self) -> dict[ScoreKey, Score]:
-        """What metrics said."""
+        """All scores that metrics gave."""
         query = sa.select(tables.scores).where(tables.scores.c.run == self._run)
         return {
             (row.pipeline, row.task, row.attempt, row.metric): decode(
@@ -61,7 +61,7 @@ class Scores(Database):
         columns = tables.scores.c
         # Until a retry's scores are written the failed attempts' still bear the names.
         scored = sa.and_(
-            *(columns[each] == tables.records.c[each] for each in ("run", "pipeline", "task", "attempt"))
+            *(columns[part] == tables.records.c[part] for part in ("run", "pipeline", "task", "attempt"))
         )
         query = sa.select(columns.pipeline, columns.task, columns.name, columns.data)
         query = query.select_from(tables.scores.join(tables.records, scored))

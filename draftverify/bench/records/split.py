@@ -16,6 +16,6 @@ _APART = 10
 
 
 def split_of(task: str) -> Split:
-    """ "test" for one task id of ten, by its SHA-256; else "train"."""
+    """The split of a task: "test" for one task id of ten, by its SHA-256; else "train"."""
     digest = hashlib.sha256(task.encode("utf-8", "backslashreplace")).digest()
     return "test" if int.from_bytes(digest[:8], "big") % _APART == 0 else "train"

@@ -20,9 +20,9 @@ import sqlalchemy as sa
 from draftverify.bench.records import tables
 from draftverify.bench.records.database import persistent
 from draftverify.bench.records.encoding import decode, encode
-from draftverify.bench.records.entries import Entry, Key, Prediction, Question, Texts, Told, now
+from draftverify.bench.records.entries import Entry, Key, MonitorEntry, Question, StoredPrediction, Texts, now
 from draftverify.bench.records.questions import Questions
-from draftverify.bench.records.reading import Reading
+from draftverify.bench.records.reading import RecordReader
 from draftverify.bench.records.scores import Scores
 from draftverify.errors import ContractError, StoreError
 from draftverify.values import Round, Task, TaskRecord
@@ -39,10 +39,10 @@ class _RecordRows(NamedTuple):
     key: dict[str, Any]
     record: dict[str, Any]
     rounds: list[dict[str, Any]]
-    below: int
+    next_round: int
 
 
-class Store(Reading, Questions, Scores):
+class Store(RecordReader, Questions, Scores):
     """The records of one run. Open it with `Store.open`; close it when done.
 
     Safe to call from several threads. Every call is one transaction; one that meets a lock or loses its connection is
@@ -75,31 +75,31 @@ class Store(Reading, Questions, Scores):
             query = sa.select(
                 tables.tasks.c.task, tables.tasks.c.input, tables.tasks.c.grp, tables.tasks.c.phase
             )
-            found = connection.execute(query.where(tables.tasks.c.run == self._run)).mappings()
-            known = {row["task"]: row for row in found}
+            stored = connection.execute(query.where(tables.tasks.c.run == self._run)).mappings()
+            stored_rows = {row["task"]: row for row in stored}
             for row in rows:
-                old = known.get(row["task"], row)
-                changed = [word for name, word in _SAME.items() if old[name] != row[name]]
+                old = stored_rows.get(row["task"], row)
+                changed = [changed_part for name, changed_part in _SAME.items() if old[name] != row[name]]
                 if changed:
                     raise StoreError(
                         f"{self._place}: task {row['task']!r} is not the one that this run began with (its "
                         f"{' and '.join(changed)} changed); choose another --out, or start over with --fresh"
                     )
-            missing = [row for row in rows if row["task"] not in known]
+            missing = [row for row in rows if row["task"] not in stored_rows]
             if missing:
                 connection.execute(tables.tasks.insert(), missing)
 
     @persistent
-    def set_own(self, own: Mapping[str, Collection[str]]) -> None:
+    def set_own_tasks(self, task_ids: Mapping[str, Collection[str]]) -> None:
         """Write down which pipelines do not run over all tasks, and over which they do."""
         of_tasks: dict[tuple[str, ...], list[str]] = {}
-        for pipeline, tasks in own.items():
+        for pipeline, tasks in task_ids.items():
             of_tasks.setdefault(tuple(sorted(tasks)), []).append(pipeline)
         text = encode([[names, tasks] for tasks, names in of_tasks.items()], "the pipelines' own tasks")
         with self._transaction() as connection:
-            here = tables.runs.c.run == self._run
-            if connection.execute(sa.select(tables.runs.c.own).where(here)).scalar() != text:
-                connection.execute(tables.runs.update().where(here).values(own=text))
+            this_run = tables.runs.c.run == self._run
+            if connection.execute(sa.select(tables.runs.c.own).where(this_run)).scalar() != text:
+                connection.execute(tables.runs.update().where(this_run).values(own=text))
 
     def commit(
         self, pipeline: str, record: TaskRecord, texts: Sequence[Texts | None] = (), *, memory: int = 0
@@ -134,16 +134,16 @@ class Store(Reading, Questions, Scores):
 
     @persistent
     def _commit(self, entries: Sequence[_RecordRows]) -> int:
-        """How many of them were new."""
+        """Commit records with their rounds; says how many of them were new."""
         with self._transaction() as connection:
-            new = [each for each in entries if self._put_record(connection, each)]
+            new = [entry for entry in entries if self._put_record(connection, entry)]
             self._replace_rounds(
-                connection, [each.key for each in new], [row for each in new for row in each.rounds]
+                connection, [entry.key for entry in new], [row for entry in new for row in entry.rounds]
             )
             self._execute_many(
                 connection,
                 tables.USE_QUESTIONS,
-                [{**tables.bound(each.key), "below": each.below} for each in new],
+                [{**tables.bound(entry.key), "below": entry.next_round} for entry in new],
             )
         return len(new)
 
@@ -173,22 +173,24 @@ class Store(Reading, Questions, Scores):
             connection.execute(tables.USE_QUESTIONS, {**tables.bound(key), "below": question.round})
             if question.inner:
                 # Inner tasks of one round may ask one after the other: the answer to one has led to the next.
-                same = sa.and_(tables.of_key(tables.questions), tables.questions.c.round == question.round)
+                same_round = sa.and_(
+                    tables.of_key(tables.questions), tables.questions.c.round == question.round
+                )
                 row = connection.execute(
-                    sa.select(tables.questions).where(same), tables.bound(key)
+                    sa.select(tables.questions).where(same_round), tables.bound(key)
                 ).one_or_none()
                 old = None if row is None else self._question(row)
                 if old is not None and old.inner != question.inner:
-                    connection.execute(tables.questions.delete().where(same), tables.bound(key))
-                    told = (msgspec.structs.replace(old, inner=(), before=()),) if old.answer else ()
-                    question = msgspec.structs.replace(question, before=(*old.before, *told))
+                    connection.execute(tables.questions.delete().where(same_round), tables.bound(key))
+                    answered = (msgspec.structs.replace(old, inner=(), before=()),) if old.answer else ()
+                    question = msgspec.structs.replace(question, before=(*old.before, *answered))
             data = encode(question, f"pipeline {pipeline!r}, task {record.task!r}, question")
             new = {**key, "round": question.round, "state": "pending", "data": data, "asked": now()}
             if self._insert_new(connection, tables.questions, new) and self._put_record(connection, rows):
                 self._replace_rounds(connection, [key], rows.rounds)
 
     @persistent
-    def predict(self, predictions: Iterable[Prediction]) -> None:
+    def predict(self, predictions: Iterable[StoredPrediction]) -> None:
         """Write predictions down; one that is there already stands: it was made before the measuring."""
         with self._transaction() as connection:
             for prediction in predictions:
@@ -203,16 +205,16 @@ class Store(Reading, Questions, Scores):
                 self._insert_new(connection, tables.predictions, row)
 
     @persistent
-    def watch(self, pipeline: str, told: Sequence[Told]) -> None:
+    def watch(self, pipeline: str, entries: Sequence[MonitorEntry]) -> None:
         """Write down what a pipeline's monitor was told and said; what stands there of a task stays."""
         with self._transaction() as connection:
-            for each in told:
+            for entry in entries:
                 row = {
                     "run": self._run,
                     "pipeline": pipeline,
-                    "task": each.task,
-                    "alarms": len(each.alarms),
-                    "data": encode(each, f"pipeline {pipeline!r}, task {each.task!r}, monitor"),
+                    "task": entry.task,
+                    "alarms": len(entry.alarms),
+                    "data": encode(entry, f"pipeline {pipeline!r}, task {entry.task!r}, monitor"),
                     "written": now(),
                 }
                 self._insert_new(connection, tables.watched, row)
@@ -229,10 +231,10 @@ class Store(Reading, Questions, Scores):
         latest = latest.where(
             tables.records.c.run == self._run, tables.records.c.status == "failed", tables.LATEST
         )
-        own = tables.runs.c.run == self._run
+        this_run = tables.runs.c.run == self._run
         with self._transaction() as connection:
             failed = {(row.pipeline, row.task, row.attempt) for row in connection.execute(latest)}
-            text = connection.execute(sa.select(tables.runs.c.retrying).where(own)).scalar()
+            text = connection.execute(sa.select(tables.runs.c.retrying).where(this_run)).scalar()
             begun: set[Key] = (
                 set()
                 if text is None
@@ -241,7 +243,7 @@ class Store(Reading, Questions, Scores):
             # What failed again is done with in this retry; what else failed since it began is taken too.
             failed -= {(pipeline, task, attempt + 1) for pipeline, task, attempt in begun}
             written = encode(sorted(begun | failed), "the failed tasks")
-            connection.execute(tables.runs.update().where(own).values(retrying=written))
+            connection.execute(tables.runs.update().where(this_run).values(retrying=written))
         return failed
 
     @persistent
@@ -291,12 +293,12 @@ class Store(Reading, Questions, Scores):
     def _round_row(
         self, pipeline: str, task: str, attempt: int, round: Round, texts: Texts | None
     ) -> dict[str, Any]:
-        what = f"pipeline {pipeline!r}, task {task!r}, round {round.index}"
+        where = f"pipeline {pipeline!r}, task {task!r}, round {round.index}"
         return {
             **self._key(pipeline, task, attempt),
             "round": round.index,
-            "data": encode(round, what),
-            "texts": None if texts is None else encode(texts, what),
+            "data": encode(round, where),
+            "texts": None if texts is None else encode(texts, where),
         }
 
     def _replace_rounds(

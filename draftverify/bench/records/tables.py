@@ -24,8 +24,8 @@ def _word(length: int) -> sa.types.TypeEngine[str]:
 def _table(name: str, key: str, *columns: sa.Column[Any]) -> sa.Table:
     """A table whose primary key has the columns of these names."""
     keys = (
-        sa.Column(each, _word(LENGTHS[each]) if each in LENGTHS else sa.Integer, primary_key=True)
-        for each in key.split()
+        sa.Column(column, _word(LENGTHS[column]) if column in LENGTHS else sa.Integer, primary_key=True)
+        for column in key.split()
     )
     return sa.Table(f"draftverify_{name}", meta, *keys, *columns)
 
@@ -130,5 +130,5 @@ GO_ON = records.update().where(of_key(records), records.c.status == "waiting")
 FORGET_SCORES = scores.delete().where(of_key(scores))
 
 _later = records.alias("later")
-_same = (_later.c[name] == records.c[name] for name in ("run", "pipeline", "task"))
-LATEST = ~sa.exists().where(*_same, _later.c.attempt > records.c.attempt)
+_of_one_task = (_later.c[name] == records.c[name] for name in ("run", "pipeline", "task"))
+LATEST = ~sa.exists().where(*_of_one_task, _later.c.attempt > records.c.attempt)

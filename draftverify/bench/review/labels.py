@@ -46,8 +46,8 @@ def labels(run: RunRecords) -> tuple[Label, ...]:
     An edit gives two: its value is right, and the candidate that it replaced is not. People are asked about drafts
     that were refused, so a run's labels say how often a refusal was wrong, and nothing of what was accepted.
     """
-    found = []
-    for question in (each for last in run.questions for each in (*last.before, last)):
+    collected = []
+    for question in (question for latest in run.questions for question in (*latest.before, latest)):
         if not question.answer:
             continue
         candidate, edited = question.candidate, question.answer == "edit"
@@ -60,10 +60,10 @@ def labels(run: RunRecords) -> tuple[Label, ...]:
         )
         if candidate is not None and not (edited and _text(question.value) == _text(candidate.value)):
             right = question.answer == "accept"
-            found.append(label(value=candidate.value, right=right, score=candidate.score))
+            collected.append(label(value=candidate.value, right=right, score=candidate.score))
         if edited:
-            found.append(label(value=question.value, right=True))
-    return tuple(found)
+            collected.append(label(value=question.value, right=True))
+    return tuple(collected)
 
 
 class Reviewed:
@@ -90,7 +90,7 @@ class Reviewed:
             StoreError: there is no such run.
         """
         with load_run(self.run) as run:
-            self._said = {(each.task, _text(each.value)): each.right for each in labels(run)}
+            self._said = {(label.task, _text(label.value)): label.right for label in labels(run)}
 
     def __call__(self, task: Task, outcome: Outcome) -> bool | None:
         """Whether the value is right; None where nobody said, or nothing was accepted.

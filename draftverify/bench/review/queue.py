@@ -52,8 +52,8 @@ def pending(run: RunRecords) -> tuple[Question, ...]:
 
 def key(question: Question) -> str:
     """A short name of a question; another one that is asked in its place has another."""
-    each = question.pipeline, question.task, str(question.attempt), str(question.round), question.asked
-    return hashlib.blake2b("\0".join(each).encode(), digest_size=12).hexdigest()
+    parts = question.pipeline, question.task, str(question.attempt), str(question.round), question.asked
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=12).hexdigest()
 
 
 def take(run: RunRecords, holder: str, seconds: float, *, without: Collection[str] = ()) -> Question | None:
@@ -70,11 +70,11 @@ def take(run: RunRecords, holder: str, seconds: float, *, without: Collection[st
     """
     while True:
         free = run.store.questions(free_for=holder, limit=len(without) + TRIED)
-        wanted = [question for question in free if key(question) not in without]
-        for question in wanted:
+        remaining = [question for question in free if key(question) not in without]
+        for question in remaining:
             if run.store.claim(question, holder, seconds):
                 return question
-        if not wanted:
+        if not remaining:
             return None
 
 
@@ -91,7 +91,7 @@ def read_answers(path: str | Path, questions: tuple[Question, ...]) -> Iterator[
         raise ConfigError(
             f"the answers cannot be read: {error.strerror or error}", where=str(path)
         ) from error
-    found: list[tuple[Question, Reply]] = []
+    answers: list[tuple[Question, Reply]] = []
     answered: dict[tuple[str, str], int] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -110,8 +110,8 @@ def read_answers(path: str | Path, questions: tuple[Question, ...]) -> Iterator[
             )
         answered[key] = number
         _check(question, reply, where)
-        found.append((question, reply))
-    return iter(found)
+        answers.append((question, reply))
+    return iter(answers)
 
 
 def give_answer(run: RunRecords, question: Question, reply: Reply, holder: str = "") -> bool:
@@ -142,19 +142,21 @@ def fate(run: RunRecords, question: Question, holder: str = "") -> str:
     if now is None or (now.state == "used" and not now.answer):
         return "the run has gone on, and this is no longer what it asks"
     if now.state != "pending":
-        who = "you have" if holder and now.holder == holder else "somebody else has"
-        return f"{who} answered this one ({now.answer}); that answer stands"
+        answerer = "you have" if holder and now.holder == holder else "somebody else has"
+        return f"{answerer} answered this one ({now.answer}); that answer stands"
     return "another reviewer has this one now; it was kept for you until your time on it was over"
 
 
 def _question(reply: Reply, questions: tuple[Question, ...], where: str) -> Question:
     open_ones = [
-        each for each in questions if each.task == reply.task and reply.pipeline in (None, each.pipeline)
+        question
+        for question in questions
+        if question.task == reply.task and reply.pipeline in (None, question.pipeline)
     ]
     if len(open_ones) == 1:
         return open_ones[0]
     if open_ones:
-        names = ", ".join(each.pipeline for each in open_ones)
+        names = ", ".join(question.pipeline for question in open_ones)
         raise ConfigError(f'task {reply.task!r} is asked about by {names}; add "pipeline"', where=where)
     of = f" of the pipeline {reply.pipeline!r}" if reply.pipeline is not None else ""
     raise ConfigError(f"there is no open question about task {reply.task!r}{of}", where=where)

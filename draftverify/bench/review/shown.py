@@ -33,8 +33,12 @@ def shown(run: RunRecords, question: Question) -> dict[str, Any]:
         `round`, `edit`, `json`, and `parts` (`text`, `verdict`, `score`, `reason`, `feedback`); `earlier`: how many
         there are before them. Parts of a chain that is `worded` are pieces of one text.
     """
-    rounds, words = _rounds(run, question)
-    drafts = [draft for round, said in zip(rounds, words, strict=True) for draft in _drafts(round, said)]
+    rounds, texts = _rounds(run, question)
+    drafts = [
+        draft
+        for round, round_texts in zip(rounds, texts, strict=True)
+        for draft in _drafts(round, round_texts)
+    ]
     return {
         "id": key(question),
         "task": redact(question.task),
@@ -44,7 +48,7 @@ def shown(run: RunRecords, question: Question) -> dict[str, Any]:
         "input": [[redact(str(name)), _text(value)] for name, value in question.input.items()],
         "trouble": list(question.trouble),
         "failure": "" if question.failure is None else redact(str(question.failure)),
-        "accepted": _accepted(rounds, words),
+        "accepted": _accepted(rounds, texts),
         "candidate": _candidate(question),
         "drafts": drafts[-DRAFTS:],
         "earlier": max(0, len(drafts) - DRAFTS),
@@ -52,17 +56,17 @@ def shown(run: RunRecords, question: Question) -> dict[str, Any]:
 
 
 def _candidate(question: Question) -> dict[str, Any] | None:
-    found = question.candidate
-    if found is None:
+    candidate = question.candidate
+    if candidate is None:
         return None
-    text = question.text or _raw(found.value)
+    text = question.text or _raw(candidate.value)
     return {
         "text": redact(text),
-        **_editable(found.value),
-        "score": found.score,
-        "reason": redact(found.reason),
-        "feedback": redact(found.feedback),
-        "caveat": redact(found.caveat),
+        **_editable(candidate.value),
+        "score": candidate.score,
+        "reason": redact(candidate.reason),
+        "feedback": redact(candidate.feedback),
+        "caveat": redact(candidate.caveat),
     }
 
 
@@ -80,8 +84,8 @@ def _rounds(run: RunRecords, question: Question) -> tuple[Sequence[Round], Seque
             if record.task == question.asking:
                 return record.rounds, (None,) * len(record.rounds)
     of_task = question.pipeline, question.task, question.attempt
-    rounds, words = run.store.rounds(*of_task), run.store.words(*of_task)
-    return (rounds, words) if len(rounds) == len(words) else (rounds, (None,) * len(rounds))
+    rounds, texts = run.store.rounds(*of_task), run.store.words(*of_task)
+    return (rounds, texts) if len(rounds) == len(texts) else (rounds, (None,) * len(rounds))
 
 
 def _within(records: Sequence[TaskRecord]) -> Iterator[TaskRecord]:
@@ -90,7 +94,7 @@ def _within(records: Sequence[TaskRecord]) -> Iterator[TaskRecord]:
         yield from _within(record.inner)
 
 
-def _drafts(round: Round, said: Texts | None) -> Iterator[dict[str, Any]]:
+def _drafts(round: Round, texts: Texts | None) -> Iterator[dict[str, Any]]:
     """The drafts of a round that were not accepted: of a chain it is one draft, else each item is one."""
     joined = set(round.decision.joined)
     if all(index in joined for index in range(len(round.items))):
@@ -102,7 +106,7 @@ def _drafts(round: Round, said: Texts | None) -> Iterator[dict[str, Any]]:
         refused = reasons.get(index, "")
         parts.append(
             {
-                "text": redact(said.items[index] if said and index < len(said.items) else _raw(item)),
+                "text": redact(texts.items[index] if texts and index < len(texts.items) else _raw(item)),
                 "verdict": "kept" if index in joined else check.verdict if check else "refused",
                 "score": check.score if check else None,
                 "reason": redact((check.reason if check else "") or refused),
@@ -110,25 +114,25 @@ def _drafts(round: Round, said: Texts | None) -> Iterator[dict[str, Any]]:
             }
         )
     if len(parts) > 1 and round.parents == tuple(range(-1, len(parts) - 1)):
-        yield {"round": round.index, "worded": said is not None, "parts": parts, "edit": None}
+        yield {"round": round.index, "worded": texts is not None, "parts": parts, "edit": None}
         return
     for index, part in enumerate(parts):
         if index not in joined:
-            own = _editable(round.items[index])
-            yield {"round": round.index, "parts": [part], **own}
+            editable = _editable(round.items[index])
+            yield {"round": round.index, "parts": [part], **editable}
 
 
-def _accepted(rounds: Sequence[Round], words: Sequence[Texts | None]) -> str:
+def _accepted(rounds: Sequence[Round], texts: Sequence[Texts | None]) -> str:
     """What was accepted so far: in the verifier's words, which are pieces of one text, else line by line."""
     pieces, worded = [], True
-    for round, said in zip(rounds, words, strict=True):
-        spliced = iter(said.spliced if said else ())
-        worded = worded and said is not None
+    for round, round_texts in zip(rounds, texts, strict=True):
+        spliced = iter(round_texts.spliced if round_texts else ())
+        worded = worded and round_texts is not None
         for index, value in zip(round.decision.joined, round.decision.emitted, strict=True):
-            if said is None:
+            if round_texts is None:
                 pieces.append(_raw(value))
             else:
-                pieces.append(next(spliced, "") if index is None else said.items[index])
+                pieces.append(next(spliced, "") if index is None else round_texts.items[index])
     return redact(("" if worded else "\n").join(pieces))
 
 

@@ -171,10 +171,10 @@ class Bench:
             if self._stopping.is_set():
                 raise _Stopped
             if self.on_round is not None and isinstance(event, RoundDone):
-                words = _words(pipeline, (event.round,))[0]
+                texts = _words(pipeline, (event.round,))[0]
                 # Of a round that cannot be recorded the task's record will say so.
                 with suppress(ContractError):
-                    self.on_round(unit.pipeline, unit.task.id, unit.attempt, event.round, words)
+                    self.on_round(unit.pipeline, unit.task.id, unit.attempt, event.round, texts)
             if spans is not None:
                 spans(event)
             if self.on_event is not None:
@@ -249,7 +249,7 @@ class _Work(Session):
         return answer
 
     def done(self) -> Done:
-        """What came of it."""
+        """What came of the unit."""
         unit, record = self.unit, self.record()
         try:
             check(record, f"pipeline {unit.pipeline!r}, task {unit.task.id!r}")
@@ -337,21 +337,23 @@ def _words(pipeline: Pipeline, rounds: Sequence[Round]) -> tuple[Texts | None, .
         return (None,) * len(rounds)
     emitted = [value for round in rounds for value in round.decision.emitted]
     joins = [round.decision.joined for round in rounds]
-    others = [
+    unemitted = [
         item
         for round, joined in zip(rounds, joins, strict=True)
         for index, item in enumerate(round.items)
         if index not in joined
     ]
     try:
-        of_emitted, of_others = iter(_described(verifier, emitted)), iter(_described(verifier, others))
-        found = []
+        of_emitted, of_others = iter(_described(verifier, emitted)), iter(_described(verifier, unemitted))
+        described = []
         for round, joined in zip(rounds, joins, strict=True):
-            words = [(index, next(of_emitted)) for index in joined]
-            of_items = {index: word for index, word in words if index is not None}
+            emitted_words = [(index, next(of_emitted)) for index in joined]
+            of_items = {index: text for index, text in emitted_words if index is not None}
             items = [of_items[i] if i in of_items else next(of_others) for i in range(len(round.items))]
-            found.append(Texts(tuple(items), tuple([word for index, word in words if index is None])))
-        return tuple(found)
+            described.append(
+                Texts(tuple(items), tuple([text for index, text in emitted_words if index is None]))
+            )
+        return tuple(described)
     except BaseException as error:
         raised(error)
         return (None,) * len(rounds)  # words are for people; a record does without
@@ -359,14 +361,14 @@ def _words(pipeline: Pipeline, rounds: Sequence[Round]) -> tuple[Texts | None, .
 
 def _described(verifier: Any, values: list[Any]) -> list[str]:
     with turn(verifier):
-        return [redact(utf8(str(word))) for word in verifier.describe(values)] if values else []
+        return [redact(utf8(str(text))) for text in verifier.describe(values)] if values else []
 
 
-def _question(unit: Unit, pipeline: Pipeline, asked: Ask, record: TaskRecord) -> Question:
+def _question(unit: Unit, pipeline: Pipeline, ask: Ask, record: TaskRecord) -> Question:
     text = ""
-    if asked.candidate is not None:
+    if ask.candidate is not None:
         try:
-            text = _described(pipeline.verifier, [asked.candidate.value])[0]
+            text = _described(pipeline.verifier, [ask.candidate.value])[0]
         except BaseException as error:
             raised(error)  # of a verifier that has no words the candidate itself is shown
     return Question(
@@ -376,10 +378,10 @@ def _question(unit: Unit, pipeline: Pipeline, asked: Ask, record: TaskRecord) ->
         round=len(record.rounds),
         group=unit.task.group,
         input=unit.task.input,
-        candidate=asked.candidate,
+        candidate=ask.candidate,
         text=text,
-        trouble=asked.trouble,
-        failure=asked.failure,
-        asking=asked.task.id if record.inner else "",
+        trouble=ask.trouble,
+        failure=ask.failure,
+        asking=ask.task.id if record.inner else "",
         inner=record.inner,
     )

@@ -57,14 +57,14 @@ class Builder:
         takes = parameters(target)
         arguments = {name: takes[name].form.build(value, self.part) for name, value in spec.arguments.items()}
         try:
-            made = target(**arguments)
+            part = target(**arguments)
         except DraftVerifyError as error:
             raise type(error)(f"{spec.use}: {error}") from error
         except Exception as error:
             raise ConfigError(f"{spec.use} refuses its arguments: {type(error).__name__}: {error}") from error
         if spec.role != "block":
-            self._made[key] = made
-        return made
+            self._made[key] = part
+        return part
 
     def pipeline(self, spec: PipelineSpec, *, summaries: bool = False) -> Pipeline:
         """A pipeline, checked: parts that do not fit each other are refused here.
@@ -78,19 +78,21 @@ class Builder:
         """
         # Those inside it come first: what is wrong with them is told with their own place.
         inner = {
-            each.path: self.pipeline(each)
-            for each in (spec.generator, *(clause.generator for clause in spec.on_rejection))
-            if isinstance(each, PipelineSpec)
+            generator.path: self.pipeline(generator)
+            for generator in (spec.generator, *(clause.generator for clause in spec.on_rejection))
+            if isinstance(generator, PipelineSpec)
         }
 
-        def drafting(each: ComponentSpec | PipelineSpec) -> Any:
-            return inner[each.path] if isinstance(each, PipelineSpec) else self.part(each)
+        def drafting(generator: ComponentSpec | PipelineSpec) -> Any:
+            return inner[generator.path] if isinstance(generator, PipelineSpec) else self.part(generator)
 
         try:
             policy = Policy()
             for clause in spec.on_rejection:
-                other = {"generator": drafting(clause.generator)} if clause.generator is not None else {}
-                policy = policy.then(STEPS[clause.do](**clause.options, **other))
+                step_generator = (
+                    {"generator": drafting(clause.generator)} if clause.generator is not None else {}
+                )
+                policy = policy.then(STEPS[clause.do](**clause.options, **step_generator))
             rule: AcceptanceRule = self.part(spec.rule)
             block = self.part(spec.block) if isinstance(spec.block, ComponentSpec) else spec.block
             pipeline = Pipeline(
@@ -142,7 +144,7 @@ class Builder:
         """
         specs, summaries = experiment.pipelines, experiment.records == "summary"
         pipelines = {spec.name: self.pipeline(spec, summaries=summaries) for spec in specs}
-        if summaries and not any(isinstance(each.rule, Summarised) for each in pipelines.values()):
+        if summaries and not any(isinstance(pipeline.rule, Summarised) for pipeline in pipelines.values()):
             raise ConfigError(
                 "no pipeline has a rule that reads the target's distributions, so that no token can be summarised; "
                 "leave it out",

@@ -30,26 +30,28 @@ def conditions_of(
     """
     settings = {**inherited, **pipeline.settings}
     reads = pipeline.reads
-    found: dict[str, Any] = {
-        "settings": {name: each for name, each in settings.items() if reads is None or name in reads},
+    conditions: dict[str, Any] = {
+        "settings": {name: value for name, value in settings.items() if reads is None or name in reads},
         "done": _part(pipeline.done),
-        "on_rejection": [_clause(each) for each in pipeline.policy.clauses],
+        "on_rejection": [_clause(clause) for clause in pipeline.policy.clauses],
         "budget": pipeline.budget,
     }
     if executor is not None:
-        found["executor"] = {"use": executor.use, **executor.arguments}
-    plain: dict[str, Any] = msgspec.to_builtins(found)
+        conditions["executor"] = {"use": executor.use, **executor.arguments}
+    plain: dict[str, Any] = msgspec.to_builtins(conditions)
     return plain
 
 
 def _clause(clause: Clause) -> dict[str, Any]:
     """A clause as a config would have it, what it leaves out left out."""
     usual = Clause(do="give_up")
-    names = [each for each in clause.__struct_fields__ if each not in ("do", "generator")]
-    said = {each: getattr(clause, each) for each in names if getattr(clause, each) != getattr(usual, each)}
+    names = [field for field in clause.__struct_fields__ if field not in ("do", "generator")]
+    changed = {
+        field: getattr(clause, field) for field in names if getattr(clause, field) != getattr(usual, field)
+    }
     return {
         "do": clause.do,
-        **said,
+        **changed,
         **({"generator": _part(clause.generator)} if clause.generator is not None else {}),
     }
 

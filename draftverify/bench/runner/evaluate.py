@@ -16,7 +16,7 @@ from draftverify.bench.tables.summarise import summarise
 from draftverify.bench.tables.summary import Summary
 from draftverify.bench.tables.tables import print_tables
 from draftverify.checks.families import check_families
-from draftverify.checks.metrics import check_metrics, measures_of, score
+from draftverify.checks.scores import check_metrics, measures_of, score
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError
 from draftverify.plugins import did_you_mean
@@ -78,9 +78,11 @@ def evaluate(
         ConfigError: the baseline is none of the pipelines, two tasks have one id, or a metric cannot judge them.
         DraftVerifyError: a part cannot be opened. Tasks that fail do not raise: the tables say so.
     """
-    for what, given in (("pipelines", pipelines), ("metrics", metrics)):
-        if not isinstance(given, Mapping):
-            raise ConfigError(f"{what} is a {type(given).__name__}; a mapping by name is needed", path=what)
+    for argument, mapping in (("pipelines", pipelines), ("metrics", metrics)):
+        if not isinstance(mapping, Mapping):
+            raise ConfigError(
+                f"{argument} is a {type(mapping).__name__}; a mapping by name is needed", path=argument
+            )
     if baseline is not None and baseline not in pipelines:
         near = did_you_mean(baseline, pipelines)
         raise ConfigError(f"there is no pipeline {baseline!r}{near}", path="baseline")
@@ -91,27 +93,27 @@ def evaluate(
     check_metrics(metrics, work)
     for pipeline in pipelines.values():
         check_families(pipeline)
-    watched = {each: MonitoredPipeline(pipelines[each], monitor) for each, monitor in monitors.items()}
+    watched = {key: MonitoredPipeline(pipelines[key], monitor) for key, monitor in monitors.items()}
     units = (
-        Unit(pipeline=each, task=task, alarmed=each in monitors and monitors[each].acts)
+        Unit(pipeline=key, task=task, alarmed=key in monitors and monitors[key].acts)
         for place, task in enumerate(work)
-        for each in (names if place % 2 == 0 else reversed(names))
+        for key in (names if place % 2 == 0 else reversed(names))
     )
     bench = Bench(pipelines, monitors=monitors)
     try:
-        found: dict[tuple[str, str], TaskRecord] = {}
+        by_unit: dict[tuple[str, str], TaskRecord] = {}
         for done in bench.perform_all(units, size=size):
-            found[done.pipeline, done.record.task] = done.record
+            by_unit[done.pipeline, done.record.task] = done.record
             if done.pipeline in watched:
                 watched[done.pipeline].observe(of_task[done.record.task], done.record)
-        records = {each: [found[each, task.id] for task in work] for each in names}
+        records = {key: [by_unit[key, task.id] for task in work] for key in names}
         scores = {
-            said: {
-                (each, record.task): score(bench.opened(metric), of_task[record.task], record.outcome)
-                for each, own in records.items()
-                for record in own
+            metric_name: {
+                (key, record.task): score(bench.opened(metric), of_task[record.task], record.outcome)
+                for key, results in records.items()
+                for record in results
             }
-            for said, metric in metrics.items()
+            for metric_name, metric in metrics.items()
         }
     finally:
         bench.close()
@@ -121,14 +123,11 @@ def evaluate(
         records=records,
         baseline=baseline,
         marks={
-            each: (
-                *marks_of(pipeline, audits),
-                *(map(str, monitors[each].alarms) if each in monitors else ()),
-            )
-            for each, pipeline in pipelines.items()
+            key: (*marks_of(pipeline, audits), *(map(str, monitors[key].alarms) if key in monitors else ()))
+            for key, pipeline in pipelines.items()
         },
-        monitors={each: monitor.report() for each, monitor in monitors.items()},
+        monitors={key: monitor.report() for key, monitor in monitors.items()},
         scores=scores,
         measures=measures_of(metrics),
     )
-    return Evaluation(summary, {each: tuple(own) for each, own in records.items()})
+    return Evaluation(summary, {key: tuple(results) for key, results in records.items()})

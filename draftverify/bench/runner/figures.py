@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from draftverify import stats as calibration
 from draftverify.bench.config.specs import Experiment
-from draftverify.bench.monitors.monitor import Watched
+from draftverify.bench.monitors.monitor import RateReport
 from draftverify.bench.records.directory import RunDirectory, load_run, marked
-from draftverify.bench.records.entries import Entry, Prediction
+from draftverify.bench.records.entries import Entry, StoredPrediction
 from draftverify.bench.records.store import Store
 from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.build import Builder
@@ -23,7 +23,7 @@ from draftverify.bench.runner.scoring import scores_of
 from draftverify.bench.runner.workload import Workload
 from draftverify.bench.tables.summarise import Explain, scored, speedup_kind, summarise
 from draftverify.bench.tables.summary import ALL, Summary
-from draftverify.checks.metrics import Measure, measures_of
+from draftverify.checks.scores import Measure, measures_of
 from draftverify.engine.boundary import raised
 from draftverify.errors import ConfigError
 from draftverify.plugins import REPORTS, joined
@@ -58,23 +58,23 @@ def _records(
     entries: Iterable[Entry], names: Sequence[str], tasks: Sequence[Task]
 ) -> dict[str, list[TaskRecord]]:
     ids = {task.id for task in tasks}
-    found: dict[str, list[TaskRecord]] = {name: [] for name in names}
+    records: dict[str, list[TaskRecord]] = {name: [] for name in names}
     for entry in entries:
         if entry.record.task in ids:
-            found[entry.pipeline].append(entry.record)
-    return found
+            records[entry.pipeline].append(entry.record)
+    return records
 
 
 def predict(experiment: Experiment, store: Store, load: Workload, builder: Builder, bench: Bench) -> None:
     """Write down what the measuring run should show, once, before it begins."""
     if experiment.baseline is None or any(phase == "measure" for phase, *_ in store.counts()):
         return
-    records = _records(store.entries(phase="calibrate", texts=False), experiment.names, load.first)
+    records = _records(store.entries(phase="calibrate", texts=False), experiment.names, load.calibrating)
     measures = _measures(experiment, builder)
     judging = {name: spec for name, spec in experiment.metrics.items() if name not in measures}
-    scores = scores_of(judging, load.first, records, store, builder, bench)
+    scores = scores_of(judging, load.calibrating, records, store, builder, bench)
     predictions = []
-    for name, own in records.items():
+    for name, pipeline_records in records.items():
         base = experiment.compared_with(name)
         if base is None:
             continue
@@ -82,21 +82,25 @@ def predict(experiment: Experiment, store: Store, load: Workload, builder: Build
         counts = Counter(task.group for task in measured)
         try:
             if scores:
-                said = next(iter(scores.values()))
-                sides = scored(said, name, own), scored(said, base, plain)
-                found = calibration.predict_solved(*sides, {**counts, ALL: len(measured)})
+                metric_scores = next(iter(scores.values()))
+                sides = scored(metric_scores, name, pipeline_records), scored(metric_scores, base, plain)
+                predicted = calibration.predict_solved(*sides, {**counts, ALL: len(measured)})
             else:
-                found = calibration.predict(own, plain, counts)
+                predicted = calibration.predict(pipeline_records, plain, counts)
                 # The same for all tasks together: one group of them.
-                found[ALL] = calibration.predict(_pooled(own), _pooled(plain), {ALL: len(measured)})[ALL]
+                predicted[ALL] = calibration.predict(
+                    _pooled(pipeline_records), _pooled(plain), {ALL: len(measured)}
+                )[ALL]
         except ConfigError:
             continue  # no calibration task came to an end with both: there is nothing to say
-        for group, each in found.items():
-            ends = {"value": each.value, "low": each.low, "high": each.high}
+        for group, prediction in predicted.items():
+            ends = {"value": prediction.value, "low": prediction.low, "high": prediction.high}
             finite = {end: number if math.isfinite(number) else None for end, number in ends.items()}
-            detail = {"basis": each.basis}
+            detail = {"basis": prediction.basis}
             predictions.append(
-                Prediction(pipeline=name, group=group, kind=speedup_kind(scores), detail=detail, **finite)
+                StoredPrediction(
+                    pipeline=name, group=group, kind=speedup_kind(scores), detail=detail, **finite
+                )
             )
     store.predict(predictions)
 
@@ -117,7 +121,7 @@ def summary_of(
     builder: Builder,
     marks: Mapping[str, Sequence[str]],
     entries: Iterable[Entry],
-    monitors: Mapping[str, Sequence[Watched]],
+    monitors: Mapping[str, Sequence[RateReport]],
 ) -> Summary:
     blocks = {}
     for name in experiment.names:
@@ -143,11 +147,11 @@ def summary_of(
 
 def _explainer(bench: Bench) -> Explain:
     """Ask a pipeline's own verifier why two values differ, where it can tell."""
-    asked: dict[str, int] = {}
+    counts: dict[str, int] = {}
 
     def explain(pipeline: str, task: Task, expected: Any, got: Any) -> Explanation | None:
-        asked[pipeline] = asked.get(pipeline, 0) + 1
-        if asked[pipeline] > EXPLAINED:
+        counts[pipeline] = counts.get(pipeline, 0) + 1
+        if counts[pipeline] > EXPLAINED:
             return None
         try:
             bench.open(pipeline)

@@ -15,7 +15,7 @@ import msgspec
 from draftverify.stats import Estimate, Spent, remaining
 from draftverify.values import TaskRecord
 
-__all__ = ["ENOUGH", "Forecast", "Left", "Meter"]
+__all__ = ["ENOUGH", "Forecast", "Remainder", "Meter"]
 
 ENOUGH = 6
 """Tasks that have to be done before their spread says anything."""
@@ -24,7 +24,7 @@ LONG = 180.0
 """Seconds; of a run that ends before, nobody needs to be told."""
 
 
-class Left(msgspec.Struct, frozen=True, kw_only=True):
+class Remainder(msgspec.Struct, frozen=True, kw_only=True):
     """What is left of one pipeline, or of all.
 
     Args:
@@ -44,14 +44,14 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         done: tasks that it rests on.
         failed: how many of their runs ended as failed, and may have ended early.
-        whole: of all pipelines together.
+        total: of all pipelines together.
         pipelines: of each that has tasks left.
     """
 
     done: int
     failed: int = 0
-    whole: Left
-    pipelines: Mapping[str, Left]
+    total: Remainder
+    pipelines: Mapping[str, Remainder]
 
 
 class Meter:
@@ -61,19 +61,19 @@ class Meter:
         left: tasks to be done, by (pipeline, group).
     """
 
-    def __init__(self, left: Mapping[tuple[str, str], int]) -> None:
-        self.left = Counter(left)
+    def __init__(self, counts: Mapping[tuple[str, str], int]) -> None:
+        self.left = Counter(counts)
         self.done: list[tuple[str, TaskRecord]] = []
         self._began = self._ended = 0.0
-        self._tasks: dict[str, set[str]] = {pipeline: set() for pipeline, _ in left}
+        self._tasks: dict[str, set[str]] = {pipeline: set() for pipeline, _ in counts}
         units = Counter[str]()
-        for (pipeline, _), count in left.items():
+        for (pipeline, _), count in counts.items():
             units[pipeline] += count
         self._enough = {pipeline: min(ENOUGH, count) for pipeline, count in units.items()}
         self._told = False
 
     def add(self, pipeline: str, record: TaskRecord) -> None:
-        """A task ended."""
+        """Count a task that ended."""
         self.left[pipeline, record.group] -= 1
         if not self._told:
             self._ended = time.perf_counter()
@@ -87,8 +87,8 @@ class Meter:
         if self._told or any(len(self._tasks[name]) < least for name, least in self._enough.items()):
             return None
         self._told = True
-        found = self.forecast()
-        return found if found.whole.seconds.value > LONG else None
+        forecast = self.forecast()
+        return forecast if forecast.total.seconds.value > LONG else None
 
     def forecast(self) -> Forecast:
         """What is left, from what was done."""
@@ -96,21 +96,27 @@ class Meter:
         return Forecast(
             done=len({record.task for _, record in self.done}),
             failed=sum(record.outcome.status == "failed" for _, record in self.done),
-            whole=self._left(list(self.left)),
+            total=self._left(list(self.left)),
             pipelines={
                 name: self._left([place for place in self.left if place[0] == name]) for name in names
             },
         )
 
-    def _left(self, places: Sequence[tuple[str, str]]) -> Left:
-        left = {place: self.left[place] for place in places if self.left[place] > 0}
+    def _left(self, places: Sequence[tuple[str, str]]) -> Remainder:
+        counts = {place: self.left[place] for place in places if self.left[place] > 0}
         work = sum(record.outcome.seconds for _, record in self.done)
         clock = (self._ended - self._began) / work if work else 1.0
         seconds, units = (
-            remaining([Spent(r.task, name, r.group, cost) for (name, r), cost in zip(self.done, costs)], left)  # noqa: B905
+            remaining(
+                [
+                    Spent(r.task, name, r.group, cost)
+                    for (name, r), cost in zip(self.done, costs, strict=False)
+                ],
+                counts,
+            )
             for costs in (
                 [clock * record.outcome.seconds for _, record in self.done],
                 [record.outcome.units for _, record in self.done],
             )
         )
-        return Left(units=sum(left.values()), seconds=seconds, cost=units)
+        return Remainder(units=sum(counts.values()), seconds=seconds, cost=units)

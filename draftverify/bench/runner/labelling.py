@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.runner.build import Builder
-from draftverify.checks.metrics import measures_of, score
+from draftverify.checks.scores import measures_of, score
 from draftverify.errors import ConfigError, ContractError
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric
@@ -32,23 +32,22 @@ def judging_metric(experiment: Experiment, builder: Builder, metric: str | None 
     metrics, judging = _metrics(experiment, builder)
     if not judging and (metric is None or not metrics):
         raise ConfigError("there are no metrics, and nothing else says which items are right", path="metrics")
-    wanted = metric if metric is not None else next(iter(judging))
-    if wanted not in metrics:
-        raise ConfigError(f"there is no metric {wanted!r}{did_you_mean(wanted, metrics)}", path="metrics")
-    if wanted not in judging:
-        unit = measures_of(metrics)[wanted].unit
+    name = metric if metric is not None else next(iter(judging))
+    if name not in metrics:
+        raise ConfigError(f"there is no metric {name!r}{did_you_mean(name, metrics)}", path="metrics")
+    if name not in judging:
+        unit = measures_of(metrics)[name].unit
         raise ConfigError(
-            f"metric {wanted!r} measures in {unit!r}; one that says right or wrong is needed",
-            path="metrics",
+            f"metric {name!r} measures in {unit!r}; one that says right or wrong is needed", path="metrics"
         )
-    return wanted, judging[wanted]
+    return name, judging[name]
 
 
 def _metrics(experiment: Experiment, builder: Builder) -> tuple[dict[str, Metric], dict[str, Metric]]:
     """All metrics by name, and those that say right or wrong."""
     metrics: dict[str, Metric] = {name: builder.part(spec) for name, spec in experiment.metrics.items()}
     measures = measures_of(metrics)
-    return metrics, {name: each for name, each in metrics.items() if name not in measures}
+    return metrics, {name: judge for name, judge in metrics.items() if name not in measures}
 
 
 def is_right(metric: Metric, task: Task, item: Any, check: Check | None) -> bool | None:
@@ -63,7 +62,7 @@ def is_right(metric: Metric, task: Task, item: Any, check: Check | None) -> bool
         ContractError: the metric failed.
     """
     value = item if check is None or check.correction is UNSET else check.correction
-    said = score(metric, task, Outcome(status="accepted", value=value))
-    if said.problem:
-        raise ContractError(f"the metric failed on task {task.id}: {said.problem}")
-    return None if said.value is None else said.value >= 0.5
+    label = score(metric, task, Outcome(status="accepted", value=value))
+    if label.problem:
+        raise ContractError(f"the metric failed on task {task.id}: {label.problem}")
+    return None if label.value is None else label.value >= 0.5

@@ -34,14 +34,14 @@ def marks_of(
     """
     families = shared_families(pipeline)
     itself = (f"checks itself (family {', '.join(families)})",) if families else ()
-    others = [mark for marks in joined(MARKS).values() for mark in marks(pipeline, audits)]
-    return (*itself, *_remarks(pipeline, executor), *others)
+    extension_marks = [mark for marks in joined(MARKS).values() for mark in marks(pipeline, audits)]
+    return (*itself, *_remarks(pipeline, executor), *extension_marks)
 
 
 def _remarks(
     pipeline: Pipeline, executor: ComponentSpec | None, settings: Mapping[str, Any] = EMPTY, prefix: str = ""
 ) -> Iterator[str]:
-    """Of the operating points of a pipeline and of those within it, which inherit its settings."""
+    """The remarks of the operating points of a pipeline and of those within it, which inherit its settings."""
     if isinstance(pipeline.block, FittedBlock):
         conditions = conditions_of(pipeline, executor, settings)
         yield from (f"{prefix}{remark}" for remark in pipeline.block.point.remarks(versions(), conditions))

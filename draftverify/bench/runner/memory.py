@@ -29,7 +29,8 @@ class Recall(msgspec.Struct, frozen=True):
 
 
 class Recollection:
-    """The driver's end: a file for each pipeline. They go when the run ends, since the store has their records."""
+    """The driver's end of memory: a file for each pipeline. They go when the run ends, since the store has their
+    records."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="draftverify-memory-")
@@ -43,7 +44,7 @@ class Recollection:
         self._folder.cleanup()
 
     def forget(self) -> None:
-        """Begin anew, as each phase does."""
+        """Forget all records: each phase begins anew."""
         for file in self._files.values():
             file.close()
         self._files.clear()
@@ -70,7 +71,7 @@ class Recollection:
 
 
 class Memories:
-    """A worker's end: what it was told of, each line read once."""
+    """A worker's end of memory: the records that it was told of, each line read once."""
 
     def __init__(self) -> None:
         self._read: dict[str, tuple[Trail, dict[int, int]]] = {}

@@ -19,7 +19,7 @@ import msgspec
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.executors.crew import Crew
 from draftverify.bench.executors.local import Batch
-from draftverify.bench.executors.workers import Where
+from draftverify.bench.executors.workers import UnitExecutor
 from draftverify.bench.records.database import store_url
 from draftverify.bench.records.directory import RunDirectory, load_run
 from draftverify.bench.runner.bench import Bench
@@ -30,7 +30,7 @@ from draftverify.bench.runner.marks import AUDITS, marks_of
 from draftverify.bench.runner.work import Watcher, Work
 from draftverify.bench.runner.workload import Workload, workload
 from draftverify.bench.tables.summary import Summary
-from draftverify.checks.metrics import check_metrics
+from draftverify.checks.scores import check_metrics
 
 __all__ = ["Plan", "RunResult", "Watcher", "estimate", "plan", "run"]
 
@@ -103,8 +103,8 @@ def run(
     with _begun(experiment, out, fresh, accept_changed, retry_errors, store, watcher, command) as work:
         directory, load, bench, builder = work.directory, work.load, work.bench, work.builder
         with work.crew, work.recollection:
-            if load.first:
-                work.perform(load.first, "calibrate")
+            if load.calibrating:
+                work.perform(load.calibrating, "calibrate")
                 predict(experiment, directory.store, load, builder, bench)
             work.perform(load.measured, "measure")
         if retry_errors:
@@ -151,12 +151,12 @@ def estimate(
         load = work.load
         work.foretold = False
         with work.crew, work.recollection:
-            chosen = work.first_of(load.first, ENOUGH)
+            chosen = work.first_of(load.calibrating, ENOUGH)
             if chosen:
-                work.perform(load.first, "calibrate", only=chosen)
+                work.perform(load.calibrating, "calibrate", only=chosen)
             # What is measured is predicted before, and from all that calibrate.
-            if len(chosen) < ENOUGH and not work.first_of(load.first, 1):
-                if load.first:
+            if len(chosen) < ENOUGH and not work.first_of(load.calibrating, 1):
+                if load.calibrating:
                     predict(experiment, work.store, load, work.builder, work.bench)
                 work.perform(
                     load.measured, "measure", only=work.first_of(load.measured, ENOUGH - len(chosen))
@@ -194,19 +194,20 @@ def plan(
     directory = _directory(experiment, out, fresh, accept_changed, store, marks)
     if directory.look():
         with load_run(out, url=directory.url) as records:
-            asked = [each for each in records.store.questions() if each.state != "used"]
+            questions = [question for question in records.store.questions() if question.state != "used"]
             done = {(pipeline, task) for pipeline, task, _ in records.store.committed()}
             done -= {
-                (each.pipeline, each.task) for each in asked
+                (question.pipeline, question.task) for question in questions
             }  # failed, and the next attempt is under way
             failed = sum(n for (*_, status), n in records.store.counts().items() if status == "failed")
-            waiting = sum(each.state == "pending" for each in asked)
-    phases = {"calibrate": load.first, "measure": load.measured}
-    own = {name: load.tasks(name) for name in experiment.names}
+            waiting = sum(question.state == "pending" for question in questions)
+    phases = {"calibrate": load.calibrating, "measure": load.measured}
+    tasks_of = {name: load.tasks(name) for name in experiment.names}
     return Plan(
         tasks={phase: Counter(task.group for task in tasks) for phase, tasks in phases.items() if tasks},
         units={
-            name: (sum((name, task.id) in done for task in tasks), len(tasks)) for name, tasks in own.items()
+            name: (sum((name, task.id) in done for task in tasks), len(tasks))
+            for name, tasks in tasks_of.items()
         },
         failed=failed,
         waiting=waiting,
@@ -240,7 +241,7 @@ def _directory(
 
 def _check_metrics(experiment: Experiment, load: Workload, builder: Builder) -> None:
     metrics = {name: builder.part(spec) for name, spec in experiment.metrics.items()}
-    check_metrics(metrics, [*load.first, *load.measured])
+    check_metrics(metrics, [*load.calibrating, *load.measured])
 
 
 @contextmanager
@@ -257,7 +258,7 @@ def _begun(
     """A run's parts and its open directory, ready for its phases; all is given back at the end."""
     builder = Builder()
     bench = builder.bench(experiment)
-    where: Where | Batch = builder.part(experiment.executor)
+    where: UnitExecutor | Batch = builder.part(experiment.executor)
     load = workload(experiment, builder)
     _check_metrics(experiment, load, builder)
     try:
@@ -271,8 +272,8 @@ def _begun(
             bench.on_event = watcher.event if watcher is not None else None
             local = bench if where.local else None
             crew = Crew(where, bench=local, spec=experiment.to_json(), on_round=bench.on_round)
-            directory.store.set_own(load.own)
-            directory.store.add_tasks(load.first, "calibrate")
+            directory.store.set_own_tasks(load.own_tasks)
+            directory.store.add_tasks(load.calibrating, "calibrate")
             directory.store.add_tasks(load.measured, "measure")
             retried = directory.store.begin_retry() if retry_errors else set()
             yield Work(experiment, load, builder, bench, directory, marks, watcher, crew, retried)

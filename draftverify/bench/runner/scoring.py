@@ -18,7 +18,7 @@ from draftverify.bench.records.store import Store
 from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.tables.summarise import Scores
-from draftverify.checks.metrics import Score, score
+from draftverify.checks.scores import Score, score
 from draftverify.values import Task, TaskRecord
 
 __all__ = ["scores_of"]
@@ -48,40 +48,40 @@ def scores_of(
     if not metrics:
         store.name_scores({})
         return {}
-    known = store.scores()
+    stored = store.scores()
     of_task = {task.id: task for task in tasks}
-    found: dict[str, dict[tuple[str, str], Score]] = {}
+    scores: dict[str, dict[tuple[str, str], Score]] = {}
     names: dict[ScoreKey, str] = {}
     for name, spec in metrics.items():
-        said = found[name] = {}
-        made = metric_of(spec)
-        keys = {task.id: score_key(made, task) for task in tasks}
+        metric_scores = scores[name] = {}
+        metric_identity = metric_of(spec)
+        keys = {task.id: score_key(metric_identity, task) for task in tasks}
         missing = []
-        for pipeline, own in records.items():
-            for record in own:
+        for pipeline, pipeline_records in records.items():
+            for record in pipeline_records:
                 key = (pipeline, record.task, record.attempt, keys[record.task])
                 names[key] = f"{names[key]} {name}" if key in names else name
-                if key in known:
-                    said[pipeline, record.task] = known[key]
+                if key in stored:
+                    metric_scores[pipeline, record.task] = stored[key]
                 else:
                     missing.append((key, record))
-        rest = iter(missing)
-        while some := list(islice(rest, AT_ONCE)):
+        remaining = iter(missing)
+        while some := list(islice(remaining, AT_ONCE)):
             metric = bench.opened(builder.part(spec))
             new = {key: score(metric, of_task[key[1]], record.outcome) for key, record in some}
-            said.update({key[:2]: each for key, each in new.items()})
+            metric_scores.update({key[:2]: value for key, value in new.items()})
             # One that failed is asked again: what ailed it may be over.
-            store.add_scores({key: each for key, each in new.items() if not each.problem}, name)
+            store.add_scores({key: value for key, value in new.items() if not value.problem}, name)
     store.name_scores(names)
-    return found
+    return scores
 
 
 def metric_of(spec: ComponentSpec) -> bytes:
-    """The same while the metric, its settings, and the code behind all of its names are."""
+    """A metric's identity: the same while the metric, its settings, and the code behind all of its names are."""
     return msgspec.json.encode([spec, rests_on(spec)], order="deterministic")
 
 
 def score_key(metric: bytes, task: Task) -> str:
-    """The same while the metric and what the task expects are."""
+    """The key of a score: the same while the metric and what the task expects are."""
     expected = msgspec.json.encode(dict(task.expected), order="deterministic", enc_hook=repr)
     return hashlib.sha256(metric + expected).hexdigest()

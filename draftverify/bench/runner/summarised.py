@@ -52,7 +52,7 @@ class Summarised:
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
     ) -> Decision:
-        """As the rule, with the block's summaries."""
+        """Decide as the rule does, with the block's summaries."""
         return self.decide_many((context,), (proposal,), (verification,), (rng,))[0]
 
     def decide_many(
@@ -62,21 +62,21 @@ class Summarised:
         verifications: Sequence[Verification],
         rngs: Sequence[Draws],
     ) -> list[Decision]:
-        """As the rule, with the blocks' summaries."""
+        """Decide as the rule does, with the blocks' summaries."""
         blocks = [(o, v) for o, v in zip(proposals, verifications, strict=True) if _measurable(o, v)]
         started = _Summaries(blocks) if blocks else None
-        many = getattr(self.rule, "decide_many", None)
-        if many is not None:
-            made = list(many(contexts, proposals, verifications, rngs))
+        batch_decide = getattr(self.rule, "decide_many", None)
+        if batch_decide is not None:
+            decisions = list(batch_decide(contexts, proposals, verifications, rngs))
         else:
-            each = zip(contexts, proposals, verifications, rngs, strict=True)
-            made = [self.rule.decide(*arguments) for arguments in each]
+            calls = zip(contexts, proposals, verifications, rngs, strict=True)
+            decisions = [self.rule.decide(*arguments) for arguments in calls]
         if started is None:
-            return made
+            return decisions
         packed = iter(started.packed())
         return [
             msgspec.structs.replace(decision, tokens=next(packed)) if _measurable(o, v) else decision
-            for decision, o, v in zip(made, proposals, verifications, strict=True)
+            for decision, o, v in zip(decisions, proposals, verifications, strict=True)
         ]
 
 
@@ -86,31 +86,33 @@ def _measurable(proposal: Proposal, verification: Verification) -> bool:
     if not len(items) or evidence is None or evidence.target is None:
         return False
     size = evidence.target.shape[-1]
-    known = type(items) is not tuple or all(isinstance(item, int) and 0 <= item < size for item in items)
-    return known and (q is None or q.shape[-1] == size)
+    in_vocabulary = type(items) is not tuple or all(
+        isinstance(item, int) and 0 <= item < size for item in items
+    )
+    return in_vocabulary and (q is None or q.shape[-1] == size)
 
 
 class _Summaries:
-    """Those of some blocks, under way: on the host block by block, on a device all in one array."""
+    """Summaries of some blocks, under way: on the host block by block, on a device all in one array."""
 
     def __init__(self, blocks: Sequence[tuple[Proposal, Verification]]) -> None:
         self._lengths = [len(proposal.items) for proposal, _ in blocks]
         rows = [_rows(proposal, verification) for proposal, verification in blocks]
         p = rows[0][0]
         if on_host(p):
-            self._found = [_measured(*each) for each in rows]
+            self._found = [_measured(*row) for row in rows]
         else:
-            whole = map(array_namespace(p).concat, zip(*rows, strict=True))
-            self._found = [_measured(*whole).to("cpu", non_blocking=True)]
+            columns = map(array_namespace(p).concat, zip(*rows, strict=True))
+            self._found = [_measured(*columns).to("cpu", non_blocking=True)]
 
     def packed(self) -> list[bytes]:
-        """Of each block its summaries."""
-        found = np.concatenate([np.asarray(each) for each in self._found])
-        k = (found.shape[-1] - len(FIGURES)) // 2
+        """The summaries of each block, packed."""
+        summaries = np.concatenate([np.asarray(part) for part in self._found])
+        k = (summaries.shape[-1] - len(FIGURES)) // 2
         ends = np.cumsum(self._lengths)[:-1]
         return [
             pack_summaries(*np.split(part, [len(FIGURES), len(FIGURES) + k], axis=-1))
-            for part in np.split(found, ends)
+            for part in np.split(summaries, ends)
         ]
 
 
@@ -147,7 +149,7 @@ def _measured(p: Array, q: Array, items: Array, p_max: Array, q_max: Array) -> A
     tail = 1 - xp.sum(shares, axis=-1, dtype=xp.float64)
     tail = xp.where(tail > 0, tail, xp.zeros_like(tail))
     figures = [p[at], q[at], tv, p_max, q_max, entropy, tail]
-    columns = [xp.astype(each, xp.float64)[:, None] for each in figures]
+    columns = [xp.astype(column, xp.float64)[:, None] for column in figures]
     return xp.concat([*columns, xp.astype(ids, xp.float64), xp.astype(shares, xp.float64)], axis=-1)
 
 

@@ -39,7 +39,7 @@ _log = quiet(logging.getLogger(__name__))
 
 
 class Watcher(Protocol):
-    """Told how a run goes on; all methods are called from the driver's process, `event` from worker threads too."""
+    """Watches how a run goes on; all methods are called from the driver's process, `event` from worker threads too."""
 
     def started(self, phase: str, totals: Mapping[str, tuple[int, int]]) -> None:
         """A phase ("calibrate", "measure") begins: for each pipeline, units done before and units in all."""
@@ -58,14 +58,15 @@ class Watcher(Protocol):
         ...
 
 
-class _Before(NamedTuple):
+class _Prior(NamedTuple):
     """What stood in the store before a phase: attempts, questions, and tasks that were begun and did not end.
 
-    `latest` has the last committed attempt of each (pipeline, task), `asked` the question that its next one waits for.
+    `latest` has the last committed attempt of each (pipeline, task), `questions` the question that its
+    next one waits for.
     """
 
     latest: dict[tuple[str, str], int]
-    asked: dict[tuple[str, str], Question]
+    questions: dict[tuple[str, str], Question]
     begun: set[Key]
 
 
@@ -89,12 +90,12 @@ class Work:
     ran: int = 0
 
     def __post_init__(self) -> None:
-        before = self._before()
-        left: Counter[tuple[str, str]] = Counter()
+        prior = self._prior()
+        remaining: Counter[tuple[str, str]] = Counter()
         for name in self.experiment.names:
             for task in self.load.tasks(name):
-                left[name, task.group] += self._attempt(name, task.id, before) is not None
-        self.meter = Meter(left)
+                remaining[name, task.group] += self._attempt(name, task.id, prior) is not None
+        self.meter = Meter(remaining)
         self.watching = Watching(self.experiment, self.load, self.bench, self.store)
 
     @property
@@ -107,12 +108,12 @@ class Work:
 
         They are of one epoch: what the next one sees has to be complete. Where it has fewer, all of them.
         """
-        before = self._before()
+        prior = self._prior()
         length = self.experiment.memory or max(len(tasks), 1)
         for start in range(0, len(tasks), length):
             groups: dict[str, list[str]] = {}
             for task in tasks[start : start + length]:
-                if any(self._attempt(name, task.id, before) is not None for name in self.experiment.names):
+                if any(self._attempt(name, task.id, prior) is not None for name in self.experiment.names):
                     groups.setdefault(task.group, []).append(task.id)
             if groups:
                 deep = max(2, math.ceil(most / len(groups)))
@@ -124,77 +125,82 @@ class Work:
 
     def perform(self, tasks: Sequence[Task], phase: str, only: Collection[str] | None = None) -> None:
         """Perform what is not done yet of these tasks, or of some of them, epoch by epoch."""
-        before = self._before()
+        prior = self._prior()
         places = [place for place, task in enumerate(tasks) if only is None or task.id in only]
         totals: dict[str, tuple[int, int]] = {}
         for name in self.experiment.names:
-            own = self.load.of(name, [tasks[place] for place in places])
-            left = sum(self._attempt(name, task.id, before) is not None for task in own)
-            totals[name] = (len(own) - left, len(own))
-            if left and self.crew.bench is not None:
+            own_tasks = self.load.of(name, [tasks[place] for place in places])
+            remaining = sum(self._attempt(name, task.id, prior) is not None for task in own_tasks)
+            totals[name] = (len(own_tasks) - remaining, len(own_tasks))
+            if remaining and self.crew.bench is not None:
                 # What cannot be opened ends the run before a task of another pipeline has been paid for.
                 self.crew.bench.open(name)
         if self.watcher is not None:
             self.watcher.started(phase, totals)
         length = self.experiment.memory
         if length is None:
-            self.crew.perform(self._units(tasks, places, before, 0), partial(self._take, 0, None))
+            self.crew.perform(self._units(tasks, places, prior, 0), partial(self._take, 0, None))
             return
         self.recollection.forget()
         past: dict[tuple[str, str], TaskRecord] = {}
-        if before.latest:  # a run that is taken up again
+        if prior.latest:  # a run that is taken up again
             entries = self.store.entries(texts=False)
             past = {(entry.pipeline, entry.record.task): entry.record for entry in entries}
-        asked = {(each.pipeline, each.task) for each in self.store.questions()}
+        questioned = {(question.pipeline, question.task) for question in self.store.questions()}
         for epoch, start in enumerate(range(0, max(places, default=-1) + 1, length)):
             stop = min(start + length, len(tasks))
             now = [place for place in places if start <= place < stop]
-            self.crew.perform(self._units(tasks, now, before, epoch), partial(self._take, epoch, past))
+            self.crew.perform(self._units(tasks, now, prior, epoch), partial(self._take, epoch, past))
             # A task that waited for a person is left out for good: when it is answered is no business of the others.
-            asked |= {(question.pipeline, question.task) for question in self.store.questions("pending")}
+            questioned |= {(question.pipeline, question.task) for question in self.store.questions("pending")}
             for name in self.experiment.names:
                 for place in range(start, stop):
                     record = past.pop((name, tasks[place].id), None)
-                    if record is not None and (name, tasks[place].id) not in asked:
+                    if record is not None and (name, tasks[place].id) not in questioned:
                         self.recollection.add(name, record)
 
-    def _before(self) -> _Before:
-        """Looked up once a phase, as what stood there before: a unit comes up once, and the store grows meanwhile."""
+    def _prior(self) -> _Prior:
+        """What stood in the store before this phase, looked up once: a unit comes up once, and the store grows
+        meanwhile."""
         latest: dict[tuple[str, str], int] = {}
         for pipeline, task, attempt in self.store.committed():
             latest[pipeline, task] = max(attempt, latest.get((pipeline, task), 0))
-        asked = {(each.pipeline, each.task): each for each in self.store.questions() if each.state != "used"}
-        return _Before(latest, asked, self.store.open_tasks())
+        questions = {
+            (question.pipeline, question.task): question
+            for question in self.store.questions()
+            if question.state != "used"
+        }
+        return _Prior(latest, questions, self.store.open_tasks())
 
-    def _attempt(self, name: str, task: str, before: _Before) -> int | None:
+    def _attempt(self, name: str, task: str, prior: _Prior) -> int | None:
         """Which attempt at a task is to be made now; None where it is done or waits, or is not this pipeline's."""
         if not self.load.has(name, task):
             return None
-        last, question = before.latest.get((name, task)), before.asked.get((name, task))
-        if question is not None and (last is None or question.attempt > last):
+        attempt, question = prior.latest.get((name, task)), prior.questions.get((name, task))
+        if question is not None and (attempt is None or question.attempt > attempt):
             return None if question.state == "pending" else question.attempt
-        if last is None:
+        if attempt is None:
             return 0
-        return last + 1 if (name, task, last) in self.retried else None
+        return attempt + 1 if (name, task, attempt) in self.retried else None
 
     def _units(
-        self, tasks: Sequence[Task], places: Sequence[int], before: _Before, epoch: int
+        self, tasks: Sequence[Task], places: Sequence[int], prior: _Prior, epoch: int
     ) -> Iterator[Callable[[], Unit]]:
         for place in places:
             task = tasks[place]
             for name in self.experiment.names if place % 2 == 0 else reversed(self.experiment.names):
-                attempt = self._attempt(name, task.id, before)
+                attempt = self._attempt(name, task.id, prior)
                 if attempt is not None:
                     recall = self.recollection.of(name, epoch)
-                    yield partial(self._unit, name, task, attempt, before, recall)
+                    yield partial(self._unit, name, task, attempt, prior, recall)
 
-    def _unit(self, name: str, task: Task, attempt: int, before: _Before, recall: Recall | None) -> Unit:
+    def _unit(self, name: str, task: Task, attempt: int, prior: _Prior, recall: Recall | None) -> Unit:
         restore: tuple[Round, ...] = ()
         key = (name, task.id, attempt)
         if (
-            key not in before.begun
+            key not in prior.begun
         ):  # a unit that is made again, since its worker died, may have rounds by then
-            before.begun.add(key)
+            prior.begun.add(key)
         else:
             try:
                 restore = self.store.rounds(*key)
@@ -209,10 +215,10 @@ class Work:
             recall=recall,
             alarmed=self.watching.alarmed(name),
         )
-        question = before.asked.get((name, task.id))
+        question = prior.questions.get((name, task.id))
         # An answer that led to a round of its own is in the rounds already.
-        known = question is not None and question.state == "answered" and question.attempt == attempt
-        if question is None or not known or question.round != len(restore):
+        answered = question is not None and question.state == "answered" and question.attempt == attempt
+        if question is None or not answered or question.round != len(restore):
             return unit
         answer = Answer(question.answer, question.value, question.note)  # type: ignore[arg-type]
         return replace(unit, answer=answer, asking=question.asking, inner=question.inner)
@@ -220,7 +226,7 @@ class Work:
     def _take(
         self, epoch: int, past: dict[tuple[str, str], TaskRecord] | None, ended: Sequence[Done]
     ) -> None:
-        """Commit what has come, in one transaction, and only then say so."""
+        """Commit the units that have come, in one transaction, and only then say so."""
         self.directory.check()
         entries = [
             Entry(pipeline=done.pipeline, record=done.record, texts=done.texts, memory=epoch)

@@ -23,18 +23,18 @@ class Workload(msgspec.Struct, frozen=True):
     """The tasks of a run.
 
     Args:
-        first: those that calibrate, in order.
+        calibrating: those that calibrate, in order.
         measured: the others, in order.
-        own: of pipelines that do not run over all of them, the ids of theirs.
+        own_tasks: of pipelines that do not run over all of them, the ids of theirs.
     """
 
-    first: tuple[Task, ...]
+    calibrating: tuple[Task, ...]
     measured: tuple[Task, ...]
-    own: Mapping[str, frozenset[str]] = {}
+    own_tasks: Mapping[str, frozenset[str]] = {}
 
     def has(self, pipeline: str, task: str) -> bool:
         """Whether a pipeline runs over a task."""
-        return pipeline not in self.own or task in self.own[pipeline]
+        return pipeline not in self.own_tasks or task in self.own_tasks[pipeline]
 
     def of(self, pipeline: str, tasks: Sequence[Task]) -> list[Task]:
         """Those of some tasks that a pipeline runs over."""
@@ -42,7 +42,7 @@ class Workload(msgspec.Struct, frozen=True):
 
     def tasks(self, pipeline: str) -> list[Task]:
         """All that a pipeline runs over, with those that calibrate."""
-        return self.of(pipeline, (*self.first, *self.measured))
+        return self.of(pipeline, (*self.calibrating, *self.measured))
 
 
 def workload(experiment: Experiment, builder: Builder) -> Workload:
@@ -60,7 +60,7 @@ def workload(experiment: Experiment, builder: Builder) -> Workload:
         spec = experiment.sources.get(name, experiment.tasks)
         sources.setdefault(msgspec.json.encode(spec, order="deterministic"), (spec, set()))[1].add(name)
     tasks: dict[str, Task] = {}
-    first: set[str] = set()
+    calibrating: set[str] = set()
     of_source: list[tuple[set[str], set[str]]] = []
     for spec, names in sources.values():
         with _spoken_of(experiment.file):
@@ -69,26 +69,26 @@ def workload(experiment: Experiment, builder: Builder) -> Workload:
             chosen = set(experiment.chosen)
             loaded = [task for task in loaded if task.id in chosen]
         for task in loaded:
-            other = tasks.setdefault(task.id, task)
-            if _contents(other) != _contents(task):
+            known_task = tasks.setdefault(task.id, task)
+            if _contents(known_task) != _contents(task):
                 raise ConfigError(
                     f"cells of the matrix have different tasks of the id {task.id!r}, and a run has one task under "
                     "an id; give each source ids of its own",
                     path="tasks",
                 )
         own_first, own_rest = _split(loaded, experiment.predict or 0, experiment.limit)
-        first.update(own_first)
+        calibrating.update(own_first)
         of_source.append((names, {*own_first, *own_rest}))
-    kept = {task for _, ids in of_source for task in ids}
-    measured = tuple(task for task in tasks.values() if task.id in kept and task.id not in first)
-    if first and not measured:
+    loaded_ids = {task for _, ids in of_source for task in ids}
+    measured = tuple(task for task in tasks.values() if task.id in loaded_ids and task.id not in calibrating)
+    if calibrating and not measured:
         raise ConfigError(
             f"predicting from the first {experiment.predict} of each group leaves none to measure; "
             "give more tasks, or a lower limit",
             path="predict.limit",
         )
-    own = {name: frozenset(ids) for names, ids in of_source if ids != kept for name in names}
-    return Workload(tuple(task for task in tasks.values() if task.id in first), measured, own)
+    own_tasks = {name: frozenset(ids) for names, ids in of_source if ids != loaded_ids for name in names}
+    return Workload(tuple(task for task in tasks.values() if task.id in calibrating), measured, own_tasks)
 
 
 def _contents(task: Task) -> tuple[Any, ...]:
@@ -97,23 +97,23 @@ def _contents(task: Task) -> tuple[Any, ...]:
 
 def _split(tasks: Sequence[Task], calibrate: int, limit: int | None) -> tuple[list[str], list[str]]:
     """Of each group the first ids, to calibrate with, and those after them, to measure; at most `limit` of both."""
-    first: list[str] = []
-    rest: list[str] = []
+    calibrating: list[str] = []
+    measuring: list[str] = []
     counts: Counter[str] = Counter()
     calibrate = calibrate if limit is None else min(calibrate, limit)
     for task in tasks:
         place = counts[task.group]
         counts[task.group] += 1
         if place < calibrate:
-            first.append(task.id)
+            calibrating.append(task.id)
         elif limit is None or place < calibrate + limit:
-            rest.append(task.id)
-    return first, rest
+            measuring.append(task.id)
+    return calibrating, measuring
 
 
 @contextmanager
 def _spoken_of(config: str) -> Iterator[None]:
-    """Of a file that is not there the error names the comment of the config that says where it comes from."""
+    """Have the error for a file that is not there name the comment of the config that says where it comes from."""
     try:
         yield
     except ConfigError as error:
@@ -129,23 +129,23 @@ def _spoken_of(config: str) -> Iterator[None]:
 
 def _load(source: Any) -> list[Task]:
     with below("tasks"):
-        made = source.load()
-    what = f"load() of {type(source).__name__}"
-    if isinstance(made, (str, bytes, Mapping)) or not isinstance(made, Iterable):
-        raise ConfigError(f"{what} must return a list of Tasks, not {shown(made)}", path="tasks")
-    tasks: list[Task] = list(made)
-    seen: set[str] = set()
+        loaded = source.load()
+    call = f"load() of {type(source).__name__}"
+    if isinstance(loaded, (str, bytes, Mapping)) or not isinstance(loaded, Iterable):
+        raise ConfigError(f"{call} must return a list of Tasks, not {shown(loaded)}", path="tasks")
+    tasks: list[Task] = list(loaded)
+    ids: set[str] = set()
     for index, task in enumerate(tasks):
         if not isinstance(task, Task):
-            raise ConfigError(f"{what} must return a list of Tasks; [{index}] is {shown(task)}", path="tasks")
+            raise ConfigError(f"{call} must return a list of Tasks; [{index}] is {shown(task)}", path="tasks")
         for name in ("id", "group"):
             if not isinstance(value := getattr(task, name), str):
                 raise ConfigError(
-                    f"{what}: the {name} of [{index}] is {shown(value)}; a text is needed", path="tasks"
+                    f"{call}: the {name} of [{index}] is {shown(value)}; a text is needed", path="tasks"
                 )
-        if task.id in seen:
+        if task.id in ids:
             raise ConfigError(f"two tasks have the id {task.id!r}; ids are unique within a run", path="tasks")
-        seen.add(task.id)
+        ids.add(task.id)
         for name, text, most in (("id", task.id, 512), ("group", task.group, 256)):
             # What one database would take and another not, none is given.
             if len(text) > most or "\0" in text or not is_utf8(text):

@@ -20,7 +20,7 @@ from draftverify.bench.records.directory import FREE, RunRecords, differences
 from draftverify.errors import ConfigError, StoreError
 from draftverify.stats import PairedTest
 
-__all__ = ["ALPHA", "Cell", "Comparison", "Flip", "Pairing", "Side", "compare", "parse_side"]
+__all__ = ["ALPHA", "Cell", "RunComparison", "Flip", "Pairing", "ComparedSide", "compare", "parse_side"]
 
 ALPHA = 0.05
 """The chance that a table of comparisons between sides that do not differ says of any that they do."""
@@ -29,7 +29,7 @@ Kind: TypeAlias = Literal["share", "number", "ratio", "total"]
 Said: TypeAlias = Literal["higher", "lower", "better", "worse", "no difference seen", "no test"]
 
 
-class Side(msgspec.Struct, frozen=True, kw_only=True):
+class ComparedSide(msgspec.Struct, frozen=True, kw_only=True):
     """One pipeline of one run.
 
     Args:
@@ -86,7 +86,7 @@ class Pairing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One comparison.
+    """One outcome of two sides, compared.
 
     Args:
         outcome: what is compared.
@@ -114,8 +114,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     if_people_solve: tuple[float, float] | None = None
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was compared, with how many others.
+class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """All comparisons of one call, and which sides they are of.
 
     Args:
         sides: in order; each pairing and cell names them by label.
@@ -125,7 +125,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         alone: pipelines without a counterpart in the first run ("RUN:PIPELINE").
     """
 
-    sides: tuple[Side, ...]
+    sides: tuple[ComparedSide, ...]
     pairings: tuple[Pairing, ...]
     cells: tuple[Cell, ...]
     counted: int
@@ -137,9 +137,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return any(cell.said == "worse" for cell in self.cells)
 
     def plain(self) -> dict[str, Any]:
-        """As plain JSON data; numbers that are not finite are null."""
-        made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
-        return made
+        """The comparison as plain JSON data; numbers that are not finite are null."""
+        data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        return data
 
 
 def parse_side(text: str) -> tuple[Path, str | None]:
@@ -157,7 +157,7 @@ def parse_side(text: str) -> tuple[Path, str | None]:
     )
 
 
-def compare(given: Sequence[tuple[RunRecords, str | None]], *, only: Iterable[str] = ()) -> Comparison:
+def compare(runs: Sequence[tuple[RunRecords, str | None]], *, only: Iterable[str] = ()) -> RunComparison:
     """Compare pipelines, paired by task.
 
     The first one given is what the others are compared with. A run without a pipeline stands for all of its pipelines:
@@ -165,46 +165,46 @@ def compare(given: Sequence[tuple[RunRecords, str | None]], *, only: Iterable[st
     those of a single run with their baseline, or with the first pipeline.
 
     Args:
-        given: runs, each with the name of a pipeline or None for all.
+        runs: each with the name of a pipeline or None for all.
         only: the outcomes to compare; all when empty.
 
     Raises:
         ConfigError: a run has no such pipeline, no outcome has such a name, or there is nothing to compare.
     """
     sources: dict[Path, _Source] = {}
-    asked = [(sources.setdefault(run.path.resolve(), _Source(run)), name) for run, name in given]
-    couples, alone = _couples(asked)
+    requested = [(sources.setdefault(run.path.resolve(), _Source(run)), name) for run, name in runs]
+    couples, unmatched = _couples(requested)
     keys = list(dict.fromkeys(key for couple in couples for key in couple))
     labels = {key: _label(place) for place, key in enumerate(keys)}
     for source in sources.values():
         source.read({name for owner, name in keys if owner is source})
-    wanted = list(only)
-    found: list[tuple[_Outcome, Kind, tuple[_Key, _Key], PairedTest, tuple[Flip, ...]]] = []
+    chosen = list(only)
+    tests: list[tuple[_Outcome, Kind, tuple[_Key, _Key], PairedTest, tuple[Flip, ...]]] = []
     pairings = []
     tasks_of: dict[tuple[_Key, _Key], list[str]] = {}
-    known: set[str] = set()
-    for first, second in couples:
-        pairing, tasks = _pairing(first, second, labels)
-        tasks_of[first, second] = tasks
-        for outcome in _outcomes(first, second):
-            known.add(outcome.name)
-            if wanted and outcome.name not in wanted:
+    outcome_names: set[str] = set()
+    for base_key, other_key in couples:
+        pairing, tasks = _pairing(base_key, other_key, labels)
+        tasks_of[base_key, other_key] = tasks
+        for outcome in _outcomes(base_key, other_key):
+            outcome_names.add(outcome.name)
+            if chosen and outcome.name not in chosen:
                 continue
             if outcome.refused:
                 pairing = msgspec.structs.replace(pairing, refused=(*pairing.refused, outcome.refused))
                 continue
-            kind, test, flips = outcome.tested(first, second, tasks)
+            kind, test, flips = outcome.tested(base_key, other_key, tasks)
             if test is not None:
-                found.append((outcome, kind, (first, second), test, flips))
+                tests.append((outcome, kind, (base_key, other_key), test, flips))
         pairings.append(pairing)
-    for name in wanted:
-        if name not in known:
+    for name in chosen:
+        if name not in outcome_names:
             raise ConfigError(
-                f"nothing of the name {name!r} is there to compare; there are {', '.join(sorted(known))}"
+                f"nothing of the name {name!r} is there to compare; there are {', '.join(sorted(outcome_names))}"
             )
-    order = list(dict.fromkeys(each[0].name for each in found))
-    found.sort(key=lambda each: order.index(each[0].name))
-    corrected = calibration.holm([test.p for *_, test, _ in found])
+    order = list(dict.fromkeys(row[0].name for row in tests))
+    tests.sort(key=lambda row: order.index(row[0].name))
+    corrected = calibration.holm([test.p for *_, test, _ in tests])
     cells = tuple(
         Cell(
             outcome=outcome.name,
@@ -214,20 +214,20 @@ def compare(given: Sequence[tuple[RunRecords, str | None]], *, only: Iterable[st
             other=labels[couple[1]],
             test=test,
             corrected=None if math.isnan(p) else p,
-            said=_said(test, p, kind, outcome.wanted),
+            said=_said(test, p, kind, outcome.better),
             flips=flips,
             if_people_solve=outcome.if_people_solve(*couple, tasks_of[couple]),
         )
-        for (outcome, kind, couple, test, flips), p in zip(found, corrected, strict=True)
+        for (outcome, kind, couple, test, flips), p in zip(tests, corrected, strict=True)
     )
-    against = {second: first for first, second in couples}
+    against = {other_key: base_key for base_key, other_key in couples}
     sides = tuple(_side(key, labels[key], against.get(key)) for key in keys)
-    return Comparison(
+    return RunComparison(
         sides=sides,
         pairings=tuple(pairings),
         cells=cells,
         counted=sum(cell.corrected is not None for cell in cells),
-        alone=alone,
+        alone=unmatched,
     )
 
 
@@ -256,101 +256,107 @@ class _Source:
 
     def read(self, names: set[str]) -> None:
         for task in self.run.tasks:
-            said = msgspec.json.encode(dict(task.input), order="deterministic")
-            self.inputs[task.id] = hashlib.blake2b(said, digest_size=16).digest()
+            input_text = msgspec.json.encode(dict(task.input), order="deterministic")
+            self.inputs[task.id] = hashlib.blake2b(input_text, digest_size=16).digest()
         self.ended = {name: {} for name in names}
-        for each in self.run.store.endings():
-            if each.pipeline in names:
-                made = each.outcome
-                self.ended[each.pipeline][each.task] = _Ended(
-                    made.status, made.score, made.seconds, made.units
+        for ending in self.run.store.endings():
+            if ending.pipeline in names:
+                outcome = ending.outcome
+                self.ended[ending.pipeline][ending.task] = _Ended(
+                    outcome.status, outcome.score, outcome.seconds, outcome.units
                 )
         self.scores = self.run.store.named_scores()
 
     def tasks_of(self, pipeline: str) -> Mapping[str, bytes]:
         """The tasks of a pipeline, each with its input's hash; a sweep's cell may have tasks of its own."""
-        own = self.run.store.own().get(pipeline)
-        return self.inputs if own is None else {id: each for id, each in self.inputs.items() if id in own}
+        own_tasks = self.run.store.own_tasks().get(pipeline)
+        return (
+            self.inputs
+            if own_tasks is None
+            else {id: digest for id, digest in self.inputs.items() if id in own_tasks}
+        )
 
 
 _Key: TypeAlias = "tuple[_Source, str]"
 
 
-def _couples(asked: Sequence[tuple[_Source, str | None]]) -> tuple[list[tuple[_Key, _Key]], tuple[str, ...]]:
+def _couples(
+    requested: Sequence[tuple[_Source, str | None]],
+) -> tuple[list[tuple[_Key, _Key]], tuple[str, ...]]:
     """Which side is compared with which, and pipelines that have no counterpart."""
-    for source, name in asked:
+    for source, name in requested:
         if not source.names:
             raise ConfigError(f"{source.run.path}: the run has no pipelines")
         if name is not None and name not in source.names:
             raise ConfigError(
                 f"{source.run.path}: the run has no pipeline {name!r}; there are {', '.join(source.names[:8])}"
             )
-    first, name = asked[0]
-    if len(asked) == 1:
+    base_source, name = requested[0]
+    if len(requested) == 1:
         if name is not None:
             raise ConfigError(
-                f"one pipeline alone is compared with nothing; give another: {first.run.path}:PIPELINE"
+                f"one pipeline alone is compared with nothing; give another: {base_source.run.path}:PIPELINE"
             )
-        return _within(first), ()
-    base = [name] if name is not None else first.names
+        return _within(base_source), ()
+    base = [name] if name is not None else base_source.names
     couples: list[tuple[_Key, _Key]] = []
-    alone = []
-    for source, named in asked[1:]:
-        for other in [named] if named is not None else source.names:
-            counterpart = base[0] if len(base) == 1 else other if other in base else None
+    unmatched = []
+    for source, named in requested[1:]:
+        for pipeline in [named] if named is not None else source.names:
+            counterpart = base[0] if len(base) == 1 else pipeline if pipeline in base else None
             if counterpart is None:
-                alone.append(f"{source.run.path}:{other}")
+                unmatched.append(f"{source.run.path}:{pipeline}")
                 continue
-            couple = ((first, counterpart), (source, other))
+            couple = ((base_source, counterpart), (source, pipeline))
             if couple[0] != couple[1] and couple not in couples:
                 couples.append(couple)
     if not couples:
         raise ConfigError(
             "no two pipelines to compare: the runs share no pipeline's name; say which with RUN:PIPELINE"
-            + (f" ({', '.join(alone[:4])})" if alone else "")
+            + (f" ({', '.join(unmatched[:4])})" if unmatched else "")
         )
-    return couples, tuple(alone)
+    return couples, tuple(unmatched)
 
 
 def _within(source: _Source) -> list[tuple[_Key, _Key]]:
     """Each pipeline of one run with its baseline."""
     if len(source.names) < 2:
         raise ConfigError(f"{source.run.path}: the run has one pipeline; give another run to compare it with")
-    own: Mapping[str, str] = source.config.get("baselines") or {}
+    baselines: Mapping[str, str] = source.config.get("baselines") or {}
     baseline = source.config.get("baseline")
-    first = baseline if baseline in source.names else source.names[0]
+    default = baseline if baseline in source.names else source.names[0]
     couples: list[tuple[_Key, _Key]] = []
     for name in source.names:
-        base = str(own.get(name, first))
-        if base != name and name not in own.values():
+        base = str(baselines.get(name, default))
+        if base != name and name not in baselines.values():
             couples.append(((source, base), (source, name)))
     return couples
 
 
-def _pairing(first: _Key, second: _Key, labels: Mapping[_Key, str]) -> tuple[Pairing, list[str]]:
-    (a, pipeline_a), (b, pipeline_b) = first, second
-    left, right = a.tasks_of(pipeline_a), b.tasks_of(pipeline_b)
-    both = [task for task in left if task in right]
-    same = [task for task in both if left[task] == right[task]]
-    tasks = [task for task in same if task in a.ended[pipeline_a] and task in b.ended[pipeline_b]]
+def _pairing(base_key: _Key, other_key: _Key, labels: Mapping[_Key, str]) -> tuple[Pairing, list[str]]:
+    (a, pipeline_a), (b, pipeline_b) = base_key, other_key
+    base_inputs, other_inputs = a.tasks_of(pipeline_a), b.tasks_of(pipeline_b)
+    both = [task for task in base_inputs if task in other_inputs]
+    same_input = [task for task in both if base_inputs[task] == other_inputs[task]]
+    tasks = [task for task in same_input if task in a.ended[pipeline_a] and task in b.ended[pipeline_b]]
     ended = set(tasks)
     pairing = Pairing(
-        base=labels[first],
-        other=labels[second],
+        base=labels[base_key],
+        other=labels[other_key],
         pairs=len(tasks),
-        only_base=tuple(task for task in left if task not in right),
-        only_other=tuple(task for task in right if task not in left),
-        changed=tuple(task for task in both if left[task] != right[task]),
-        unfinished=tuple(task for task in same if task not in ended),
+        only_base=tuple(task for task in base_inputs if task not in other_inputs),
+        only_other=tuple(task for task in other_inputs if task not in base_inputs),
+        changed=tuple(task for task in both if base_inputs[task] != other_inputs[task]),
+        unfinished=tuple(task for task in same_input if task not in ended),
     )
     return pairing, tasks
 
 
 class _Outcome(NamedTuple):
-    """Something to compare.
+    """One outcome that can be compared.
 
     `value` gives it for a side and a task, None where the side has none; `gain` is beside a cost how much was solved.
-    `wanted` says whether more or less of it is better; "" where neither is known to be.
+    `better` says whether more or less of it is better; "" where neither is known to be.
     """
 
     name: str
@@ -358,57 +364,60 @@ class _Outcome(NamedTuple):
     unit: str
     value: Callable[[_Key, str], float | None]
     gain: Callable[[_Key, str], float | None] | None = None
-    wanted: Literal["", "more", "less"] = ""
+    better: Literal["", "more", "less"] = ""
     refused: str = ""
 
     def tested(
-        self, first: _Key, second: _Key, tasks: Sequence[str]
+        self, base_key: _Key, other_key: _Key, tasks: Sequence[str]
     ) -> tuple[Kind, PairedTest | None, tuple[Flip, ...]]:
         """The test on the tasks of which both sides have a value; None where there are none.
 
         Where a metric finds some tasks right in part, there is no share of tasks but a number.
         """
-        kept: list[tuple[str, float, float]] = []
+        rows: list[tuple[str, float, float]] = []
         gains: tuple[list[float], list[float]] = [], []
         for task in tasks:
-            values = [self.value(side, task) for side in (first, second)]
-            gained = [1.0 if self.gain is None else self.gain(side, task) for side in (first, second)]
+            values = [self.value(side, task) for side in (base_key, other_key)]
+            gained = [1.0 if self.gain is None else self.gain(side, task) for side in (base_key, other_key)]
             if values[0] is None or values[1] is None or gained[0] is None or gained[1] is None:
                 continue
-            kept.append((task, values[0], values[1]))
+            rows.append((task, values[0], values[1]))
             gains[0].append(gained[0])
             gains[1].append(gained[1])
-        if not kept:
+        if not rows:
             return self.kind, None, ()
-        base, other = [row[1] for row in kept], [row[2] for row in kept]
+        base, compared = [row[1] for row in rows], [row[2] for row in rows]
         if self.kind == "total":
-            return self.kind, calibration.paired_total_ratio(base, gains[0], other, gains[1]), ()
+            return self.kind, calibration.paired_total_ratio(base, gains[0], compared, gains[1]), ()
         if self.kind == "ratio":
-            return self.kind, calibration.paired_ratio(base, other), ()
-        flips = [Flip(*row) for row in kept if row[1] != row[2]]
+            return self.kind, calibration.paired_ratio(base, compared), ()
+        flips = [Flip(*row) for row in rows if row[1] != row[2]]
         flips.sort(key=lambda flip: flip.other - flip.base)
-        if self.kind == "share" and {*base, *other} <= {0.0, 1.0}:
-            test = calibration.paired_shares([*map(bool, base)], [*map(bool, other)])
+        if self.kind == "share" and {*base, *compared} <= {0.0, 1.0}:
+            test = calibration.paired_shares([*map(bool, base)], [*map(bool, compared)])
             return self.kind, test, tuple(flips)
-        return "number", calibration.paired_difference(base, other), tuple(flips)
+        return "number", calibration.paired_difference(base, compared), tuple(flips)
 
-    def if_people_solve(self, first: _Key, second: _Key, tasks: Sequence[str]) -> tuple[float, float] | None:
+    def if_people_solve(
+        self, base_key: _Key, other_key: _Key, tasks: Sequence[str]
+    ) -> tuple[float, float] | None:
         """What both sides would have of a share if people solved every task that waits; None where none does."""
-        sides = (first, second)
+        sides = (base_key, other_key)
         paired = [task for task in tasks if all(self.value(side, task) is not None for side in sides)]
         waiting = [{task for task in paired if _of(side, task).status == "waiting"} for side in sides]
         if self.kind != "share" or not any(waiting):
             return None
-        base, other = (
-            sum(1.0 if task in own else self.value(side, task) or 0.0 for task in paired) / len(paired)
-            for side, own in zip(sides, waiting, strict=True)
+        base, compared = (
+            sum(1.0 if task in waiting_tasks else self.value(side, task) or 0.0 for task in paired)
+            / len(paired)
+            for side, waiting_tasks in zip(sides, waiting, strict=True)
         )
-        return base, other
+        return base, compared
 
 
-def _outcomes(first: _Key, second: _Key) -> Iterator[_Outcome]:
+def _outcomes(base_key: _Key, other_key: _Key) -> Iterator[_Outcome]:
     """What both sides can show: metrics first, costs last."""
-    (a, _), (b, _) = first, second
+    (a, _), (b, _) = base_key, other_key
     shared = [name for name in a.metrics if name in b.metrics]
     solving = [name for name in shared if name not in a.measures]
     for name in shared:
@@ -418,8 +427,8 @@ def _outcomes(first: _Key, second: _Key) -> Iterator[_Outcome]:
         refused = (
             f"{name}: it is another metric in the other run ({'; '.join(changed[:2])})" if changed else ""
         )
-        wanted: Literal["", "more"] = "" if name in a.measures else "more"
-        yield _Outcome(name, kind, unit, _score(name, kind == "ratio"), wanted=wanted, refused=refused)
+        better: Literal["", "more"] = "" if name in a.measures else "more"
+        yield _Outcome(name, kind, unit, _score(name, kind == "ratio"), better=better, refused=refused)
         if refused and name in solving:
             solving.remove(name)
     yield _Outcome("accepted", "share", "", lambda side, task: float(_of(side, task).status == "accepted"))
@@ -428,11 +437,11 @@ def _outcomes(first: _Key, second: _Key) -> Iterator[_Outcome]:
         if solving:
             # What was given up has cost something too: summed over all, shared out over the solved.
             if name == "seconds" or any(
-                each.units for source, of in (first, second) for each in source.ended[of].values()
+                ending.units for source, of in (base_key, other_key) for ending in source.ended[of].values()
             ):
-                yield _Outcome(f"{name}/solved", "total", unit, cost, _score(solving[0]), wanted="less")
+                yield _Outcome(f"{name}/solved", "total", unit, cost, _score(solving[0]), better="less")
         else:
-            yield _Outcome(name, "ratio", unit, _finished(cost), wanted="less")
+            yield _Outcome(name, "ratio", unit, _finished(cost), better="less")
 
 
 def _of(side: _Key, task: str) -> _Ended:
@@ -448,60 +457,64 @@ def _units(side: _Key, task: str) -> float:
 
 
 def _finished(cost: Callable[[_Key, str], float]) -> Callable[[_Key, str], float | None]:
-    """Of accepted tasks alone: one that gave up has no speed."""
+    """The cost of accepted tasks alone: one that gave up has no speed."""
     return lambda side, task: (cost(side, task) or None) if _of(side, task).status == "accepted" else None
 
 
 def _score(name: str, positive: bool = False) -> Callable[[_Key, str], float | None]:
     def value(side: _Key, task: str) -> float | None:
-        found = side[0].scores.get((side[1], task, name))
-        return None if found is None or (positive and found <= 0.0) else found
+        score = side[0].scores.get((side[1], task, name))
+        return None if score is None or (positive and score <= 0.0) else score
 
     return value
 
 
 def _measures(run: RunRecords) -> dict[str, tuple[str, str]]:
     """Unit and mean of those metrics that measure something else than how right an outcome is."""
-    found = {}
+    measures = {}
     for pipeline in run.summary.get("pipelines", ()):
         for row in pipeline.get("rows", ()):
             for name, measured in (row.get("measures") or {}).items():
-                found[name] = str(measured.get("unit", "")), str(measured.get("mean", ""))
-    return found
+                measures[name] = str(measured.get("unit", "")), str(measured.get("mean", ""))
+    return measures
 
 
-def _said(test: PairedTest, p: float, kind: Kind, wanted: Literal["", "more", "less"]) -> Said:
+def _said(test: PairedTest, p: float, kind: Kind, better: Literal["", "more", "less"]) -> Said:
     if math.isnan(p):
         return "no test"
     if p >= ALPHA:
         return "no difference seen"
     up = test.effect > (1.0 if kind in ("ratio", "total") else 0.0)
-    if wanted:
-        return "better" if up == (wanted == "more") else "worse"
+    if better:
+        return "better" if up == (better == "more") else "worse"
     return "higher" if up else "lower"
 
 
-def _side(key: _Key, label: str, base: _Key | None) -> Side:
+def _side(key: _Key, label: str, base: _Key | None) -> ComparedSide:
     source, pipeline = key
     ended = source.ended[pipeline]
     differs: list[str] = []
     if base is not None and base[0] is not source:
         ignored = (*FREE, "name", "pipelines", "matrix", "cells", "baselines")  # of a cell `changes` tells
-        old, new = ({k: v for k, v in each.config.items() if k not in ignored} for each in (base[0], source))
+        old, new = (
+            {k: v for k, v in run_source.config.items() if k not in ignored}
+            for run_source in (base[0], source)
+        )
         differs = list(differences(old, new))
         was, now = (
-            each.config.get("pipelines", {}).get(name.partition("@")[0]) for each, name in (base, key)
+            run_source.config.get("pipelines", {}).get(name.partition("@")[0])
+            for run_source, name in (base, key)
         )
         differs += differences(was, now, pipeline)
         differs += _versions(base[0].run, source.run)
-    return Side(
+    return ComparedSide(
         label=label,
         run=str(source.run.path),
         pipeline=pipeline,
         tasks=len(source.tasks_of(pipeline)),
         ended=len(ended),
-        failed=sum(each.status == "failed" for each in ended.values()),
-        waiting=sum(each.status == "waiting" for each in ended.values()),
+        failed=sum(ending.status == "failed" for ending in ended.values()),
+        waiting=sum(ending.status == "waiting" for ending in ended.values()),
         differs=tuple(differs),
         changes=dict(source.cells.get(pipeline, {})),
     )
@@ -512,17 +525,17 @@ def _versions(old: RunRecords, new: RunRecords) -> Iterator[str]:
     starts = [(run.about.get("starts") or [{}])[-1] for run in (old, new)]
     old_ones, new_ones = (start.get("versions", {}) for start in starts)
     yield from differences(old_ones, new_ones)
-    before, now = (start.get("parts", {}) for start in starts)
-    for name in dict.fromkeys((*before, *now)):
-        if name in before and name in now and before[name] != now[name]:
+    old_parts, new_parts = (start.get("parts", {}) for start in starts)
+    for name in dict.fromkeys((*old_parts, *new_parts)):
+        if name in old_parts and name in new_parts and old_parts[name] != new_parts[name]:
             yield f"{name} has changed"
 
 
 def _label(place: int) -> str:
-    """A, B, …, Z, AA, AB, …"""
+    """The letters of a side: A, B, …, Z, AA, AB, …"""
     letters = ""
     place += 1
     while place:
-        place, last = divmod(place - 1, 26)
-        letters = chr(ord("A") + last) + letters
+        place, letter = divmod(place - 1, 26)
+        letters = chr(ord("A") + letter) + letters
     return letters

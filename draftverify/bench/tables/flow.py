@@ -24,21 +24,21 @@ class Flow:
     def add(self, record: TaskRecord) -> None:
         """Count a record's refused items; those of records inside it are its drafter's own business."""
         for round in record.rounds:
-            for where, then in _refusals(round):
-                self._counts[where, then, record.outcome.status] += 1
+            for where, consequence in _refusals(round):
+                self._counts[where, consequence, record.outcome.status] += 1
 
     def plain(self) -> list[dict[str, Any]]:
-        """[{"where", "then", "ended", "items"}], the frequent ones first."""
+        """Rows [{"where", "then", "ended", "items"}], the frequent ones first."""
         of_where = Counter[str]()
         for (where, _, _), count in self._counts.items():
             of_where[where] += count
         named = {where for where, _ in of_where.most_common(MOST)}
         pooled: Counter[tuple[str, str, str]] = Counter()
-        for (where, then, ended), count in self._counts.items():
-            pooled[where if where in named else "other reasons", then, ended] += count
+        for (where, consequence, ended), count in self._counts.items():
+            pooled[where if where in named else "other reasons", consequence, ended] += count
         return [
-            {"where": where, "then": then, "ended": ended, "items": count}
-            for (where, then, ended), count in pooled.most_common()
+            {"where": where, "then": consequence, "ended": ended, "items": count}
+            for (where, consequence, ended), count in pooled.most_common()
         ]
 
 
@@ -48,14 +48,14 @@ def _refusals(round: Round) -> Iterator[tuple[str, str]]:
     if round.failure is not None:
         yield f"call failed: {round.failure.error}"[:SHORT], _then(round)
         return
-    corrected = {each.index for each in decision.corrected}
+    corrected = {correction.index for correction in decision.corrected}
     refused = {refusal.index: refusal.reason for refusal in decision.refused}
     for index in range(len(round.items)):
         check = round.checks[index] if round.checks else None
-        said = check is not None and check.verdict not in ("pass", "unchecked")
-        if check is not None and said:
-            word = check.reason if check.verdict == "reject" and check.reason else check.verdict
-            where = f"{check.stage}: {word}" if check.stage else word
+        judged = check is not None and check.verdict not in ("pass", "unchecked")
+        if check is not None and judged:
+            reason = check.reason if check.verdict == "reject" and check.reason else check.verdict
+            where = f"{check.stage}: {reason}" if check.stage else reason
         elif index in refused:
             where = f"rule: {refused[index]}" if refused[index] else "rule"
         else:

@@ -28,25 +28,28 @@ _STYLES = {"accepted": "green", "failed": "red", "open": "dim"}
 
 
 def trouble(rows: Sequence[Plain], run: str, places: Mapping[str, str] = EMPTY) -> Iterator[Text]:
-    """Per kind of trouble how many tasks of which pipeline, the first of them, and the command that lists them all.
+    """Lines of text per kind of trouble: how many tasks of which pipeline, the first of them, and the command that
+    lists them all.
 
     Args:
         rows: of `draftverify.bench.tables.task_rows.all_rows`.
         run: the directory, for the commands.
         places: "file:line" of pipelines in the config, where that is at hand; told of those that fail.
     """
-    for kind, said in TROUBLES.items():
-        found: dict[str, list[str]] = {}
+    for kind, title in TROUBLES.items():
+        tasks_of: dict[str, list[str]] = {}
         for row in select(rows, pipeline=None, outcome=kind, search="", sort="place"):
             for name, cell in row["cells"].items():
                 if ended_as(cell, kind):
-                    found.setdefault(name, []).append(row["task"])
-        if found:
-            total = sum(map(len, found.values()))
+                    tasks_of.setdefault(name, []).append(row["task"])
+        if tasks_of:
+            total = sum(map(len, tasks_of.values()))
             at = {name: f" ({place})" for name, place in places.items() if kind == "failed"}
-            told = "; ".join(f"{name}{at.get(name, '')} {_some(tasks)}" for name, tasks in found.items())
+            places_and_tasks = "; ".join(
+                f"{name}{at.get(name, '')} {_some(tasks)}" for name, tasks in tasks_of.items()
+            )
             yield Text.assemble(
-                (f"{said}: {total}", "red" if kind == "failed" else "yellow"), f"  {clean(told)}"
+                (f"{title}: {total}", "red" if kind == "failed" else "yellow"), f"  {clean(places_and_tasks)}"
             )
             yield Text(f"  draftverify show {run} --tasks {kind}", style="dim")
 
@@ -65,14 +68,14 @@ def listed(
     """
     outcome = kind if kind in OUTCOMES else None
     sort = "slowest" if kind == "slowest" else "place"
-    found = select(rows, pipeline=pipeline, outcome=outcome, search=search, sort=sort)
+    chosen = select(rows, pipeline=pipeline, outcome=outcome, search=search, sort=sort)
     yield Text(
-        f"{_counted(len(found), 'task')} of {len(rows)}" + (f", {kind}" if kind != "all" else ""),
+        f"{_counted(len(chosen), 'task')} of {len(rows)}" + (f", {kind}" if kind != "all" else ""),
         style="bold",
     )
     names = [name for name in (rows[0]["cells"] if rows else ()) if pipeline in (None, name)]
     width = max(map(len, names), default=0)
-    for row in found[:limit]:
+    for row in chosen[:limit]:
         group = f" ({words(row['group'], NAME)})" if row["group"] else ""
         yield Text.assemble(
             (words(row["task"], NAME), "bold"), group, (f"  {words(row['about'], 100)}", "dim")
@@ -81,8 +84,8 @@ def listed(
             cell = row["cells"][name]
             if outcome is None or ended_as(cell, outcome):
                 yield _line(name, cell, width)
-    if len(found) > limit:
-        yield Text(f"… and {len(found) - limit} more: --limit {len(found)}, or --search TEXT", style="dim")
+    if len(chosen) > limit:
+        yield Text(f"… and {len(chosen) - limit} more: --limit {len(chosen)}, or --search TEXT", style="dim")
 
 
 def _line(name: str, cell: Plain, width: int) -> Text:
@@ -93,7 +96,7 @@ def _line(name: str, cell: Plain, width: int) -> Text:
         facts += [f"solved {cell['solved']:.3g}"] if 0.0 < cell["solved"] < 1.0 else []
     elif "score" in cell:
         facts.append(f"score {cell['score']:.3g}")
-    facts += [word for word in ("wrong", "differs") if cell.get(word)]
+    facts += [remark for remark in ("wrong", "differs") if cell.get(remark)]
     line = Text.assemble(
         f"  {clean(name):<{width}}  ", (f"{status:<9}", _STYLES.get(cell["status"], "yellow"))
     )
@@ -102,9 +105,9 @@ def _line(name: str, cell: Plain, width: int) -> Text:
 
 
 def _some(tasks: Sequence[str]) -> str:
-    more = f", … ({len(tasks)})" if len(tasks) > NAMED else ""
-    return ", ".join(words(each, 40) for each in tasks[:NAMED]) + more
+    count = f", … ({len(tasks)})" if len(tasks) > NAMED else ""
+    return ", ".join(words(task, 40) for task in tasks[:NAMED]) + count
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" + "s" * (count != 1)
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" + "s" * (count != 1)

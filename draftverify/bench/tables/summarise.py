@@ -13,24 +13,25 @@ from itertools import zip_longest
 from typing import Any, NamedTuple, TypeAlias
 
 from draftverify import stats as calibration
-from draftverify.bench.monitors.monitor import Watched
+from draftverify.bench.artifact import Interval
+from draftverify.bench.monitors.monitor import RateReport
 from draftverify.bench.records.directory import RunRecords
-from draftverify.bench.records.entries import Prediction
+from draftverify.bench.records.entries import StoredPrediction
 from draftverify.bench.tables.summary import (
     ALL,
-    Divergence,
-    Figure,
     Identity,
-    Measured,
+    MeasuredMean,
     PipelineSummary,
     Row,
     Samples,
     Solved,
     StepRow,
     Summary,
+    SummaryFigure,
     Unpaired,
+    ValueDivergence,
 )
-from draftverify.checks.metrics import Measure, Score
+from draftverify.checks.scores import Measure, Score
 from draftverify.errors import ConfigError
 from draftverify.stats import Estimate
 from draftverify.values import EMPTY, Explanation, Outcome, Round, Step, Tally, Task, TaskRecord
@@ -60,11 +61,11 @@ def summarise(
     records: Mapping[str, Sequence[TaskRecord]],
     baseline: str | None = None,
     baselines: Mapping[str, str] = EMPTY,
-    predictions: Iterable[Prediction] = (),
+    predictions: Iterable[StoredPrediction] = (),
     explain: Explain | None = None,
     blocks: Mapping[str, Any] | None = None,
     marks: Mapping[str, Sequence[str]] = EMPTY,
-    monitors: Mapping[str, Sequence[Watched]] = EMPTY,
+    monitors: Mapping[str, Sequence[RateReport]] = EMPTY,
     scores: Scores = EMPTY,
     measures: Mapping[str, Measure] = EMPTY,
 ) -> Summary:
@@ -84,59 +85,64 @@ def summarise(
         scores: what the metrics said.
         measures: which of these have a unit.
     """
-    sizes = {metric: said for metric, said in scores.items() if metric in measures}
-    scores = {metric: said for metric, said in scores.items() if metric not in measures}
+    sizes = {metric: by_task for metric, by_task in scores.items() if metric in measures}
+    scores = {metric: by_task for metric, by_task in scores.items() if metric not in measures}
     groups = tuple(dict.fromkeys(task.group for task in tasks))
-    shown = (*(group for group in groups if group != ALL), ALL)  # tasks of no group are among all of them
+    # Tasks of no group are among all of them.
+    listed_groups = (*(group for group in groups if group != ALL), ALL)
     kind = speedup_kind(scores)
-    predicted = {(each.pipeline, each.group): each for each in predictions if each.kind == kind}
+    predicted = {
+        (prediction.pipeline, prediction.group): prediction
+        for prediction in predictions
+        if prediction.kind == kind
+    }
     of_task = {task.id: task for task in tasks}
     pipelines = []
     guesses: dict[str, calibration.SpeedupPrediction] = {}
     measured: dict[str, Estimate] = {}
-    for pipeline, own in records.items():
+    for pipeline, ended in records.items():
         rows = []
         against = baselines.get(pipeline, baseline)
         compared = against is not None and pipeline != against
         base = list(records.get(against, ())) if against is not None else []
-        for group in shown:
-            mine, theirs = ([r for r in side if group in (ALL, r.group)] for side in (own, base))
+        for group in listed_groups:
+            group_records, theirs = ([r for r in side if group in (ALL, r.group)] for side in (ended, base))
             speedup = None
             guess = predicted.get((pipeline, group))
             if compared:
                 assert against is not None
                 if scores:
-                    first = next(iter(scores.values()))
+                    by_task = next(iter(scores.values()))
                     ratio = calibration.solved_ratio(
-                        scored(first, pipeline, mine), scored(first, against, theirs)
+                        scored(by_task, pipeline, group_records), scored(by_task, against, theirs)
                     )
                 else:
-                    ratio = calibration.measured_ratio(mine, theirs)
+                    ratio = calibration.measured_ratio(group_records, theirs)
                 speedup = figure(ratio)
                 if guess and group in groups and guess.value is not None and guess.low is not None:
                     high = math.inf if guess.high is None else guess.high
                     key = f"{pipeline}/{group}"
                     guesses[key] = calibration.SpeedupPrediction(guess.value, guess.low, high, "")
                     measured[key] = ratio
-            unpaired = _unpaired(mine, theirs) if compared and not scores else None
-            found = _measures(pipeline, mine, sizes, measures)
-            rows.append(_row(pipeline, group, mine, guess, speedup, unpaired, scores, found))
-        failed = next((record for record in own if record.outcome.status == "failed"), None)
+            unpaired = _unpaired(group_records, theirs) if compared and not scores else None
+            measured_rows = _measures(pipeline, group_records, sizes, measures)
+            rows.append(_row(pipeline, group, group_records, guess, speedup, unpaired, scores, measured_rows))
+        failed = next((record for record in ended if record.outcome.status == "failed"), None)
         pipelines.append(
             PipelineSummary(
                 name=pipeline,
                 statuses=rows[-1].statuses,
                 rows=tuple(rows),
-                steps=tuple(_steps(pipeline, own)),
-                identical=_identity(pipeline, base, own, of_task, explain) if compared else None,
-                deterministic=all(round.deterministic for record in own for round in record.rounds),
+                steps=tuple(_steps(pipeline, ended)),
+                identical=_identity(pipeline, base, ended, of_task, explain) if compared else None,
+                deterministic=all(round.deterministic for record in ended for round in record.rounds),
                 marks=tuple(marks.get(pipeline, ())),
                 block=(blocks or {}).get(pipeline),
                 monitor=tuple(monitors.get(pipeline, ())),
-                drafting=calibration.drafting(own),
+                drafting=calibration.drafting(ended),
                 failure=None if failed is None else f"task {failed.task}: {_why(failed)}",
-                problem=_problem(pipeline, own, {**scores, **sizes}),
-                unjudged=sum(map(_is_unjudged, own)),
+                problem=_problem(pipeline, ended, {**scores, **sizes}),
+                unjudged=sum(map(_is_unjudged, ended)),
             )
         )
     return Summary(
@@ -152,27 +158,25 @@ def summarise(
 
 
 def speedup_kind(scores: Scores) -> str:
-    """Of a prediction, which speed-up it is of: one by another metric is another figure."""
+    """The kind of a predicted speed-up: one by another metric is another figure."""
     return f"speedup by {next(iter(scores))}"[:64] if scores else "speedup"
 
 
-def figure(estimate: Estimate) -> Figure:
+def figure(estimate: Estimate) -> SummaryFigure:
     """An estimate as plain data: what is not finite is None."""
-    value, low, high = (
-        number if math.isfinite(number) else None for number in (estimate.value, estimate.low, estimate.high)
-    )
-    return Figure(value, low, high, estimate.trials, estimate.clusters)
+    interval = Interval.of(estimate.value, estimate.low, estimate.high)
+    return SummaryFigure(interval.value, interval.low, interval.high, estimate.trials, estimate.clusters)
 
 
 def _row(
     pipeline: str,
     group: str,
     records: Sequence[TaskRecord],
-    predicted: Prediction | None,
-    speedup: Figure | None,
+    predicted: StoredPrediction | None,
+    speedup: SummaryFigure | None,
     unpaired: Unpaired | None,
     scores: Scores,
-    measures: Mapping[str, Measured],
+    measures: Mapping[str, MeasuredMean],
 ) -> Row:
     statuses: Counter[str] = Counter(record.outcome.status for record in records)
     rounds = [round for record in records for round in record.rounds]
@@ -190,9 +194,11 @@ def _row(
         acceptance=figure(calibration.acceptance_rate(records)),
         retries=figure(calibration.acceptance_rate(records, first_tries=False)),
         per_pass=figure(calibration.items_per_pass(records)),
-        solved={name: _solved(said, pipeline, records) for name, said in scores.items()},
+        solved={name: _solved(by_task, pipeline, records) for name, by_task in scores.items()},
         measures=measures,
-        predicted=None if predicted is None else Figure(predicted.value, predicted.low, predicted.high),
+        predicted=None
+        if predicted is None
+        else SummaryFigure(predicted.value, predicted.low, predicted.high),
         speedup=speedup,
         unpaired=unpaired,
         per_item=math.fsum(record.outcome.seconds for record in accepted) / items if items else None,
@@ -213,11 +219,15 @@ def _if_accepted(status: str) -> str:
 def _samples(records: Sequence[TaskRecord]) -> Samples | None:
     """What alternatives came to; None where none were drafted and judged item by item."""
     drafted = [[round for round in record.rounds if round.source == "generator"] for record in records]
-    if not any(round.checks and calibration.is_alternatives(round) for own in drafted for round in own):
+    if not any(
+        round.checks and calibration.is_alternatives(round)
+        for task_rounds in drafted
+        for round in task_rounds
+    ):
         return None
-    counts = [sum(len(round.items) for round in own) for own in drafted]
+    counts = [sum(len(round.items) for round in task_rounds) for task_rounds in drafted]
     k = calibration.fewest_samples(records)
-    found: list[Figure | None] = []
+    rates: list[SummaryFigure | None] = []
     left_out: Mapping[str, str] = EMPTY
     biased = ""
     for size in (1, max(k, 1)):
@@ -225,10 +235,10 @@ def _samples(records: Sequence[TaskRecord]) -> Samples | None:
             passed = calibration.pass_at_k_rate(records, size)
         except ConfigError as error:
             passed, biased = None, biased or str(error)
-        found.append(None if passed is None else figure(passed.rate))
+        rates.append(None if passed is None else figure(passed.rate))
         left_out = passed.left_out if passed is not None else left_out
     drawn = figure(calibration.arithmetic_mean(list(zip(records, counts, strict=True))))
-    return Samples(drawn=drawn, k=k, pass_1=found[0], pass_k=found[1], left_out=dict(left_out), biased=biased)
+    return Samples(drawn=drawn, k=k, pass_1=rates[0], pass_k=rates[1], left_out=dict(left_out), biased=biased)
 
 
 def _why(failed: TaskRecord) -> str:
@@ -236,10 +246,10 @@ def _why(failed: TaskRecord) -> str:
     outcome = failed.outcome
     if outcome.failure is not None or outcome.refused is None:
         return outcome.reason
-    said = ": ".join(
+    objection = ": ".join(
         filter(None, (outcome.refused.reason, *outcome.refused.feedback.strip().splitlines()[-1:]))
     )
-    return f"{outcome.reason} ({said})" if said else outcome.reason
+    return f"{outcome.reason} ({objection})" if objection else outcome.reason
 
 
 def _is_unjudged(record: TaskRecord) -> bool:
@@ -251,19 +261,19 @@ def _is_unjudged(record: TaskRecord) -> bool:
 
 
 def scored(
-    said: Mapping[tuple[str, str], Score], pipeline: str, records: Iterable[TaskRecord]
+    by_task: Mapping[tuple[str, str], Score], pipeline: str, records: Iterable[TaskRecord]
 ) -> list[tuple[TaskRecord, float]]:
     """The records of which a metric has a say, each with it."""
-    found = []
+    pairs = []
     for record in records:
-        each = said.get((pipeline, record.task))
-        if each is not None and each.value is not None:
-            found.append((record, each.value))
-    return found
+        score = by_task.get((pipeline, record.task))
+        if score is not None and score.value is not None:
+            pairs.append((record, score.value))
+    return pairs
 
 
-def _solved(said: Mapping[tuple[str, str], Score], pipeline: str, records: Sequence[TaskRecord]) -> Solved:
-    pairs = scored(said, pipeline, records)
+def _solved(by_task: Mapping[tuple[str, str], Score], pipeline: str, records: Sequence[TaskRecord]) -> Solved:
+    pairs = scored(by_task, pipeline, records)
     units = any(record.outcome.units for record in records)
     if_solved = [(record, 1.0 if record.outcome.status == "waiting" else value) for record, value in pairs]
     return Solved(
@@ -274,42 +284,46 @@ def _solved(said: Mapping[tuple[str, str], Score], pipeline: str, records: Seque
         units=figure(calibration.cost_per_solved(pairs, lambda record: record.outcome.units))
         if units
         else None,
-        failed=_failures(said, pipeline, records),
+        failed=_failures(by_task, pipeline, records),
     )
 
 
-def _failures(said: Mapping[tuple[str, str], Score], pipeline: str, records: Iterable[TaskRecord]) -> int:
-    return sum(bool(said[pipeline, r.task].problem) for r in records if (pipeline, r.task) in said)
+def _failures(by_task: Mapping[tuple[str, str], Score], pipeline: str, records: Iterable[TaskRecord]) -> int:
+    return sum(bool(by_task[pipeline, r.task].problem) for r in records if (pipeline, r.task) in by_task)
 
 
 def _measures(
     pipeline: str, records: Sequence[TaskRecord], sizes: Scores, measures: Mapping[str, Measure]
-) -> dict[str, Measured]:
+) -> dict[str, MeasuredMean]:
     """What was measured, by name; the outcomes' scores come last, and give way to a metric of that name."""
-    found = {}
-    for name, said in sizes.items():
+    measured = {}
+    for name, by_task in sizes.items():
         by = measures[name]
         mean = calibration.geometric_mean if by.mean == "geometric" else calibration.arithmetic_mean
-        failed = _failures(said, pipeline, records)
-        found[name] = Measured(figure(mean(scored(said, pipeline, records))), by.unit, by.mean, failed)
-    own = [(record, record.outcome.score) for record in records if record.outcome.score is not None]
-    if own:
-        found.setdefault("score", Measured(figure(calibration.arithmetic_mean(own)), "", "arithmetic"))
-    return found
+        failed = _failures(by_task, pipeline, records)
+        measured[name] = MeasuredMean(
+            figure(mean(scored(by_task, pipeline, records))), by.unit, by.mean, failed
+        )
+    score_pairs = [(record, record.outcome.score) for record in records if record.outcome.score is not None]
+    if score_pairs:
+        measured.setdefault(
+            "score", MeasuredMean(figure(calibration.arithmetic_mean(score_pairs)), "", "arithmetic")
+        )
+    return measured
 
 
 def _problem(pipeline: str, records: Iterable[TaskRecord], scores: Scores) -> str | None:
     for record in records:
-        for name, said in scores.items():
-            each = said.get((pipeline, record.task))
-            if each is not None and each.problem:
-                return f"{name}, task {record.task}: {each.problem}"
+        for name, by_task in scores.items():
+            score = by_task.get((pipeline, record.task))
+            if score is not None and score.problem:
+                return f"{name}, task {record.task}: {score.problem}"
     return None
 
 
-def _unpaired(own: Iterable[TaskRecord], base: Iterable[TaskRecord]) -> Unpaired:
-    finished = [{r.task for r in side if r.outcome.status == "accepted"} for side in (own, base)]
-    every = {record.task for side in (own, base) for record in side}
+def _unpaired(records: Iterable[TaskRecord], base: Iterable[TaskRecord]) -> Unpaired:
+    finished = [{r.task for r in side if r.outcome.status == "accepted"} for side in (records, base)]
+    every = {record.task for side in (records, base) for record in side}
     return Unpaired(
         own=len(finished[1] - finished[0]),
         baseline=len(finished[0] - finished[1]),
@@ -320,30 +334,34 @@ def _unpaired(own: Iterable[TaskRecord], base: Iterable[TaskRecord]) -> Unpaired
 def _identity(
     pipeline: str,
     base: Sequence[TaskRecord],
-    own: Sequence[TaskRecord],
+    records: Sequence[TaskRecord],
     tasks: Mapping[str, Task],
     explain: Explain | None,
 ) -> Identity:
     expected = {record.task: record.outcome for record in base}
-    same = of = 0
+    identical = of = 0
     divergences = []
-    for record in own:
+    for record in records:
         if record.task not in expected:
             continue
         of += 1
         want, got = expected[record.task], record.outcome
         if is_unanswered(want) or is_unanswered(got):
             sides = ((pipeline, got), ("the baseline", want))
-            failed = [f"{who} failed: {how.reason}" for who, how in sides if how.status == "failed"]
-            divergences.append(Divergence(record.task, None, want.value, got.value, "; ".join(failed)))
+            failed = [
+                f"{side} failed: {outcome.reason}" for side, outcome in sides if outcome.status == "failed"
+            ]
+            divergences.append(ValueDivergence(record.task, None, want.value, got.value, "; ".join(failed)))
             continue
         if want.value == got.value:
-            same += 1
+            identical += 1
             continue
-        position, left, right = first_difference(want.value, got.value)
-        said = explain(pipeline, tasks[record.task], want.value, got.value) if explain is not None else None
-        divergences.append(Divergence(record.task, position, left, right, said.text if said else ""))
-    return Identity(same, of, tuple(divergences))
+        position, wanted_item, got_item = first_difference(want.value, got.value)
+        why = explain(pipeline, tasks[record.task], want.value, got.value) if explain is not None else None
+        divergences.append(
+            ValueDivergence(record.task, position, wanted_item, got_item, why.text if why else "")
+        )
+    return Identity(identical, of, tuple(divergences))
 
 
 def is_unanswered(outcome: Outcome) -> bool:
@@ -359,35 +377,35 @@ def first_difference(expected: Any, got: Any) -> tuple[int | None, Any, Any]:
     lists = isinstance(expected, (list, tuple)) and isinstance(got, (list, tuple))
     if not lists and not (isinstance(expected, str) and isinstance(got, str)):
         return None, expected, got
-    for position, (left, right) in enumerate(zip_longest(expected, got)):
-        if left != right or position >= min(len(expected), len(got)):
-            return position, left, right
+    for position, (wanted_item, got_item) in enumerate(zip_longest(expected, got)):
+        if wanted_item != got_item or position >= min(len(expected), len(got)):
+            return position, wanted_item, got_item
     return None, expected, got
 
 
 def _steps(pipeline: str, records: Iterable[TaskRecord]) -> list[StepRow]:
-    found: dict[tuple[int, str], list[tuple[TaskRecord, Step, _Led]]] = {}
+    by_clause: dict[tuple[int, str], list[tuple[TaskRecord, Step, _Led]]] = {}
     for record in records:
         for index, round in enumerate(record.rounds):
             for place, step in enumerate(round.steps):
                 led = _led_to(record.rounds, index, place, step)
-                found.setdefault((step.clause, step.do), []).append((record, step, led))
+                by_clause.setdefault((step.clause, step.do), []).append((record, step, led))
     return [
         StepRow(
             pipeline=pipeline,
             clause=clause,
             do=do,
-            on=dict(Counter(step.on for _, step, _ in taken)),
-            taken=len(taken),
-            tasks=len({record.task for record, _, _ in taken}),
-            seconds=math.fsum(led.seconds for _, _, led in taken),
-            units=math.fsum(led.units for _, _, led in taken),
-            progress=sum(led.progress for _, _, led in taken),
+            on=dict(Counter(step.on for _, step, _ in answers)),
+            taken=len(answers),
+            tasks=len({record.task for record, _, _ in answers}),
+            seconds=math.fsum(led.seconds for _, _, led in answers),
+            units=math.fsum(led.units for _, _, led in answers),
+            progress=sum(led.progress for _, _, led in answers),
             accepted=len(
-                {each.task for each, _, led in taken if led.progress and each.outcome.status == "accepted"}
+                {r.task for r, _, led in answers if led.progress and r.outcome.status == "accepted"}
             ),
         )
-        for (clause, do), taken in sorted(found.items())
+        for (clause, do), answers in sorted(by_clause.items())
     ]
 
 
@@ -398,16 +416,18 @@ class _Led(NamedTuple):
 
 
 def _led_to(rounds: Sequence[Round], index: int, place: int, step: Step) -> _Led:
-    """Seconds, units, progress of what a step led to: the next round, or a share of its own when it checked again."""
+    """What a step led to, in seconds, units and progress: the next round, or its own share when it checked again."""
     round = rounds[index]
     if step.do == "reverify":
         share = 1.0 / max(round.timing.passes, 1)
-        last = place == len(round.steps) - 1
-        return _Led(round.timing.verify * share, round.timing.units * share, last and round.decision.progress)
+        final = place == len(round.steps) - 1
+        return _Led(
+            round.timing.verify * share, round.timing.units * share, final and round.decision.progress
+        )
     if index + 1 >= len(rounds) or step.do == "give_up":
         return _Led(0.0, 0.0, False)
-    after = rounds[index + 1]
-    return _Led(after.timing.total, after.timing.units, after.decision.progress)
+    next_round = rounds[index + 1]
+    return _Led(next_round.timing.total, next_round.timing.units, next_round.decision.progress)
 
 
 def so_far(run: RunRecords, records: Mapping[str, Sequence[TaskRecord]]) -> Summary:

@@ -10,15 +10,16 @@ from typing import Any
 
 import msgspec
 
-from draftverify.bench.monitors.monitor import Watched
+from draftverify.bench.artifact import Interval
+from draftverify.bench.monitors.monitor import RateReport
 from draftverify.stats import DraftingAccount
 from draftverify.values import Tally
 
 __all__ = [
-    "Divergence",
-    "Figure",
+    "ValueDivergence",
+    "SummaryFigure",
     "Identity",
-    "Measured",
+    "MeasuredMean",
     "PipelineSummary",
     "Row",
     "Samples",
@@ -32,12 +33,9 @@ ALL = ""
 """The group that stands for all tasks."""
 
 
-class Figure(msgspec.Struct, frozen=True):
-    """A figure with its 95 % interval, None where there is none, and what it rests on."""
+class SummaryFigure(Interval, frozen=True):
+    """A figure with its 95 % interval, and how many trials and clusters it rests on."""
 
-    value: float | None
-    low: float | None
-    high: float | None
     trials: int = 0
     clusters: int = 0
 
@@ -54,15 +52,15 @@ class Solved(msgspec.Struct, frozen=True, kw_only=True):
         failed: outcomes about which the metric failed; they are in none of the figures.
     """
 
-    rate: Figure
-    if_people_solve: Figure | None = None
-    precision: Figure
-    seconds: Figure
-    units: Figure | None = None
+    rate: SummaryFigure
+    if_people_solve: SummaryFigure | None = None
+    precision: SummaryFigure
+    seconds: SummaryFigure
+    units: SummaryFigure | None = None
     failed: int = 0
 
 
-class Measured(msgspec.Struct, frozen=True):
+class MeasuredMean(msgspec.Struct, frozen=True):
     """The mean over tasks of what a metric with a unit measured, or of the outcomes' scores.
 
     Args:
@@ -72,7 +70,7 @@ class Measured(msgspec.Struct, frozen=True):
         failed: outcomes about which the metric failed; they are not in the figure.
     """
 
-    figure: Figure
+    figure: SummaryFigure
     unit: str
     mean: str
     failed: int = 0
@@ -89,10 +87,10 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
         biased: why one of the two is None; "" where neither is.
     """
 
-    drawn: Figure
+    drawn: SummaryFigure
     k: int
-    pass_1: Figure | None
-    pass_k: Figure | None
+    pass_1: SummaryFigure | None
+    pass_k: SummaryFigure | None
     left_out: Mapping[str, str] = {}
     biased: str = ""
 
@@ -138,15 +136,15 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     tasks: int
     statuses: Mapping[str, int]
-    accepted: Figure
-    if_people_solve: Figure | None
-    acceptance: Figure
-    retries: Figure
-    per_pass: Figure
+    accepted: SummaryFigure
+    if_people_solve: SummaryFigure | None
+    acceptance: SummaryFigure
+    retries: SummaryFigure
+    per_pass: SummaryFigure
     solved: Mapping[str, Solved]
-    measures: Mapping[str, Measured]
-    predicted: Figure | None
-    speedup: Figure | None
+    measures: Mapping[str, MeasuredMean]
+    predicted: SummaryFigure | None
+    speedup: SummaryFigure | None
     unpaired: Unpaired | None
     per_item: float | None
     emitted: int
@@ -158,7 +156,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     samples: Samples | None = None
 
 
-class Divergence(msgspec.Struct, frozen=True):
+class ValueDivergence(msgspec.Struct, frozen=True):
     """Where a pipeline's value first parts from the baseline's."""
 
     task: str
@@ -173,7 +171,7 @@ class Identity(msgspec.Struct, frozen=True):
 
     same: int
     of: int
-    divergences: tuple[Divergence, ...] = ()
+    divergences: tuple[ValueDivergence, ...] = ()
 
 
 class StepRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,7 +222,7 @@ class PipelineSummary(msgspec.Struct, frozen=True, kw_only=True):
     deterministic: bool = True
     marks: tuple[str, ...] = ()
     block: Any = None
-    monitor: tuple[Watched, ...] = ()
+    monitor: tuple[RateReport, ...] = ()
     drafting: DraftingAccount | None = None
     failure: str | None = None
     problem: str | None = None
@@ -251,13 +249,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int
     pipelines: tuple[PipelineSummary, ...]
     metrics: tuple[str, ...] = ()
-    coverage: Figure | None = None
+    coverage: SummaryFigure | None = None
     baselines: Mapping[str, str] = {}
 
     def compared_with(self, pipeline: str) -> str | None:
         """The pipeline that another one is compared with; None for a baseline, and where there is none."""
-        other = self.baselines.get(pipeline, self.baseline)
-        return None if other == pipeline else other
+        baseline = self.baselines.get(pipeline, self.baseline)
+        return None if baseline == pipeline else baseline
 
     def is_of(self, counts: Mapping[tuple[str, str, str], int]) -> bool:
         """Whether it is still true of a run: no task ended, began to wait or was made again after it was written.
@@ -265,14 +263,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         Args:
             counts: of `Store.counts`.
         """
-        told = {
-            (each.name, status): count for each in self.pipelines for status, count in each.statuses.items()
+        own_counts = {
+            (row.name, status): count for row in self.pipelines for status, count in row.statuses.items()
         }
-        return told == {
+        return own_counts == {
             (name, status): count for (phase, name, status), count in counts.items() if phase == "measure"
         }
 
     def plain(self) -> dict[str, Any]:
-        """As plain JSON data."""
-        made: dict[str, Any] = msgspec.to_builtins(self)
-        return made
+        """The summary as plain JSON data."""
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        return data

@@ -18,13 +18,13 @@ from rich.text import Text
 
 from draftverify.bench.tables.summary import (
     ALL,
-    Divergence,
-    Figure,
-    Measured,
+    MeasuredMean,
     PipelineSummary,
     Row,
     Solved,
     Summary,
+    SummaryFigure,
+    ValueDivergence,
 )
 from draftverify.bench.tables.words import NAME, clean, words
 
@@ -48,22 +48,22 @@ def tables(summary: Summary) -> RenderableType:
     keys = (
         2 if summary.groups != (ALL,) else 1
     )  # where all tasks are of one kind there is nothing to tell apart
-    main = _Fitted(headings[2 - keys :], [row[2 - keys :] for row in rows], keys, left=keys)
+    main = _Fitted(headings[2 - keys :], [row[2 - keys :] for row in rows], keys, left_columns=keys)
     parts: list[RenderableType] = [Text(clean(summary.name), "bold"), main]
     lines = list(remarks(summary, SHOWN))
     parts += [_Lines([*lines, ""])] if lines else []
     steps = list(step_cells(summary))
     if steps:
         units = STEP_HEADINGS.index("units")
-        shown = [
+        places = [
             place
             for place in range(len(STEP_HEADINGS))
             if place != units or any(e[units] != "0" for e in steps)
         ]
-        rows = [[each[place] for place in shown] for each in steps]
+        rows = [[step[place] for place in places] for step in steps]
         parts += [
             Text("policy steps", "bold"),
-            _Fitted([STEP_HEADINGS[each] for each in shown], rows, 2, left=3),
+            _Fitted([STEP_HEADINGS[place] for place in places], rows, 2, left_columns=3),
         ]
     return Group(*parts)
 
@@ -87,27 +87,29 @@ class _Fitted:
     Args:
         headings, rows: of all columns.
         keys: how many columns say what a row is of. Where the first of several repeats, it is left out.
-        left: so many columns stand to the left, the others are figures.
+        left_columns: so many columns stand to the left, the others are figures.
     """
 
-    def __init__(self, headings: Sequence[str], rows: Sequence[Sequence[str]], keys: int, left: int) -> None:
+    def __init__(
+        self, headings: Sequence[str], rows: Sequence[Sequence[str]], keys: int, left_columns: int
+    ) -> None:
         self.headings = headings
         self.rows = rows
         self.keys = keys
-        self.left = left
+        self.left_columns = left_columns
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        taken: list[int] = []
+        fitting: list[int] = []
         for column in range(self.keys, len(self.headings)):
-            wider = self._table([*taken, column], options.max_width)
+            wider = self._table([*fitting, column], options.max_width)
             if (
-                taken
+                fitting
                 and console.measure(wider, options=options.update(max_width=9999)).maximum > options.max_width
             ):
-                yield from (self._table(taken, options.max_width), "")
-                taken = []
-            taken.append(column)
-        yield from (self._table(taken, options.max_width), "")
+                yield from (self._table(fitting, options.max_width), "")
+                fitting = []
+            fitting.append(column)
+        yield from (self._table(fitting, options.max_width), "")
 
     def _table(self, columns: Sequence[int], width: int) -> Table:
         table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
@@ -115,18 +117,20 @@ class _Fitted:
             table.add_column(self.headings[column], overflow="fold")
         for column in columns:
             table.add_column(
-                self.headings[column], justify="left" if column < self.left else "right", overflow="fold"
+                self.headings[column],
+                justify="left" if column < self.left_columns else "right",
+                overflow="fold",
             )
-        before = None
+        previous = None
         for row in self.rows:
-            if self.keys > 1 and before is not None and row[0] != before:
+            if self.keys > 1 and previous is not None and row[0] != previous:
                 table.add_section()
             # A pipeline of a sweep has a long name: what is left must hold a figure.
             keys = [_broken(cell, max(12, (width - 24) // self.keys)) for cell in row[: self.keys]]
-            if self.keys > 1 and row[0] == before:
+            if self.keys > 1 and row[0] == previous:
                 keys[0] = ""
             table.add_row(*map(Text, keys), *(Text(_broken(row[column], 28)) for column in columns))
-            before = row[0]
+            previous = row[0]
         return table
 
 
@@ -159,7 +163,7 @@ def cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
         )
 
     measured = list(
-        dict.fromkeys((name, _unit(each)) for row in every for name, each in row.measures.items())
+        dict.fromkeys((name, _unit(measure)) for row in every for name, measure in row.measures.items())
     )
 
     columns: list[Column] = [
@@ -186,21 +190,21 @@ def cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
         ("measured ×", compared, speedup),
         ("units", any(row.units for row in every), lambda row: f"{row.units:g}"),
     ]
-    shown = [(heading, cell) for heading, says, cell in columns if says]
+    kept_columns = [(heading, cell) for heading, says, cell in columns if says]
     places = range(max((len(pipeline.rows) for pipeline in summary.pipelines), default=0))
     rows = [
-        [cell(pipeline.rows[place]) for _, cell in shown]
+        [cell(pipeline.rows[place]) for _, cell in kept_columns]
         for place in places
         for pipeline in summary.pipelines
     ]
-    return [heading for heading, _ in shown], rows
+    return [heading for heading, _ in kept_columns], rows
 
 
 Column: TypeAlias = tuple[str, bool, Callable[[Row], str]]
 """A heading, whether the column says anything in this run, and a row's cell."""
 
 
-def _metric_columns(name: str, first: bool, rows: Sequence[Row]) -> Iterator[Column]:
+def _metric_columns(name: str, is_first: bool, rows: Sequence[Row]) -> Iterator[Column]:
     """The share that a metric calls solved; of the first one its precision and what a solved task costs too."""
 
     def cell(write: Callable[[Solved], str]) -> Callable[[Row], str]:
@@ -209,10 +213,10 @@ def _metric_columns(name: str, first: bool, rows: Sequence[Row]) -> Iterator[Col
     def rate(row: Row) -> str:
         return _share(row.solved[name].rate, row.solved[name].if_people_solve, row)
 
-    def cost(figure: Figure | None) -> str:
+    def cost(figure: SummaryFigure | None) -> str:
         return "–" if figure is None or figure.value is None else f"{figure.value:.3g}"
 
-    if not first:
+    if not is_first:
         yield name, True, rate
         return
     units = any(row.solved[name].units is not None for row in rows)
@@ -222,20 +226,20 @@ def _metric_columns(name: str, first: bool, rows: Sequence[Row]) -> Iterator[Col
     yield "units/solved", units, cell(lambda solved: cost(solved.units))
 
 
-def _unit(measured: Measured) -> str:
+def _unit(measured: MeasuredMean) -> str:
     """What follows a measure's name in a heading."""
-    said = [clean(measured.unit)] if measured.unit else []
-    said += ["geometric mean"] if measured.mean == "geometric" else []
-    return f" ({', '.join(said)})" if said else ""
+    parts = [clean(measured.unit)] if measured.unit else []
+    parts += ["geometric mean"] if measured.mean == "geometric" else []
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _measure_cell(name: str) -> Callable[[Row], str]:
     def cell(row: Row) -> str:
-        found = row.measures.get(name)
-        if found is None or found.figure.value is None:
+        measured = row.measures.get(name)
+        if measured is None or measured.figure.value is None:
             return "–"
-        value, low, high = found.figure.value, found.figure.low, found.figure.high
-        if low is None or high is None or found.figure.clusters < 2:
+        value, low, high = measured.figure.value, measured.figure.low, measured.figure.high
+        if low is None or high is None or measured.figure.clusters < 2:
             return f"{value:.3g}"
         return f"{value:.3g} [{low:.3g}, {high:.3g}]"
 
@@ -249,10 +253,10 @@ def _statuses(statuses: Any) -> str:
 def _failed(row: Row) -> str:
     """Checks that came to no word, which no rate counts, and calls that failed whole."""
     counts = ((row.tally.errors, "error"), (row.tally.timeouts, "timeout"), (row.broken, "call"))
-    return ", ".join(f"{count} {what}" + "s" * (count > 1) for count, what in counts if count) or "–"
+    return ", ".join(f"{count} {noun}" + "s" * (count > 1) for count, noun in counts if count) or "–"
 
 
-def _share(figure: Figure, if_people_solve: Figure | None, row: Row) -> str:
+def _share(figure: SummaryFigure, if_people_solve: SummaryFigure | None, row: Row) -> str:
     """A share of tasks; where some wait for a person, what it would be if people solved them all."""
     share = _figure(figure, percent=True)
     if if_people_solve is None or if_people_solve.value is None:
@@ -277,7 +281,7 @@ def _drawn(row: Row) -> str:
     return "–" if row.samples is None or row.samples.drawn.value is None else f"{row.samples.drawn.value:.3g}"
 
 
-def _figure(figure: Figure | None, *, percent: bool = False) -> str:
+def _figure(figure: SummaryFigure | None, *, percent: bool = False) -> str:
     if figure is None or figure.value is None:
         return "–"
 
@@ -331,14 +335,18 @@ def _samples(pipeline: PipelineSummary, limit: int | None) -> Iterator[str]:
     if samples is None:
         return
     if samples.left_out:
-        told = [f"{words(task, NAME)} ({words(why, 120)})" for task, why in samples.left_out.items()]
-        more = [] if limit is None or len(told) <= limit else [f"{len(told) - limit} more in summary.json"]
-        yield f"{pipeline.name}: tasks that are in no pass@k: {', '.join([*told[:limit], *more])}"
+        task_texts = [f"{words(task, NAME)} ({words(why, 120)})" for task, why in samples.left_out.items()]
+        note = (
+            []
+            if limit is None or len(task_texts) <= limit
+            else [f"{len(task_texts) - limit} more in summary.json"]
+        )
+        yield f"{pipeline.name}: tasks that are in no pass@k: {', '.join([*task_texts[:limit], *note])}"
     if samples.biased:
         which = " and ".join(
             name
-            for name, found in (("pass@1", samples.pass_1), (f"pass@{samples.k}", samples.pass_k))
-            if found is None
+            for name, rate in (("pass@1", samples.pass_1), (f"pass@{samples.k}", samples.pass_k))
+            if rate is None
         )
         yield f"{pipeline.name}: no {which}: {words(samples.biased, 300)}"
 
@@ -352,25 +360,25 @@ def _left_out(pipeline: PipelineSummary) -> Iterator[str]:
         (unpaired.baseline, "the baseline did not finish"),
         (unpaired.both, "neither of them finished"),
     )
-    told = [f"{count} that {what}" for count, what in counts if count]
-    if told:
-        yield f"{pipeline.name}: tasks that are in no speed-up: {', '.join(told)}"
+    phrases = [f"{count} that {reason}" for count, reason in counts if count]
+    if phrases:
+        yield f"{pipeline.name}: tasks that are in no speed-up: {', '.join(phrases)}"
 
 
 def _identical(pipeline: PipelineSummary, limit: int | None) -> Iterator[str]:
-    found = pipeline.identical
-    if found is None:
+    identity = pipeline.identical
+    if identity is None:
         return
-    yield f"{pipeline.name}: identical: {found.same} of {found.of}"
+    yield f"{pipeline.name}: identical: {identity.same} of {identity.of}"
     # Without a reason there is nothing to tell but the count: answers of rules that are not exact simply differ.
-    told = [divergence for divergence in found.divergences if divergence.why]
-    for divergence in told[:limit]:
+    explained = [divergence for divergence in identity.divergences if divergence.why]
+    for divergence in explained[:limit]:
         yield "  " + _parted(divergence)
-    if limit is not None and len(told) > limit:
-        yield f"  … and {len(told) - limit} more in summary.json"
+    if limit is not None and len(explained) > limit:
+        yield f"  … and {len(explained) - limit} more in summary.json"
 
 
-def _parted(divergence: Divergence) -> str:
+def _parted(divergence: ValueDivergence) -> str:
     where = "" if divergence.position is None else f", position {divergence.position}"
     why = words(divergence.why, 600)
     if divergence.position is not None or divergence.expected != divergence.got:

@@ -21,7 +21,7 @@ from draftverify.secret import redact
 from draftverify.values import Outcome, Task
 
 __all__ = [
-    "Frame",
+    "RunFrame",
     "OUTCOMES",
     "Plain",
     "SORTS",
@@ -111,14 +111,14 @@ def select(
     def least(row: Plain) -> float:
         return min((cell["score"] for cell in cells(row) if cell.get("score") is not None), default=math.inf)
 
-    found = [row for row in rows if wanted(row)]
+    chosen = [row for row in rows if wanted(row)]
     if sort == "slowest":
-        found.sort(key=lambda row: -most(row, "seconds"))
+        chosen.sort(key=lambda row: -most(row, "seconds"))
     elif sort == "rounds":
-        found.sort(key=lambda row: -most(row, "rounds"))
+        chosen.sort(key=lambda row: -most(row, "rounds"))
     elif sort == "score":
-        found.sort(key=least)
-    return found
+        chosen.sort(key=least)
+    return chosen
 
 
 def ended_as(cell: Plain, outcome: str) -> bool:
@@ -131,18 +131,18 @@ def ended_as(cell: Plain, outcome: str) -> bool:
 
 def all_rows(run: RunRecords) -> Iterator[Plain]:
     """Every measured task as a row, in order, from the outcomes alone."""
-    frame = Frame.of(run)
-    of_task = groupby(run.store.endings(), key=lambda each: each.task)
+    frame = RunFrame.of(run)
+    of_task = groupby(run.store.endings(), key=lambda ending: ending.task)
     ended = next(of_task, None)
     for task in run.tasks:
-        own: dict[str, Outcome] = {}
+        outcomes: dict[str, Outcome] = {}
         if ended is not None and ended[0] == task.id:
-            own = {each.pipeline: each.outcome for each in ended[1]}
+            outcomes = {ending.pipeline: ending.outcome for ending in ended[1]}
             ended = next(of_task, None)
-        yield row_of(frame, task, own)
+        yield row_of(frame, task, outcomes)
 
 
-def row_of(frame: Frame, task: Task, outcomes: Mapping[str, Outcome]) -> Plain:
+def row_of(frame: RunFrame, task: Task, outcomes: Mapping[str, Outcome]) -> Plain:
     """One task as a row of the list, from how it ended with each pipeline."""
     cells: dict[str, Plain] = {}
     for name in frame.names:
@@ -152,11 +152,7 @@ def row_of(frame: Frame, task: Task, outcomes: Mapping[str, Outcome]) -> Plain:
         if outcome is None:
             cells[name] = {"status": "open"}
             continue
-        cell: Plain = {
-            "status": outcome.status,
-            "seconds": short(outcome.seconds),
-            "rounds": outcome.rounds,
-        }
+        cell: Plain = {"status": outcome.status, "seconds": short(outcome.seconds), "rounds": outcome.rounds}
         if outcome.units:
             cell["units"] = short(outcome.units)
         score, judged = outcome.score, _judged(frame, name, task.id)
@@ -173,25 +169,20 @@ def row_of(frame: Frame, task: Task, outcomes: Mapping[str, Outcome]) -> Plain:
         if outcome.reason:
             cell["why"] = redact(outcome.reason)[:ABOUT]
         cells[name] = cell
-    return {
-        "task": redact(task.id),
-        "group": redact(task.group),
-        "about": _about(task),
-        "cells": cells,
-    }
+    return {"task": redact(task.id), "group": redact(task.group), "about": _about(task), "cells": cells}
 
 
-def _judged(frame: Frame, pipeline: str, task: str) -> float | None:
-    """What the first metric says."""
-    return frame.said.get((pipeline, task, frame.metrics[0])) if frame.metrics else None
+def _judged(frame: RunFrame, pipeline: str, task: str) -> float | None:
+    """The first metric's score of a task."""
+    return frame.scores.get((pipeline, task, frame.metrics[0])) if frame.metrics else None
 
 
-def differs(own: Outcome, base: Outcome) -> bool:
+def differs(outcome: Outcome, base: Outcome) -> bool:
     """Whether a value is another than the baseline's, as `identical` counts: what failed or waits equals nothing."""
-    return is_unanswered(own) or is_unanswered(base) or own.value != base.value
+    return is_unanswered(outcome) or is_unanswered(base) or outcome.value != base.value
 
 
-class Frame(msgspec.Struct, frozen=True, kw_only=True):
+class RunFrame(msgspec.Struct, frozen=True, kw_only=True):
     """What all tasks of a run have in common, read once.
 
     Args:
@@ -199,35 +190,39 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
         bases: what each is compared with; "" for nothing.
         waiting: questions that are open, by (pipeline, task).
         metrics: their names; the first says what is solved.
-        said: what metrics said, by (pipeline, task, metric).
-        own: of pipelines that do not run over all tasks, the ids of theirs.
+        scores: what metrics said, by (pipeline, task, metric).
+        own_tasks: of pipelines that do not run over all tasks, the ids of theirs.
     """
 
     names: tuple[str, ...]
     bases: Mapping[str, str]
     waiting: Mapping[tuple[str, str], Question]
     metrics: tuple[str, ...]
-    said: Mapping[tuple[str, str, str], float | None]
-    own: Mapping[str, frozenset[str]] = {}
+    scores: Mapping[tuple[str, str, str], float | None]
+    own_tasks: Mapping[str, frozenset[str]] = {}
 
     def has(self, pipeline: str, task: str) -> bool:
         """Whether a pipeline runs over a task."""
-        return pipeline not in self.own or task in self.own[pipeline]
+        return pipeline not in self.own_tasks or task in self.own_tasks[pipeline]
 
     @staticmethod
-    def of(run: RunRecords) -> Frame:
+    def of(run: RunRecords) -> RunFrame:
         """The frame of a run as it stands."""
         config = run.config
         names = list(dict.fromkeys((*run.names, *(pipeline for _, pipeline, _ in run.store.counts()))))
-        common, own = config.get("baseline"), config.get("baselines", {})
-        bases = {name: own.get(name, common) or "" for name in names}
-        return Frame(
+        common, baselines = config.get("baseline"), config.get("baselines", {})
+        bases = {name: baselines.get(name, common) or "" for name in names}
+        return RunFrame(
             names=tuple(names),
             bases={name: "" if base == name else base for name, base in bases.items()},
-            waiting={(each.pipeline, each.task): each for each in run.questions if each.state != "used"},
+            waiting={
+                (question.pipeline, question.task): question
+                for question in run.questions
+                if question.state != "used"
+            },
             metrics=tuple(config.get("metrics", {})),
-            said=run.store.named_scores(),
-            own=run.store.own(),
+            scores=run.store.named_scores(),
+            own_tasks=run.store.own_tasks(),
         )
 
 
@@ -239,7 +234,7 @@ def _about(task: Task) -> str:
 
 
 def short(number: float) -> float:
-    """Five digits, which is more than a clock or a score has, and half the bytes."""
+    """A number with five digits, which is more than a clock or a score has, and half the bytes."""
     if not number or not isinstance(number, float) or not math.isfinite(number):
         return number
     return float(f"{number:.5g}")

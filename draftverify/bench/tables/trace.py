@@ -52,17 +52,17 @@ def trace_lines(
         ConfigError: the run has no such task.
     """
     specs: Mapping[str, Any] = records.config.get("pipelines", {})
-    known = {each.id: each for each in records.store.tasks()}
-    if task not in known:
-        raise ConfigError(f"the run has no task {task!r}{_near(task, list(known))}", path="--trace")
-    yield from _task_lines(known[task])
+    tasks = {task_row.id: task_row for task_row in records.store.tasks()}
+    if task not in tasks:
+        raise ConfigError(f"the run has no task {task!r}{_near(task, list(tasks))}", path="--trace")
+    yield from _task_lines(tasks[task])
     for name in records.names:
         if pipeline not in (None, name):
             continue
         spec = specs.get(name)
         yield Text("")
-        told = (f"  {clean(mark)}" for mark in records.marks.get(name, ()))
-        yield Text.assemble((clean(name), "bold underline"), *told)
+        phrases = (f"  {clean(mark)}" for mark in records.marks.get(name, ()))
+        yield Text.assemble((clean(name), "bold underline"), *phrases)
         if spec is not None:
             yield Text(f"  {_made_of(spec)}", style="dim")
         rule = spec.get("rule") if isinstance(spec, Mapping) else None
@@ -75,8 +75,8 @@ def trace_lines(
                 yield from _labelled("in words", _emitted(entry), "  ")
         if not entries:
             rounds = records.store.rounds(name, task, 0)
-            said = records.store.words(name, task, 0)
-            yield from round_lines(rounds, said, marks, rule=rule, tracebacks=tracebacks)
+            texts = records.store.words(name, task, 0)
+            yield from round_lines(rounds, texts, marks, rule=rule, tracebacks=tracebacks)
             yield Text(f"  {'not finished' if rounds else 'not run yet'}", style="yellow")
 
 
@@ -107,18 +107,18 @@ def round_lines(
     """
     inside = indent + "  "
     for place, round in enumerate(rounds):
-        said = texts[place] if place < len(texts) else None
+        round_texts = texts[place] if place < len(texts) else None
         yield _heading(round, indent)
-        items = [_item(round, said, index) for index in range(len(round.items))]
-        if _is_text(round, said, items):
-            yield _chain(round, said, items, marks, inside)
-            refused = {each.index for each in round.decision.refused}
+        items = [_item(round, round_texts, index) for index in range(len(round.items))]
+        if _is_text(round, round_texts, items):
+            yield _chain(round, round_texts, items, marks, inside)
+            refused = {refusal.index for refusal in round.decision.refused}
             for index, check in enumerate(round.checks):
                 if index in refused or check.caveat or check.verdict not in ("pass", "unchecked"):
                     yield Text.assemble(inside, (f"item {index}: {_said(round, index, rule)}", "dim"))
                     yield from _more(check, inside + "  ")
         else:
-            yield from _items(round, said, items, marks, inside, rule)
+            yield from _items(round, round_texts, items, marks, inside, rule)
         if round.failure is not None:
             called = "verify" if round.items else "propose"
             yield Text(
@@ -168,17 +168,17 @@ def _is_chain(round: Round) -> bool:
     return round.parents == tuple(range(-1, len(round.items) - 1))
 
 
-def _is_text(round: Round, said: Texts | None, items: list[Any]) -> bool:
+def _is_text(round: Round, texts: Texts | None, items: list[Any]) -> bool:
     """Whether the items are pieces of one text: tokens, or short words in a row. One alone may be an alternative."""
-    short = all(isinstance(each, str) and len(each) <= PIECE for each in items)
-    return short and _is_chain(round) and (said is not None or len(items) != 1)
+    short = all(isinstance(item, str) and len(item) <= PIECE for item in items)
+    return short and _is_chain(round) and (texts is not None or len(items) != 1)
 
 
-def _chain(round: Round, said: Texts | None, items: list[Any], marks: bool, indent: str) -> Text:
+def _chain(round: Round, texts: Texts | None, items: list[Any], marks: bool, indent: str) -> Text:
     """A chain of pieces as the text that they make, with its lines; then what was spliced in their place."""
     line = Text(indent)
     segments = [(_state(round, index), words(item, 120)) for index, item in enumerate(items)]
-    segments += [("spliced", words(value, 120)) for value in _spliced(round, said)]
+    segments += [("spliced", words(value, 120)) for value in _spliced(round, texts)]
     if not segments:
         return line.append("nothing", style="dim")
     for number, (state, text) in enumerate(segments):
@@ -191,7 +191,7 @@ def _chain(round: Round, said: Texts | None, items: list[Any], marks: bool, inde
 
 
 def _items(
-    round: Round, said: Texts | None, items: list[Any], marks: bool, indent: str, rule: Any
+    round: Round, texts: Texts | None, items: list[Any], marks: bool, indent: str, rule: Any
 ) -> Iterator[Text]:
     """Alternatives, trees and steps, each with its verdict: on one line, or with its own lines below."""
     unseen = [index for index, check in enumerate(round.checks) if check.verdict == "unchecked"]
@@ -201,16 +201,16 @@ def _items(
             continue
         state = _state(round, index)
         parent = round.parents[index]
-        below = f" after {parent}" if parent >= 0 and not _is_chain(round) else ""
+        placing = f" after {parent}" if parent >= 0 and not _is_chain(round) else ""
         passed = bool(round.checks) and round.checks[index].verdict == "pass"
-        word = ("not chosen" if passed else "not judged") if state == "left" else state
+        label = ("not chosen" if passed else "not judged") if state == "left" else state
         lines = block(item)
         short = len(lines) == 1 and len(lines[0]) <= LONGEST
-        line = Text.assemble(indent, (f"{index}{below} {word}: ", "dim"))
+        line = Text.assemble(indent, (f"{index}{placing} {label}: ", "dim"))
         if short:
             line.append(MARKS[state].format(lines[0]) if marks else lines[0], style=STYLES[state])
-        told = _said(round, index, rule)
-        line.append(f"{'  ' if short and told else ''}{told}", style="dim")
+        verdict = _said(round, index, rule)
+        line.append(f"{'  ' if short and verdict else ''}{verdict}", style="dim")
         yield line
         if not short:
             yield from _barred(lines, indent + "  ", STYLES[state].replace(" strike", ""))
@@ -218,11 +218,11 @@ def _items(
             yield from _more(round.checks[index], indent + "  ")
     if left_out:
         yield Text(f"{indent}… and {len(left_out)} more that were not looked at", style="dim")
-    for value in _spliced(round, said):
+    for value in _spliced(round, texts):
         lines = block(value)
         if len(lines) == 1:
-            shown = MARKS["spliced"].format(lines[0]) if marks else lines[0]
-            yield Text.assemble(indent, ("spliced: ", "dim"), (shown, STYLES["spliced"]))
+            value_text = MARKS["spliced"].format(lines[0]) if marks else lines[0]
+            yield Text.assemble(indent, ("spliced: ", "dim"), (value_text, STYLES["spliced"]))
         else:
             yield Text.assemble(indent, ("spliced:", "dim"))
             yield from _barred(lines, indent + "  ", STYLES["spliced"])
@@ -257,7 +257,7 @@ def _said(round: Round, index: int, rule: Any) -> str:
         if check.feedback and "\n" not in check.feedback.strip():
             parts.append(words(check.feedback.strip(), 200))
         parts += [f"caveat: {words(check.caveat, 200)}"] if check.caveat else []
-    why = next((each.reason for each in round.decision.refused if each.index == index), "")
+    why = next((refusal.reason for refusal in round.decision.refused if refusal.index == index), "")
     if why and (check is None or why != check.reason):
         threshold = rule.get("threshold") if isinstance(rule, Mapping) and "threshold" in why else None
         parts.append(
@@ -276,19 +276,22 @@ def _more(check: Check, indent: str) -> Iterator[Text]:
 
 def _emitted(entry: Entry) -> str:
     """All that joined the answer, in words."""
-    found: list[str] = []
-    for round, said in zip(entry.record.rounds, entry.texts, strict=True):
-        if said is not None:
-            others = iter(said.spliced)
-            found += [next(others) if index is None else said.items[index] for index in round.decision.joined]
-    return "".join(found)
+    pieces: list[str] = []
+    for round, round_texts in zip(entry.record.rounds, entry.texts, strict=True):
+        if round_texts is not None:
+            spliced = iter(round_texts.spliced)
+            pieces += [
+                next(spliced) if index is None else round_texts.items[index]
+                for index in round.decision.joined
+            ]
+    return "".join(pieces)
 
 
-def _spliced(round: Round, said: Texts | None) -> list[Any]:
+def _spliced(round: Round, texts: Texts | None) -> list[Any]:
     """What joined in the place of items, or after them; in words where there are any."""
     decision = round.decision
     values = [value for index, value in zip(decision.joined, decision.emitted, strict=True) if index is None]
-    return list(said.spliced) if said is not None and len(said.spliced) == len(values) else values
+    return list(texts.spliced) if texts is not None and len(texts.spliced) == len(values) else values
 
 
 def _state(round: Round, index: int) -> str:
@@ -302,9 +305,9 @@ def _state(round: Round, index: int) -> str:
     return "struck" if round.checks and round.checks[index].verdict == "reject" else "left"
 
 
-def _item(round: Round, said: Texts | None, index: int) -> Any:
+def _item(round: Round, texts: Texts | None, index: int) -> Any:
     """An item in words where there are any; a number as the text that it is shown as."""
-    value = said.items[index] if said is not None and index < len(said.items) else round.items[index]
+    value = texts.items[index] if texts is not None and index < len(texts.items) else round.items[index]
     return value if isinstance(value, (str, dict, list)) else words(value)
 
 
@@ -329,17 +332,17 @@ def outcome_lines(outcome: Outcome) -> Iterator[Text]:
 
 def _made_of(spec: Any) -> str:
     """The parts of a pipeline with their arguments, as the config has them."""
-    found = []
+    parts = []
     for role in ("generator", "verifier", "rule"):
         part = spec.get(role) if isinstance(spec, Mapping) else None
         if isinstance(part, Mapping):
-            told = [f"{key} {words(value, 40)}" for key, value in part.items() if key != "use"]
+            arguments = [f"{key} {words(value, 40)}" for key, value in part.items() if key != "use"]
             name = str(part["use"]) if "use" in part else "a pipeline"
-            found.append(", ".join([name, *(told if "use" in part else ())]))
-    return clean(" → ".join(found))
+            parts.append(", ".join([name, *(arguments if "use" in part else ())]))
+    return clean(" → ".join(parts))
 
 
-def _near(name: str, known: list[str]) -> str:
+def _near(name: str, ids: list[str]) -> str:
     """The nearest ids; of very many not all."""
-    told = did_you_mean(name, known)
-    return told if len(known) <= 8 or told.startswith("; did") else f"; there are {', '.join(known[:8])}, …"
+    hint = did_you_mean(name, ids)
+    return hint if len(ids) <= 8 or hint.startswith("; did") else f"; there are {', '.join(ids[:8])}, …"

@@ -71,19 +71,19 @@ def _laid_out(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield from value.split("\n")
         return
-    whole = json.dumps(value, ensure_ascii=False)
-    short = len(whole) <= _WIDE or (isinstance(value, list) and all(map(_is_piece, value)))
-    if not isinstance(value, (dict, list)) or (short and "\\n" not in whole):
-        yield whole
+    text = json.dumps(value, ensure_ascii=False)
+    short = len(text) <= _WIDE or (isinstance(value, list) and all(map(_is_piece, value)))
+    if not isinstance(value, (dict, list)) or (short and "\\n" not in text):
+        yield text
         return
-    for name, inner in value.items() if isinstance(value, dict) else (("-", each) for each in value):
+    for name, inner in value.items() if isinstance(value, dict) else (("-", item) for item in value):
         lead = f"{name}:" if isinstance(value, dict) else "-"
-        first, *more = _laid_out(inner)
-        if more or isinstance(inner, dict):
+        head, *tail = _laid_out(inner)
+        if tail or isinstance(inner, dict):
             yield lead
-            yield from (f"  {line}" for line in (first, *more))
+            yield from (f"  {line}" for line in (head, *tail))
         else:
-            yield f"{lead} {first}"
+            yield f"{lead} {head}"
 
 
 def _is_piece(value: Any) -> bool:

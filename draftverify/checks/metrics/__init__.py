@@ -6,7 +6,8 @@ where it has no say, as for a task without expectation. Accepted is the verifier
 with a `unit` is a measure and says how much: seconds saved, a speed-up, rows.
 """
 
-from draftverify.checks.metrics.score import (
+from draftverify.checks.metrics.text import Contains, EqualAnswer, Numeric, RegexMatch
+from draftverify.checks.scores import (
     Measure,
     Score,
     check_metrics,
@@ -15,7 +16,6 @@ from draftverify.checks.metrics.score import (
     measures_of,
     score,
 )
-from draftverify.checks.metrics.text import Contains, EqualAnswer, Numeric, RegexMatch
 
 __all__ = [
     "Contains",

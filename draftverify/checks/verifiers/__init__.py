@@ -5,13 +5,13 @@ own, is here too: `Combined` and a `Way`; for those whose scores decide `at_thre
 models which families they are (`families_of`, `shared_families`, `check_families`).
 """
 
+from draftverify.checks.combined import AllOf, AnyOf, Combined
 from draftverify.checks.families import check_families, families_of, shared_families, stands_outside
-from draftverify.checks.verifiers.combined import AllOf, AnyOf, Combined
+from draftverify.checks.stages import AllWay, AnyWay, StagePass, Way, names_of, resting_on
 from draftverify.checks.verifiers.command import Command
 from draftverify.checks.verifiers.exact import Exact
 from draftverify.checks.verifiers.json_schema import JsonSchema
 from draftverify.checks.verifiers.regex import Regex
-from draftverify.checks.verifiers.stages import AllWay, AnyWay, StagePass, Way, names_of, resting_on
 from draftverify.checks.verifiers.thresholds import at_threshold
 
 __all__ = [

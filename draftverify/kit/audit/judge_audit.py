@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from draftverify.bench.artifact import Kept, PartIdentity, check_made_with, read_artifact
+from draftverify.bench.artifact import ArtifactFile, PartIdentity, check_made_with, read_artifact
 from draftverify.engine.parts import name_of
 from draftverify.errors import ConfigError, ContractError
 from draftverify.identity import identity_of
@@ -35,7 +35,7 @@ from draftverify.stats.judgement.trust import labels_needed
 __all__ = ["JudgeAudit", "LabelPlan", "audit_judge", "find_audit", "load_audit", "plan_labels"]
 
 
-class JudgeAudit(Kept, frozen=True, kw_only=True, tag="draftverify.judge_audit"):
+class JudgeAudit(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.judge_audit"):
     """The results of the audit of one judge.
 
     Args:
@@ -50,7 +50,7 @@ class JudgeAudit(Kept, frozen=True, kw_only=True, tag="draftverify.judge_audit")
         versions: of the package.
     """
 
-    what: ClassVar[str] = "audit of a judge"
+    title: ClassVar[str] = "audit of a judge"
     made_by: ClassVar[str] = "draftverify audit judge CONFIG"
 
     judge: str

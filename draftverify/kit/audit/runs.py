@@ -21,8 +21,8 @@ from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.labelling import is_right, judging_metric
 from draftverify.bench.runner.workload import workload
-from draftverify.checks.metrics import check_metrics
-from draftverify.checks.verifiers import shared_families
+from draftverify.checks.families import shared_families
+from draftverify.checks.scores import check_metrics
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError
 from draftverify.kit.audit.verifier_audit import (
@@ -34,7 +34,7 @@ from draftverify.kit.audit.verifier_audit import (
 )
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric
-from draftverify.stats import trials
+from draftverify.stats.places import trials
 from draftverify.values import Check, Round, Task, TaskRecord
 
 __all__ = ["audit_run"]
@@ -84,7 +84,7 @@ def audit_run(
         else:
             label_source, judging = judging_metric(experiment, builder, metric)
             load = workload(experiment, builder)
-            tasks = {task.id: task for task in (*load.first, *load.measured)}
+            tasks = {task.id: task for task in (*load.calibrating, *load.measured)}
             check_metrics({label_source: judging}, list(tasks.values()))
             label = _by_metric(bench.opened(judging), tasks)
         judged = [

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import msgspec
 
-from draftverify.bench.artifact import Kept
+from draftverify.bench.artifact import ArtifactFile
 from draftverify.errors import ConfigError
 from draftverify.kit.audit.judge_probes import Probe, ProbeFigure, figure
 from draftverify.stats import auroc, auroc_within
@@ -59,7 +59,7 @@ class JudgedPipeline(msgspec.Struct, frozen=True):
     untested: str = ""
 
 
-class VerifierAudit(Kept, frozen=True, kw_only=True, tag="draftverify.verifier_audit"):
+class VerifierAudit(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.verifier_audit"):
     """The audit of a run's verifiers: how far their word goes, by labels.
 
     Args:
@@ -71,7 +71,7 @@ class VerifierAudit(Kept, frozen=True, kw_only=True, tag="draftverify.verifier_a
         versions: of the package.
     """
 
-    what: ClassVar[str] = "audit of verifiers"
+    title: ClassVar[str] = "audit of verifiers"
     made_by: ClassVar[str] = "draftverify audit verifier RUN"
 
     labels: str

@@ -44,7 +44,7 @@ def block(
     A pipeline takes its block from it by `calibration: DIR/PIPELINE.json`. The same command goes on with one that was
     stopped. Exits with 6 and 7 as `run` does: tasks that failed count as unsolved.
     """
-    from draftverify.bench.cli.show import what_went_wrong
+    from draftverify.bench.cli.trouble import what_went_wrong
     from draftverify.bench.records import load_run
     from draftverify.bench.records.database import store_url
     from draftverify.lab.calibration import calibrate

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from draftverify.checks.families import families_of, stands_outside
-from draftverify.checks.verifiers.stages import (
+from draftverify.checks.stages import (
     AllWay,
     AnyWay,
     StagePass,
@@ -323,7 +323,7 @@ class AllOf(Combined):
     Examples:
         >>> from draftverify import Pipeline, generator
         >>> from draftverify.rules import First
-        >>> from draftverify.checks.verifiers.combined import AllOf
+        >>> from draftverify.checks.combined import AllOf
         >>> from draftverify.checks.verifiers.regex import Regex
         >>> short_date = AllOf([Regex(r"\\d+-\\d+-\\d+"), Regex(r".{10}")])
         >>> guesses = generator(lambda context, n: ["tomorrow", "24-5-1", "2024-05-01"])
