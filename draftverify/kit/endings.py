@@ -37,7 +37,7 @@ _READABLE = [
     "keeps_its_shape",
     "law_is_declared",
     "q_rows_are_distributions",
-    "provides_task_shares",
+    "provides_what_it_says",
     "keeps_a_path",
 ]
 _REQUESTS: dict[Role, type[Request]] = {"generator": Draft, "verifier": Verify, "rule": Decide}

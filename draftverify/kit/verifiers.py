@@ -76,7 +76,7 @@ def verdicts_are_known_words(subject: Subject) -> None:
 
 
 @check("verifier", after=["verdicts_are_known_words"])
-def provides_task_shares(subject: Subject) -> None:
+def provides_what_it_says(subject: Subject) -> None:
     """Everything in `provides` is in every verification of a block, with a row for each item (and the context)."""
     provides = subject.declared("provides", {"verdicts"})
     verified = _found(subject)
@@ -109,7 +109,7 @@ def provides_task_shares(subject: Subject) -> None:
 
 @check(
     "verifier",
-    after=["provides_task_shares", "answers_can_be_read"],
+    after=["provides_what_it_says", "answers_can_be_read"],
     when=lambda s: _provides("verdicts")(s) and not _provides("scores")(s),
 )
 def says_that_it_gives_scores(subject: Subject) -> None:
@@ -125,7 +125,7 @@ def says_that_it_gives_scores(subject: Subject) -> None:
     exercised(passed, f"no item passed, and scores are about those that do; {_PASSES}")
 
 
-@check("verifier", after=["provides_task_shares"], when=_provides("target"))
+@check("verifier", after=["provides_what_it_says"], when=_provides("target"))
 def target_rows_are_distributions(subject: Subject) -> None:
     """Target rows are finite, non-negative and sum to 1; the empty block has its one row."""
     for context, _, found in _found(subject):
@@ -140,7 +140,7 @@ def target_rows_are_distributions(subject: Subject) -> None:
             ensure(right, "target rows are no distributions; give probabilities that sum to 1, not logits")
 
 
-@check("verifier", after=["provides_task_shares"], when=lambda s: s.declared("plain_steps", False))
+@check("verifier", after=["provides_what_it_says"], when=lambda s: s.declared("plain_steps", False))
 def an_empty_block_is_a_plain_step(subject: Subject) -> None:
     """What says `plain_steps` goes on from somewhere by itself, asked about no items."""
     found = [subject.answer((context, Proposal.chain(()))) for context, _ in subject.calls]
@@ -211,7 +211,7 @@ class _Plain:
 
 @check(
     "verifier",
-    after=["reproducible_under_its_seed", "provides_task_shares", "answers_can_be_read"],
+    after=["reproducible_under_its_seed", "provides_what_it_says", "answers_can_be_read"],
     when=lambda s: _provides("verdicts", repeats=True)(s) and "cross" not in s.declared("provides", ()),
 )
 def judges_an_item_alone_as_in_the_block(subject: Subject) -> None:
@@ -239,7 +239,7 @@ def judges_an_item_alone_as_in_the_block(subject: Subject) -> None:
 
 @check(
     "verifier",
-    after=["reproducible_under_its_seed", "provides_task_shares"],
+    after=["reproducible_under_its_seed", "provides_what_it_says"],
     when=_provides("verdicts", repeats=True),
 )
 def leaves_items_unchecked_only_for_cause(subject: Subject) -> None:
@@ -282,7 +282,7 @@ def _ensure_unchecked_for_cause(subject: Subject, context: Context, proposal: Pr
 
 @check(
     "verifier",
-    after=["keeps_no_state_about_tasks", "provides_task_shares", *_ALONE],
+    after=["keeps_no_state_about_tasks", "provides_what_it_says", *_ALONE],
     when=lambda s: s.repeats() and "cross" not in s.declared("provides", ()),
 )
 def follows_the_paths_of_a_tree(subject: Subject) -> None:
