@@ -464,7 +464,7 @@ class SaysMaybe(_Even):
 class PromisesScores(_Even):
     """Says that it scores, and does not."""
 
-    caught_by = "provides_task_shares"
+    caught_by = "provides_what_it_says"
     provides = frozenset({"verdicts", "scores"})
 
 
@@ -482,7 +482,7 @@ class KeepsItsScoresToItself(_Even):
 class PromisesATarget(_Even):
     """Says that it gives distributions, and gives verdicts."""
 
-    caught_by = "provides_task_shares"
+    caught_by = "provides_what_it_says"
     provides = frozenset({"target"})
 
 

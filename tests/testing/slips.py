@@ -587,7 +587,7 @@ class CachesRowsByTask(Measures):
         return self._rows.setdefault(key, super().rows(context, proposal)).copy()
 
 
-@slip("provides_task_shares", "raw_maxima has 1 rows for 3 items")
+@slip("provides_what_it_says", "raw_maxima has 1 rows for 3 items")
 class GivesOneMaximum(Measures):
     provides = frozenset({"target", "raw_maxima"})
 
