@@ -43,7 +43,7 @@ def export(
     """Write what RUN has come to, a row per task of a pipeline, finished or not.
 
     docs/runs.md says what the columns hold, and how text that a model wrote is kept from being taken for a formula.
-    trl-preference and trl-sft are training data (docs/training.md): lines of JSON, as TRL reads them.
+    trl-preference and trl-sft are training data (docs/replay.md): lines of JSON, as TRL reads them.
     """
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", newline="")
