@@ -151,8 +151,7 @@ def finish_makes_a_value(subject: Subject) -> None:
         for name in ("support", "margin") if type(answer) is Choice else ():
             share = getattr(answer, name)
             ensure(
-                share is None or 0 <= share <= 1,
-                f"the {name} of the value is {share!r}; 0 to 1 is needed",
+                share is None or 0 <= share <= 1, f"the {name} of the value is {share!r}; 0 to 1 is needed"
             )
 
 

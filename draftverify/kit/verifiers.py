@@ -39,17 +39,17 @@ def _provides(kind: str, *, repeats: bool = False) -> Callable[[Subject], bool]:
     return lambda s: kind in s.declared("provides", {"verdicts"}) and (s.repeats() or not repeats)
 
 
-def _target(verification: Verification) -> Any:
-    return as_numpy(getattr(verification.evidence, "target", None)).astype(np.float64)
+def _target(answer: Verification) -> Any:
+    return as_numpy(getattr(answer.evidence, "target", None)).astype(np.float64)
 
 
 @check("verifier", after=["answers", "answers_stay_as_they_were"])
 def returns_a_verification(subject: Subject) -> None:
     """verify() returns a Verification."""
-    for _, _, verification in _verifications(subject):
+    for _, _, answer in _verifications(subject):
         ensure(
-            type(verification) is Verification,
-            f"verify() returned a {type(verification).__name__}; "
+            type(answer) is Verification,
+            f"verify() returned a {type(answer).__name__}; "
             "return Verification(checks=…), one Check for each item",
         )
 
@@ -58,8 +58,8 @@ def returns_a_verification(subject: Subject) -> None:
 def one_check_for_each_item(subject: Subject) -> None:
     """Checks, where there are any, are as many as items."""
     verified = _verifications(subject)
-    for _, proposal, verification in verified:
-        got, n = len(verification.checks), len(proposal.items)
+    for _, proposal, answer in verified:
+        got, n = len(answer.checks), len(proposal.items)
         ensure(
             got in (0, n), f"{got} checks came for {n} items; an item that was not looked at is 'unchecked'"
         )
@@ -69,8 +69,8 @@ def one_check_for_each_item(subject: Subject) -> None:
 @check("verifier", after=["one_check_for_each_item"])
 def verdicts_are_known_words(subject: Subject) -> None:
     """Every verdict is one of the six words."""
-    for _, _, verification in _verifications(subject):
-        for item_check in verification.checks:
+    for _, _, answer in _verifications(subject):
+        for item_check in answer.checks:
             hint = "give a Check for each item: PASS, REJECT, or Check('reject', reason=…)"
             ensure(type(item_check) is Check, f"{item_check!r} is no Check; {hint}")
             ensure(
@@ -84,15 +84,10 @@ def provides_what_it_says(subject: Subject) -> None:
     """Everything in `provides` is in every verification of a block, with a row for each item (and the context)."""
     provides = subject.declared("provides", {"verdicts"})
     verified = _verifications(subject)
-    for _, proposal, verification in verified:
+    for _, proposal, answer in verified:
         n = len(proposal.items)
-        for kind, rows in {
-            "target": n + 1,
-            "raw_maxima": n + 1,
-            "cross": n,
-            "hidden": None,
-        }.items():
-            array = getattr(verification.evidence, kind, None)
+        for kind, rows in {"target": n + 1, "raw_maxima": n + 1, "cross": n, "hidden": None}.items():
+            array = getattr(answer.evidence, kind, None)
             ensure(
                 array is not None or kind not in provides,
                 f"{kind!r} is in `provides`, and not in the evidence",
@@ -100,11 +95,9 @@ def provides_what_it_says(subject: Subject) -> None:
             if array is not None and rows is not None:
                 ensure(len(array) == rows, f"{kind} has {len(array)} rows for {n} items; {rows} are needed")
         for kind in {"verdicts", "scores"} & set(provides):
-            ensure(
-                len(verification.checks) == n, f"{kind!r} is in `provides`, and no checks came for {n} items"
-            )
+            ensure(len(answer.checks) == n, f"{kind!r} is in `provides`, and no checks came for {n} items")
         scored = all(
-            item_check.score is not None for item_check in verification.checks if item_check.verdict == "pass"
+            item_check.score is not None for item_check in answer.checks if item_check.verdict == "pass"
         )
         ensure(
             scored or "scores" not in provides, "'scores' is in `provides`, and an item passed without one"
@@ -112,9 +105,7 @@ def provides_what_it_says(subject: Subject) -> None:
     _exercised(verified)
     if "scores" in provides:
         passed = any(
-            item_check.verdict == "pass"
-            for _, _, verification in verified
-            for item_check in verification.checks
+            item_check.verdict == "pass" for _, _, answer in verified for item_check in answer.checks
         )
         exercised(passed, f"no item passed, and 'scores' is about those that do; {_PASSES}")
 
@@ -129,8 +120,8 @@ def says_that_it_gives_scores(subject: Subject) -> None:
     verified = _verifications(subject)
     passed = [
         item_check
-        for _, _, verification in verified
-        for item_check in verification.checks
+        for _, _, answer in verified
+        for item_check in answer.checks
         if item_check.verdict == "pass"
     ]
     ensure(
@@ -145,8 +136,8 @@ def says_that_it_gives_scores(subject: Subject) -> None:
 @check("verifier", after=["provides_what_it_says"], when=_provides("target"))
 def target_rows_are_distributions(subject: Subject) -> None:
     """Target rows are finite, non-negative and sum to 1; the empty block has its one row."""
-    for context, _, verification in _verifications(subject):
-        for rows in (_target(verification), _target(subject.answer((context, Proposal.chain(()))))):
+    for context, _, answer in _verifications(subject):
+        for rows in (_target(answer), _target(subject.answer((context, Proposal.chain(()))))):
             ensure(
                 rows.ndim == 2 and len(rows),
                 f"target has shape {rows.shape}; [items + 1, vocabulary] is needed",
@@ -175,9 +166,9 @@ def an_empty_block_is_a_plain_step(subject: Subject) -> None:
 )
 def rows_depend_on_their_prefix_alone(subject: Subject) -> None:
     """Each row of a chain is that of a plain step after the items before it, accepted."""
-    for context, proposal, verification in _verifications(subject):
+    for context, proposal, answer in _verifications(subject):
         n = len(proposal.items) if proposal.fits("chain") else 0
-        rows, plain = _target(verification), _PlainSteps(subject, context)
+        rows, plain = _target(answer), _PlainSteps(subject, context)
         expected_rows = [plain.row(proposal.items[:i]) for i in range(n + 1)]
         wrong = [i for i in range(n + 1) if not plain.near(rows[i], expected_rows[i])]
         if not wrong or not n:
@@ -234,9 +225,9 @@ class _PlainSteps:
 def judges_an_item_alone_as_in_the_block(subject: Subject) -> None:
     """An alternative verified by itself, as in a re-verification, gets the verdict and score that it has in a block."""
     compared = 0
-    for context, proposal, verification in _verifications(subject):
+    for context, proposal, answer in _verifications(subject):
         for index, item_check in enumerate(
-            verification.checks if verification.deterministic and proposal.fits("alternatives") else ()
+            answer.checks if answer.deterministic and proposal.fits("alternatives") else ()
         ):
             check_alone = subject.answer((context, proposal.subset([index]))).checks[0]
             if "unchecked" in (check_alone.verdict, item_check.verdict):
@@ -311,12 +302,12 @@ def follows_the_paths_of_a_tree(subject: Subject) -> None:
     """An item of a tree is judged after its own path, as the chain of that path is; or the tree is refused."""
     hint = "read proposal.parents (row i + 1 is after item i), or raise where not proposal.fits('chain')"
     trees = 0
-    for context, proposal, verification in _verifications(subject):
-        if proposal.fits("chain") or not verification.deterministic:
+    for context, proposal, answer in _verifications(subject):
+        if proposal.fits("chain") or not answer.deterministic:
             continue
         trees += proposal.shape == "tree"
         plain, measures = _PlainSteps(subject, context), _provides("target")(subject)
-        rows = _target(verification) if measures else np.empty(0)
+        rows = _target(answer) if measures else np.empty(0)
         where = f"in a block with the parents {proposal.parents}"
         for index in range(len(proposal)) if measures else ():
             path = [proposal.items[i] for i in proposal.path(index)]
@@ -324,7 +315,7 @@ def follows_the_paths_of_a_tree(subject: Subject) -> None:
                 f"{where} the row after item {index} is not that after its path {list(proposal.path(index))}"
             )
             ensure(plain.near(rows[index + 1], plain.row(path)), f"{problem}; {hint}")
-        for index, item_check in enumerate(verification.checks if proposal.shape == "tree" else ()):
+        for index, item_check in enumerate(answer.checks if proposal.shape == "tree" else ()):
             path = [proposal.items[i] for i in proposal.path(index)]
             verdict_alone = subject.answer((context, Proposal.chain(path))).checks[-1].verdict
             problem = f"{where} item {index} is judged {item_check.verdict!r}, "

@@ -149,12 +149,10 @@ def verdicts(counts: list[CellCounts], error: float) -> list[str]:
         error: the probability that one of them fails although all is well, at most; shared out evenly.
     """
     messages: list[str] = []
-    for cell_count in counts:
-        if cell_count.statistic >= limit(cell_count.degrees, error / len(counts)):
+    for counted in counts:
+        if counted.statistic >= limit(counted.degrees, error / len(counts)):
             deviation = (
-                "an impossible value came"
-                if math.isinf(cell_count.statistic)
-                else f"TV {cell_count.distance:.3f}"
+                "an impossible value came" if math.isinf(counted.statistic) else f"TV {counted.distance:.3f}"
             )
-            messages.append(f"{cell_count.name}: {deviation}, in {cell_count.n} draws")
+            messages.append(f"{counted.name}: {deviation}, in {counted.n} draws")
     return messages

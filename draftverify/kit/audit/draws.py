@@ -74,10 +74,7 @@ def draw_tests(
         if values
     ]
     if ranks[0]:
-        two = [
-            np.stack([round_ranks[: len(round_ranks) // 2 * 2 : 2], round_ranks[1::2]], axis=1)
-            for round_ranks in ranks[0]
-        ]
+        two = [np.stack([values[: len(values) // 2 * 2 : 2], values[1::2]], axis=1) for values in ranks[0]]
         together.append(
             _even("the first values of two rounds of a task together", np.concatenate(two), THIRDS)
         )
@@ -110,14 +107,12 @@ def draw_tests(
         redrawn=len(redrafts),
         tests=len(counts),
         error=error,
-        detects=max(
-            (detectable(cell_count.n, cell_count.degrees, share) for cell_count in played), default=None
-        ),
+        detects=max((detectable(counted.n, counted.degrees, share) for counted in played), default=None),
         detects_together=max(
-            (detectable(cell_count.n, cell_count.degrees, share) for cell_count in together[:1]), default=None
+            (detectable(counted.n, counted.degrees, share) for counted in together[:1]), default=None
         ),
         detects_generator=detectable(items, BINS - 1, share) if items else None,
-        farthest=max((cell_count.distance for cell_count in played), default=None),
+        farthest=max((counted.distance for counted in played), default=None),
         rows_apart=max(distances.values(), default=None),
         rows_bound=bound if distances else None,
         failures=tuple(failures),
@@ -168,7 +163,7 @@ class _Process:
             alive[:, node] = possible & (alive[:, parent] if parent >= 0 else True)
             safe = np.where(possible[:, None], weights, row)
             items[:, node] = inverse_cdf(safe, u[:, node])
-        return [self._block(*drawn_copy) for drawn_copy in zip(items.tolist(), alive.tolist(), strict=True)]
+        return [self._block(*nodes) for nodes in zip(items.tolist(), alive.tolist(), strict=True)]
 
     def _block(self, items: list[int], alive: list[bool]) -> Proposal:
         """The nodes of one copy that could be drawn, with their rows of q."""

@@ -122,11 +122,11 @@ class Asking:
 
     def plain(self) -> list[Choice | None]:
         """The verdicts in the comparisons' own order."""
-        return self.ask([shown(comparison) for comparison in self.comparisons])
+        return self.ask([shown(case) for case in self.comparisons])
 
     def swapped(self) -> list[Choice | None]:
         """The verdicts in the other order, turned back."""
-        swapped = self.ask([shown(comparison, swapped=True) for comparison in self.comparisons])
+        swapped = self.ask([shown(case, swapped=True) for case in self.comparisons])
         return [TURNED[choice] for choice in swapped]
 
     def verdicts(self) -> list[list[Choice | None]]:
@@ -142,20 +142,10 @@ class Asking:
 
     def duel(self, pairs: Sequence[tuple[AnswerComparison, str, str]]) -> list[list[Choice | None]]:
         """Two other texts under each comparison's question, in each order that the judge can be asked in."""
-        direct = self.ask(
-            [
-                Presented(comparison.question, text, rival, id=comparison.id)
-                for comparison, text, rival in pairs
-            ]
-        )
+        direct = self.ask([Presented(case.question, text, rival, id=case.id) for case, text, rival in pairs])
         if "order" not in self.varies:
             return [[choice] for choice in direct]
-        back = self.ask(
-            [
-                Presented(comparison.question, rival, text, id=comparison.id)
-                for comparison, text, rival in pairs
-            ]
-        )
+        back = self.ask([Presented(case.question, rival, text, id=case.id) for case, text, rival in pairs])
         return [[choice, TURNED[turned]] for choice, turned in zip(direct, back, strict=True)]
 
     def share(self, name: str, hits: Sequence[tuple[int, bool]], reads: str = "") -> ProbeFigure:
@@ -205,12 +195,10 @@ def figure(
     )
 
 
-def shown(comparison: AnswerComparison, *, swapped: bool = False, **variation: Any) -> Presented:
+def shown(case: AnswerComparison, *, swapped: bool = False, **variation: Any) -> Presented:
     """A comparison as it is shown to the judge."""
-    first_answer, second_answer = (
-        (comparison.second, comparison.first) if swapped else (comparison.first, comparison.second)
-    )
-    return Presented(comparison.question, first_answer, second_answer, id=comparison.id, **variation)
+    first_answer, second_answer = (case.second, case.first) if swapped else (case.first, case.second)
+    return Presented(case.question, first_answer, second_answer, id=case.id, **variation)
 
 
 def agreement(asking: Asking) -> Probe:
@@ -221,7 +209,7 @@ def agreement(asking: Asking) -> Probe:
     of the annotators among themselves, which is what a judge can be measured against at best. no verdict: their share.
     """
     verdicts = [(place, choice) for choices in asking.verdicts() for place, choice in enumerate(choices)]
-    labels = [comparison.label for comparison in asking.comparisons]
+    labels = [case.label for case in asking.comparisons]
     labelled = [(place, choice) for place, choice in verdicts if labels[place] is not None]
     none = asking.share(
         "no verdict", [(place, choice is None) for place, choice in verdicts], "prose, cut off, errors"
@@ -245,10 +233,9 @@ def agreement(asking: Asking) -> Probe:
         figures.insert(
             1, asking.share("accuracy of verdicts given", decided, "those without a verdict left out")
         )
-    if any(len(comparison.labels) > 1 for comparison in asking.comparisons):
+    if any(len(case.labels) > 1 for case in asking.comparisons):
         counts = np.array(
-            [[comparison.labels.count(kind) for kind in kinds[:3]] for comparison in asking.comparisons],
-            dtype=float,
+            [[case.labels.count(kind) for kind in kinds[:3]] for case in asking.comparisons], dtype=float
         )
         places = range(len(counts))
         reads = "how far the annotators agree among themselves"
@@ -271,7 +258,7 @@ def order(asking: Asking) -> Probe:
         if None not in pair
     ]
     consistent = [(place, choice == turned) for place, choice, turned in both]
-    labels = [comparison.label for comparison in asking.comparisons]
+    labels = [case.label for case in asking.comparisons]
     right = [
         (place, choice == labels[place])
         for place, choice, turned in both
@@ -301,7 +288,7 @@ def length(asking: Asking) -> Probe:
     longer, judge: the share of its verdicts for one answer that name the longer. longer, labels: the same of the
     labels. The difference, of both drawn together, is the leaning that is the judge's own.
     """
-    differences = [len(comparison.first) - len(comparison.second) for comparison in asking.comparisons]
+    differences = [len(case.first) - len(case.second) for case in asking.comparisons]
     verdicts = [(place, choice) for choices in asking.verdicts() for place, choice in enumerate(choices)]
 
     def longer(places: Sequence[tuple[int, Choice | None]]) -> list[tuple[int, bool]]:
@@ -315,7 +302,7 @@ def length(asking: Asking) -> Probe:
     judge = longer(verdicts)
     if not judge:
         return Probe("length", untested="no verdict is on two answers of different length")
-    labels = longer([(place, comparison.label) for place, comparison in enumerate(asking.comparisons)])
+    labels = longer([(place, case.label) for place, case in enumerate(asking.comparisons)])
     figures = [asking.share("longer, judge", judge, "read it beside the labels' own")]
     if labels:
         figures.append(asking.share("longer, labels", labels, "what people preferred"))
@@ -334,12 +321,12 @@ def win_rate(asking: Asking) -> Probe:
     with np.errstate(invalid="ignore"):
         has_verdict = ~np.isnan(wins)
         judge = np.where(has_verdict.any(0), np.nansum(wins, 0) / np.maximum(has_verdict.sum(0), 1), math.nan)
-    labels = np.array([WIN[comparison.label] for comparison in asking.comparisons])
-    names = [comparison.systems or ("first listed", "second listed") for comparison in asking.comparisons]
+    labels = np.array([WIN[case.label] for case in asking.comparisons])
+    names = [case.systems or ("first listed", "second listed") for case in asking.comparisons]
     every = [
         name
-        for comparison, pair in zip(asking.comparisons, names, strict=True)
-        for name in pair[: 2 if comparison.systems else 1]
+        for case, pair in zip(asking.comparisons, names, strict=True)
+        for name in pair[: 2 if case.systems else 1]
     ]
     systems = sorted(dict.fromkeys(every), key=lambda name: (-every.count(name), name))[:SYSTEMS]
     figures: list[ProbeFigure] = []
@@ -406,9 +393,9 @@ def family(asking: Asking) -> Probe:
     if asking.family is None:
         return Probe("family", untested="the judge has no family")
     own_family: list[tuple[int, bool]] = []
-    for place, comparison in enumerate(asking.comparisons):
-        is_own = [name == asking.family for name in comparison.families or ()]
-        if sum(is_own) == 1 and comparison.label is not None:
+    for place, case in enumerate(asking.comparisons):
+        is_own = [name == asking.family for name in case.families or ()]
+        if sum(is_own) == 1 and case.label is not None:
             own_family.append((place, is_own[1]))
     if not own_family:
         return Probe(
@@ -445,7 +432,7 @@ def names(asking: Asking) -> Probe:
     """
     if "names" not in asking.varies:
         return Probe("names", untested="the judge cannot be asked under other names")
-    renamed = asking.ask([shown(comparison, names_exchanged=True) for comparison in asking.comparisons])
+    renamed = asking.ask([shown(case, names_exchanged=True) for case in asking.comparisons])
     both = [
         (place, *pair)
         for place, pair in enumerate(zip(asking.plain(), renamed, strict=True))
@@ -490,9 +477,9 @@ def wording(asking: Asking) -> Probe:
     """Whether the verdict survives another wording of the judging prompt, and how right it is under that one."""
     if "wording" not in asking.varies:
         return Probe("wording", untested="the judge has one wording; give it `paraphrases`")
-    reworded = asking.ask([shown(comparison, wording=1) for comparison in asking.comparisons])
+    reworded = asking.ask([shown(case, wording=1) for case in asking.comparisons])
     figures = [_same(asking, "same in other words", reworded, "same answer under the second prompt")]
-    labels = [comparison.label for comparison in asking.comparisons]
+    labels = [case.label for case in asking.comparisons]
     if any(labels):
         hits = [(place, choice == labels[place]) for place, choice in enumerate(reworded) if labels[place]]
         figures.append(
@@ -505,7 +492,7 @@ def repeat(asking: Asking) -> Probe:
     """Whether the judge says the same when asked again. A judge can repeat itself and lean all the same."""
     if "repeat" not in asking.varies:
         return Probe("repeat", untested="recorded verdicts are of one call each")
-    repeated = asking.ask([shown(comparison, repeat=1) for comparison in asking.comparisons])
+    repeated = asking.ask([shown(case, repeat=1) for case in asking.comparisons])
     return Probe(
         "repeat", (_same(asking, "retest", repeated, "same answer when asked again; it is not validity"),)
     )
@@ -520,9 +507,7 @@ def padding(asking: Asking) -> Probe:
     """
     if "answers" not in asking.varies:
         return Probe("padding", untested="recorded verdicts know no other answers")
-    duels = asking.duel(
-        [(comparison, padded(comparison.first), comparison.first) for comparison in asking.comparisons]
-    )
+    duels = asking.duel([(case, padded(case.first), case.first) for case in asking.comparisons])
     hits = [
         (place, all(choice == "first" for choice in choices))
         for place, choices in enumerate(duels)
@@ -541,12 +526,9 @@ def empty(asking: Asking) -> Probe:
         return Probe("empty", untested="recorded verdicts know no other answers")
     figures = []
     for name, nothing in (("constant answer loses", CONSTANT), ("vague answer loses", VAGUE)):
-        real = [
-            comparison.second if comparison.label == "second" else comparison.first
-            for comparison in asking.comparisons
-        ]
+        real = [case.second if case.label == "second" else case.first for case in asking.comparisons]
         duels = asking.duel(
-            [(comparison, text, nothing) for comparison, text in zip(asking.comparisons, real, strict=True)]
+            [(case, text, nothing) for case, text in zip(asking.comparisons, real, strict=True)]
         )
         hits = [(place, all(choice == "first" for choice in choices)) for place, choices in enumerate(duels)]
         figures.append(asking.share(name, hits, "the real answer is preferred in every order; 1 is right"))
