@@ -571,7 +571,7 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
         deterministic: False when a clock or a model that is not batch-invariant took part.
         notes: of the verification.
         tokens: what is kept of each drafted token's distributions, where that was asked for; see
-            `calibration.read_summaries`.
+            `draftverify.token_summary.read_summaries`.
     """
 
     index: int

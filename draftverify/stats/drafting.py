@@ -128,9 +128,9 @@ def _of_rounds(tasks: Sequence[Sequence[Round]]) -> DraftingAccount | None:
                 owed[min(range(len(sizes)), key=lambda at: _apart(sizes[at], batch))] += values
         plain = [[_step(entry) for entry in plain_rounds if entry.timing.batch == size] for size in sizes]
         totals.append(_Task(drafted, spent, owed, list(map(math.fsum, plain)), list(map(len, plain))))
-    asked = [entry.asked > 0 for rounds in tasks for entry in rounds]
+    flags = [entry.asked > 0 for rounds in tasks for entry in rounds]
     return _account(
-        "rounds", asked, totals, math.fsum(entry.timing.busy for rounds in tasks for entry in rounds)
+        "rounds", flags, totals, math.fsum(entry.timing.busy for rounds in tasks for entry in rounds)
     )
 
 
@@ -154,10 +154,10 @@ def _of_tasks(records: Sequence[TaskRecord]) -> DraftingAccount | None:
 
 
 def _account(
-    of: Literal["rounds", "tasks"], asked: Sequence[bool], tasks: Sequence[_Task], took: float
+    of: Literal["rounds", "tasks"], flags: Sequence[bool], tasks: Sequence[_Task], took: float
 ) -> DraftingAccount | None:
     unit = math.fsum(sum(task.plain) for task in tasks) / math.fsum(sum(task.steps) for task in tasks)
-    if not any(asked) or not unit:
+    if not any(flags) or not unit:
         return None
     lost, reach = _loss(tasks)
     finite = math.isfinite(reach)
@@ -165,7 +165,7 @@ def _account(
     if abs(lost) > reach:
         reads = "loss" if lost > 0.0 else "gain"
     stopped, returns, idle, since = None, 0, 0, 0
-    for place, drafted in enumerate(asked[asked.index(True) :], start=asked.index(True)):
+    for place, drafted in enumerate(flags[flags.index(True) :], start=flags.index(True)):
         if drafted and idle >= FIRST_GAP:
             returns, since = returns + 1, 0
         idle = 0 if drafted else idle + 1
@@ -180,8 +180,8 @@ def _account(
         summary += f"; tried again {returns} {'time' if returns == 1 else 'times'}{', and back since' if back else ''}"
     return DraftingAccount(
         of=of,
-        drafted=sum(asked),
-        plain=len(asked) - sum(asked),
+        drafted=sum(flags),
+        plain=len(flags) - sum(flags),
         stopped=stopped,
         again=returns,
         back=back,

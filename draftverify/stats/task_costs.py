@@ -50,7 +50,7 @@ def task_costs(rounds: Iterable[Round], outcome: Outcome, *, paid: bool = False)
         None for one that says nothing of it: it failed, or has no round. One that waits for a person has cost what it
         has so far, and no draft has come into an answer.
     """
-    drafting = others = 0.0
+    drafting = undrafted = 0.0
     drafted = fell = useful = False
     for round in rounds:
         cost = round.timing.units if paid else round.timing.busy
@@ -59,8 +59,10 @@ def task_costs(rounds: Iterable[Round], outcome: Outcome, *, paid: bool = False)
             drafted = drafted or not round.undrafted
             useful = useful or bool(round.decision.emitted or round.decision.held)
         elif round.source != "person":
-            others += cost
+            undrafted += cost
             fell = True
     if outcome.status == "failed" or not outcome.rounds:
         return None
-    return TaskCosts(drafted, drafting, others, fell, useful and outcome.status in ("accepted", "abstained"))
+    return TaskCosts(
+        drafted, drafting, undrafted, fell, useful and outcome.status in ("accepted", "abstained")
+    )

@@ -171,8 +171,8 @@ def assisted_rate(
         raise ConfigError("a verdict is not a finite number; items that were not judged are left out")
     place, _ = _places(range(len(y) + len(u)) if tasks is None else tasks, len(y) + len(u))
     both, weight = _assisted(y, j, u, place)
-    alone, _ = _assisted(y, j, u[:0], place[: len(y)])
-    return Assisted(both, alone, weight)
+    by_labels, _ = _assisted(y, j, u[:0], place[: len(y)])
+    return Assisted(both, by_labels, weight)
 
 
 def labels_needed(width: float, variance: float, *, correlation: float = 0.0, unlabelled: int = 0) -> int:
