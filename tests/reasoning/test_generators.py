@@ -20,6 +20,7 @@ from draftverify import (
     retry,
     verifier,
 )
+from draftverify.checks.verifiers import check_families
 from draftverify.kit import Subject, check_component, make_context
 from draftverify.rules import First, LongestPrefix, Majority, Rounds
 from draftverify_llm import Completion
@@ -217,7 +218,7 @@ def test_a_character_that_a_block_cuts_is_written_again() -> None:
 
 
 def test_without_outside_feedback_it_is_refused() -> None:
-    """When the pipeline is built: with no feedback clause, or with a verifier of the same family."""
+    """When the pipeline is built with no feedback clause; when it is looked at, with a verifier of the same family."""
     script = Script(numbered)
     judge: Any = accept("1")
     for policy in (None, retry(2).then(give_up()), feedback(2, on=("exhausted",))):
@@ -231,13 +232,13 @@ def test_without_outside_feedback_it_is_refused() -> None:
         def verify(self, context: Any, proposal: Proposal) -> Any: ...
 
     with pytest.raises(PipelineError, match="own family, script"):
-        Pipeline(SelfRefine(script), Own(), First(), policy=feedback(2))
+        check_families(Pipeline(SelfRefine(script), Own(), First(), policy=feedback(2)))
     spoken = SelfRefine(script, without_outside_feedback="it may make answers worse")
     with pytest.warns(SelfVerificationWarning):
-        Pipeline(spoken, Own(), First())
+        check_families(Pipeline(spoken, Own(), First()))
     # A verifier that has the family's word beside an outside check is one.
     Own.outside = True  # type: ignore[attr-defined]
-    Pipeline(SelfRefine(script), Own(), First(), policy=feedback(2))
+    check_families(Pipeline(SelfRefine(script), Own(), First(), policy=feedback(2)))
 
 
 def test_the_verifiers_words_are_put_into_the_next_prompt() -> None:

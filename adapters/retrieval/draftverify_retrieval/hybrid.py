@@ -64,7 +64,8 @@ class Hybrid(RankingDrafter[Passages]):
             for place, ranking in enumerate(rankings):
                 ranks[place, np.searchsorted(union, ranking)] = np.arange(1, len(ranking) + 1)
             sums = (1 / (self.k + ranks)).sum(axis=0)
-            order = np.lexsort((union, *ranks[::-1], -sums))[:k]
+            # Equal sums of other terms may differ in their last bit.
+            order = np.lexsort((union, *ranks[::-1], -np.round(sums, 12)))[:k]
             rows[line, : len(order)], scores[line, : len(order)] = union[order], sums[order]
         return rows, scores
 
