@@ -216,7 +216,7 @@ def test_a_command_stands_as_a_shell_takes_it(chromium, shaped, tmp_path):
 
 def test_a_log_axis_ends_at_round_figures(chromium):
     """1, 2 or 5 times a power of ten, around what is shown."""
-    charts = resources.files("draftverify.bench.tables").joinpath("static/charts.js").read_text()
+    charts = resources.files("draftverify.view").joinpath("static/charts.js").read_text()
     ends = "".join(re.findall(r"^const (?:ends|niceLow|niceHigh) = .*$", charts, re.M))
     with watched(chromium) as seen:
         found = seen.page.evaluate(
