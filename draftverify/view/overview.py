@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from draftverify import stats as calibration
+from draftverify import stats
 from draftverify.bench.artifact import VERIFIER_AUDIT
 from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Entry
@@ -211,8 +211,8 @@ class _Costs:
         """Figures of a row: the mean cost of a task, and where the seconds went."""
         total = math.fsum(self.seconds)
         return {
-            "seconds_per_task": _plain_figure(calibration.mean_cost(self.seconds)),
-            "units_per_task": _plain_figure(calibration.mean_cost(self.units)) if any(self.units) else None,
+            "seconds_per_task": _plain_figure(stats.mean_cost(self.seconds)),
+            "units_per_task": _plain_figure(stats.mean_cost(self.units)) if any(self.units) else None,
             "split": {
                 "draft": self.draft,
                 "verify": self.verify,

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from draftverify import Outcome, Pipeline, Policy, Task, escalate, give_up, retry
-from draftverify import stats as calibration
+from draftverify import Outcome, Pipeline, Policy, Task, escalate, give_up, retry, stats
 from draftverify.bench import Evaluation, RunResult, evaluate, load_experiment, run
 from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
@@ -231,11 +230,11 @@ def test_records_predictions_and_calibration_count_waiting_tasks(both: dict[str,
             found.append(
                 {
                     "tasks": len(own),
-                    "acceptance": calibration.acceptance_rate(own),
-                    "retries": calibration.acceptance_rate(own, first_tries=False),
+                    "acceptance": stats.acceptance_rate(own),
+                    "retries": stats.acceptance_rate(own, first_tries=False),
                     "predictions": [msgspec.to_builtins(each) for each in records.predictions],
                     "scored": [(record.task, record.outcome.units, value) for record, value in scored],
-                    "cost": calibration.cost_per_solved(scored).value,
+                    "cost": stats.cost_per_solved(scored).value,
                     "watched": [(each.task, each.shares, each.alarms) for each in records.watched["quick"]],
                     "metric": records.store.named_scores(),
                 }

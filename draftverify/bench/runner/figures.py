@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from draftverify import stats as calibration
+from draftverify import stats
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.monitors.monitor import RateReport
 from draftverify.bench.records.directory import RunDirectory, load_run, marked
@@ -84,11 +84,11 @@ def predict(experiment: Experiment, store: Store, load: Workload, builder: Build
             if scores:
                 metric_scores = next(iter(scores.values()))
                 sides = scored(metric_scores, name, pipeline_records), scored(metric_scores, base, plain)
-                predicted = calibration.predict_solved(*sides, {**counts, ALL: len(measured)})
+                predicted = stats.predict_solved(*sides, {**counts, ALL: len(measured)})
             else:
-                predicted = calibration.predict(pipeline_records, plain, counts)
+                predicted = stats.predict(pipeline_records, plain, counts)
                 # The same for all tasks together: one group of them.
-                predicted[ALL] = calibration.predict(
+                predicted[ALL] = stats.predict(
                     _pooled(pipeline_records), _pooled(plain), {ALL: len(measured)}
                 )[ALL]
         except ConfigError:

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from draftverify import stats as calibration
+from draftverify import stats
 from draftverify.bench.records.directory import FREE, RunRecords, differences
 from draftverify.errors import ConfigError, StoreError
 from draftverify.stats import PairedTest
@@ -204,7 +204,7 @@ def compare(runs: Sequence[tuple[RunRecords, str | None]], *, only: Iterable[str
             )
     order = list(dict.fromkeys(row[0].name for row in tests))
     tests.sort(key=lambda row: order.index(row[0].name))
-    corrected = calibration.holm([test.p for *_, test, _ in tests])
+    corrected = stats.holm([test.p for *_, test, _ in tests])
     cells = tuple(
         Cell(
             outcome=outcome.name,
@@ -388,15 +388,15 @@ class _Outcome(NamedTuple):
             return self.kind, None, ()
         base, compared = [row[1] for row in rows], [row[2] for row in rows]
         if self.kind == "total":
-            return self.kind, calibration.paired_total_ratio(base, gains[0], compared, gains[1]), ()
+            return self.kind, stats.paired_total_ratio(base, gains[0], compared, gains[1]), ()
         if self.kind == "ratio":
-            return self.kind, calibration.paired_ratio(base, compared), ()
+            return self.kind, stats.paired_ratio(base, compared), ()
         flips = [Flip(*row) for row in rows if row[1] != row[2]]
         flips.sort(key=lambda flip: flip.other - flip.base)
         if self.kind == "share" and {*base, *compared} <= {0.0, 1.0}:
-            test = calibration.paired_shares([*map(bool, base)], [*map(bool, compared)])
+            test = stats.paired_shares([*map(bool, base)], [*map(bool, compared)])
             return self.kind, test, tuple(flips)
-        return "number", calibration.paired_difference(base, compared), tuple(flips)
+        return "number", stats.paired_difference(base, compared), tuple(flips)
 
     def if_people_solve(
         self, base_key: _Key, other_key: _Key, tasks: Sequence[str]

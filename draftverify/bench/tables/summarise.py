@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple, TypeAlias
 
-from draftverify import stats as calibration
+from draftverify import stats
 from draftverify.bench.artifact import Interval
 from draftverify.bench.monitors.monitor import RateReport
 from draftverify.bench.records.directory import RunRecords
@@ -98,7 +98,7 @@ def summarise(
     }
     of_task = {task.id: task for task in tasks}
     pipelines = []
-    guesses: dict[str, calibration.SpeedupPrediction] = {}
+    guesses: dict[str, stats.SpeedupPrediction] = {}
     measured: dict[str, Estimate] = {}
     for pipeline, ended in records.items():
         rows = []
@@ -113,16 +113,16 @@ def summarise(
                 assert against is not None
                 if scores:
                     by_task = next(iter(scores.values()))
-                    ratio = calibration.solved_ratio(
+                    ratio = stats.solved_ratio(
                         scored(by_task, pipeline, group_records), scored(by_task, against, theirs)
                     )
                 else:
-                    ratio = calibration.measured_ratio(group_records, theirs)
+                    ratio = stats.measured_ratio(group_records, theirs)
                 speedup = figure(ratio)
                 if guess and group in groups and guess.value is not None and guess.low is not None:
                     high = math.inf if guess.high is None else guess.high
                     key = f"{pipeline}/{group}"
-                    guesses[key] = calibration.SpeedupPrediction(guess.value, guess.low, high, "")
+                    guesses[key] = stats.SpeedupPrediction(guess.value, guess.low, high, "")
                     measured[key] = ratio
             unpaired = _unpaired(group_records, theirs) if compared and not scores else None
             measured_rows = _measures(pipeline, group_records, sizes, measures)
@@ -139,7 +139,7 @@ def summarise(
                 marks=tuple(marks.get(pipeline, ())),
                 block=(blocks or {}).get(pipeline),
                 monitor=tuple(monitors.get(pipeline, ())),
-                drafting=calibration.drafting(ended),
+                drafting=stats.drafting(ended),
                 failure=None if failed is None else f"task {failed.task}: {_why(failed)}",
                 problem=_problem(pipeline, ended, {**scores, **sizes}),
                 unjudged=sum(map(_is_unjudged, ended)),
@@ -153,7 +153,7 @@ def summarise(
         tasks=len(tasks),
         metrics=tuple(scores),
         pipelines=tuple(pipelines),
-        coverage=figure(calibration.coverage(guesses, measured)) if guesses else None,
+        coverage=figure(stats.coverage(guesses, measured)) if guesses else None,
     )
 
 
@@ -187,13 +187,13 @@ def _row(
         group=group,
         tasks=len(records),
         statuses=dict(statuses),
-        accepted=figure(calibration.accepted_rate(statuses.elements())),
-        if_people_solve=figure(calibration.accepted_rate(map(_if_accepted, statuses.elements())))
+        accepted=figure(stats.accepted_rate(statuses.elements())),
+        if_people_solve=figure(stats.accepted_rate(map(_if_accepted, statuses.elements())))
         if statuses["waiting"]
         else None,
-        acceptance=figure(calibration.acceptance_rate(records)),
-        retries=figure(calibration.acceptance_rate(records, first_tries=False)),
-        per_pass=figure(calibration.items_per_pass(records)),
+        acceptance=figure(stats.acceptance_rate(records)),
+        retries=figure(stats.acceptance_rate(records, first_tries=False)),
+        per_pass=figure(stats.items_per_pass(records)),
         solved={name: _solved(by_task, pipeline, records) for name, by_task in scores.items()},
         measures=measures,
         predicted=None
@@ -220,24 +220,22 @@ def _samples(records: Sequence[TaskRecord]) -> Samples | None:
     """What alternatives came to; None where none were drafted and judged item by item."""
     drafted = [[round for round in record.rounds if round.source == "generator"] for record in records]
     if not any(
-        round.checks and calibration.is_alternatives(round)
-        for task_rounds in drafted
-        for round in task_rounds
+        round.checks and stats.is_alternatives(round) for task_rounds in drafted for round in task_rounds
     ):
         return None
     counts = [sum(len(round.items) for round in task_rounds) for task_rounds in drafted]
-    k = calibration.fewest_samples(records)
+    k = stats.fewest_samples(records)
     rates: list[SummaryFigure | None] = []
     left_out: Mapping[str, str] = EMPTY
     biased = ""
     for size in (1, max(k, 1)):
         try:
-            passed = calibration.pass_at_k_rate(records, size)
+            passed = stats.pass_at_k_rate(records, size)
         except ConfigError as error:
             passed, biased = None, biased or str(error)
         rates.append(None if passed is None else figure(passed.rate))
         left_out = passed.left_out if passed is not None else left_out
-    drawn = figure(calibration.arithmetic_mean(list(zip(records, counts, strict=True))))
+    drawn = figure(stats.arithmetic_mean(list(zip(records, counts, strict=True))))
     return Samples(drawn=drawn, k=k, pass_1=rates[0], pass_k=rates[1], left_out=dict(left_out), biased=biased)
 
 
@@ -277,13 +275,11 @@ def _solved(by_task: Mapping[tuple[str, str], Score], pipeline: str, records: Se
     units = any(record.outcome.units for record in records)
     if_solved = [(record, 1.0 if record.outcome.status == "waiting" else value) for record, value in pairs]
     return Solved(
-        rate=figure(calibration.solved_rate(pairs)),
-        if_people_solve=figure(calibration.solved_rate(if_solved)) if if_solved != pairs else None,
-        precision=figure(calibration.precision(pairs)),
-        seconds=figure(calibration.cost_per_solved(pairs)),
-        units=figure(calibration.cost_per_solved(pairs, lambda record: record.outcome.units))
-        if units
-        else None,
+        rate=figure(stats.solved_rate(pairs)),
+        if_people_solve=figure(stats.solved_rate(if_solved)) if if_solved != pairs else None,
+        precision=figure(stats.precision(pairs)),
+        seconds=figure(stats.cost_per_solved(pairs)),
+        units=figure(stats.cost_per_solved(pairs, lambda record: record.outcome.units)) if units else None,
         failed=_failures(by_task, pipeline, records),
     )
 
@@ -299,7 +295,7 @@ def _measures(
     measured = {}
     for name, by_task in sizes.items():
         by = measures[name]
-        mean = calibration.geometric_mean if by.mean == "geometric" else calibration.arithmetic_mean
+        mean = stats.geometric_mean if by.mean == "geometric" else stats.arithmetic_mean
         failed = _failures(by_task, pipeline, records)
         measured[name] = MeasuredMean(
             figure(mean(scored(by_task, pipeline, records))), by.unit, by.mean, failed
@@ -307,7 +303,7 @@ def _measures(
     score_pairs = [(record, record.outcome.score) for record in records if record.outcome.score is not None]
     if score_pairs:
         measured.setdefault(
-            "score", MeasuredMean(figure(calibration.arithmetic_mean(score_pairs)), "", "arithmetic")
+            "score", MeasuredMean(figure(stats.arithmetic_mean(score_pairs)), "", "arithmetic")
         )
     return measured
 
