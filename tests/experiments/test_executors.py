@@ -117,7 +117,7 @@ def test_parts_are_opened_once_for_all_phases_and_epochs(tmp_path: Path, executo
         verifier="Opened",
         check=f", log: {log}",
         executor=executor,
-        more="memory: {every: 2}\ncalibrate: {limit: 1}",
+        more="memory: {every: 2}\npredict: {limit: 1}",
     )
     run(config, out=tmp_path / "run")
     opened = log.read_text().splitlines()

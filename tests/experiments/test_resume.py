@@ -92,7 +92,7 @@ def test_kills_change_nothing(tmp_path: Path, executor: str, kills: int, tasks: 
     log = tmp_path / "log"
     out = tmp_path / "run"
     changes = {"count": tasks, "check": f", broken: [t7, t{tasks // 2}]"}
-    seconds = 0.002 if executor == "serial" else 0.004
+    seconds = 0.01 if executor == "serial" else 0.004
     config = write(tmp_path, seconds=seconds, guess=f", log: {log}", executor=EXECUTORS[executor], **changes)
     only_spec(config)
     before = committed(out)

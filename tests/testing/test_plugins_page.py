@@ -24,7 +24,7 @@ READERS = [
     ROOT / "draftverify" / "bench" / "runner" / "bench.py",
     ROOT / "draftverify" / "lab" / "fit.py",
     ROOT / "draftverify" / "bench" / "config" / "parameters.py",
-    ROOT / "draftverify" / "checks" / "metrics" / "score.py",
+    ROOT / "draftverify" / "checks" / "scores.py",
 ]
 """Where the framework asks a part by name what it has."""
 # What is asked of arrays, functions, annotations, packages and the engine's own objects.

@@ -142,7 +142,7 @@ def test_the_page_s_blocks_are_all_looked_at() -> None:
 def test_tasks_after_an_epoch_are_drafted_what_earlier_ones_said(tiny: Path, tmp_path: Path) -> None:
     """The same prompts again behind the epoch's end: their answers are known, so that nearly all is accepted."""
     config = completed(FENCES["Learning from earlier tasks"], weights=str(tiny), tokens=20)
-    assert config["epoch"] == 8
+    assert config["memory"] == {"every": 8}
     file = written(tmp_path, config, [*PROMPTS, *PROMPTS, *PROMPTS])
     passes = [len(record.rounds) for record in records_of(file)["suffix"]]
     assert passes[:4] == passes[4:8]
