@@ -73,10 +73,13 @@ context = click.Context(draftverify, info_name="draftverify")
 commands = len(draftverify.list_commands(context))
 walk(draftverify, context)
 whole = schema({})
-keys = 0
-for name, definition in {"": whole, **whole.get("$defs", {})}.items():
-    if "." not in name:
-        keys += len(definition.get("properties", {}))
+definitions = whole.get("$defs", {})
+def keys_of(node):
+    if isinstance(node, dict):
+        return len(node.get("properties", {})) + sum(map(keys_of, node.values()))
+    return sum(map(keys_of, node)) if isinstance(node, list) else 0
+parts = {name for name in definitions if "." in name}
+keys = keys_of({**whole, "$defs": {name: node for name, node in definitions.items() if name not in parts}})
 print(json.dumps([commands, options, keys]))
 """
 
