@@ -5,7 +5,7 @@
 Code lines are lines without docstrings, comments and blanks. The closure of `run` is what its module imports, in
 functions too, followed through the project's files with every package above a module. Public names are those in the
 `__all__` of packages that adapters may import. Options are those of all commands and subcommands, config keys the
-properties of the JSON schema that belong to no part. `--suite` runs the default tests with two processes and takes the
+names in the JSON schema that belong to no part. `--suite` runs the default tests with two processes and takes the
 time and the CPU seconds of all their processes; without it an earlier file's figures stay.
 """
 
@@ -74,12 +74,16 @@ commands = len(draftverify.list_commands(context))
 walk(draftverify, context)
 whole = schema({})
 definitions = whole.get("$defs", {})
-def keys_of(node):
+keys = set()
+def walk_schema(node):
     if isinstance(node, dict):
-        return len(node.get("properties", {})) + sum(map(keys_of, node.values()))
-    return sum(map(keys_of, node)) if isinstance(node, list) else 0
+        keys.update(node.get("properties", {}))
+        node = list(node.values())
+    for inner in node if isinstance(node, list) else ():
+        walk_schema(inner)
 parts = {name for name in definitions if "." in name}
-keys = keys_of({**whole, "$defs": {name: node for name, node in definitions.items() if name not in parts}})
+walk_schema({**whole, "$defs": {name: node for name, node in definitions.items() if name not in parts}})
+keys = len(keys)
 print(json.dumps([commands, options, keys]))
 """
 
