@@ -360,7 +360,7 @@ class Session:
         has_detour = self.state.fallback is None and pipeline.undrafted is not None
         if context.refused:
             return len(context.refused)
-        if has_detour and hasattr(block, "drafts") and not boundary.read_drafts(block.drafts(context), block):
+        if has_detour and not boundary.read_drafts(block.drafts(context), block):
             return None
         return boundary.read_size(block.size(context), block)
 
@@ -382,9 +382,8 @@ class Session:
         checks = current.verification.checks if current.failure is None else ()
         places = tuple([index for index, check in enumerate(checks) if is_open(check)])
         is_unchecked = bool(places) or current.pending is not None
-        is_drafting = bool(
-            current.asked or current.passes
-        )  # else the block size has sent the task to a fallback
+        # Else the block size has sent the task to a fallback.
+        is_drafting = bool(current.asked or current.passes)
         askable = policy.escalates and self.state.is_askable(current.record())
         place = policy.next(
             trouble,
