@@ -24,7 +24,7 @@ from draftverify.protocols import AcceptanceRule, BlockSize, Collects, Done, Gen
 from draftverify.rejection import Clause, Policy
 from draftverify.values import EMPTY, Context, LawKind, Round, Shape, is_utf8
 
-__all__ = ["Fixed", "Parts", "either", "is_asynchronous", "name_of", "read_by"]
+__all__ = ["Fixed", "Parts", "either", "goes_on_plainly", "is_asynchronous", "name_of", "read_by"]
 
 VERDICTS = frozenset({"verdicts"})
 GIVEN = frozenset({"given"})
@@ -64,18 +64,6 @@ class Parts:
         seed: int = 0,
         name: str = "pipeline",
     ) -> None:
-        self._arguments = {
-            "generator": generator,
-            "verifier": verifier,
-            "rule": rule,
-            "policy": policy,
-            "block": block,
-            "done": done,
-            "budget": budget,
-            "settings": settings,
-            "seed": seed,
-            "name": name,
-        }
         self.policy = policy if policy is not None else Policy()
         self.budget = budget if budget is not None else Budget()
         self.settings: Mapping[str, Any] = settings
@@ -88,6 +76,7 @@ class Parts:
         self.rule = rule
         self.block: Any = _sized(block, "block") if block is not None else _brought(generator)
         self._fits = False
+        self._given_done = done
         self.done: Done | None = done if done is not None else either(verifier, rule)
         # To a rule that compares scores a pass is not yet enough.
         scored = "scores" in getattr(rule, "needs", VERDICTS)
@@ -392,6 +381,11 @@ def _brought(generator: object) -> Any:
     if not callable(bring) or isinstance(generator, type):
         return Fixed(1)
     return _sized(bring(), f"the block size that {name_of(generator)} brings (default_block())")
+
+
+def goes_on_plainly(verifier: object) -> bool:
+    """Whether an empty block brings a value: the verifier says so, or measures the target."""
+    return getattr(verifier, "plain_steps", False) or "target" in getattr(verifier, "provides", ())
 
 
 def read_by(parts: Iterable[object]) -> frozenset[str] | None:

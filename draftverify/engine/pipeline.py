@@ -75,8 +75,23 @@ class Pipeline(Parts):
     _opened: set[int] = set()  # noqa: RUF012 - empty until `open` brings one
 
     def with_parts(self, **changes: Any) -> Pipeline:
-        """A pipeline with the same arguments but for these, by their names; what is open stays open."""
-        return Pipeline(**{**self._arguments, **changes})
+        """A pipeline with the same arguments but for these, by their names; what is open stays open.
+
+        Its block is this one's, also where the generator brought it, with what it has learned.
+        """
+        given = {
+            "generator": self.generator,
+            "verifier": self.verifier,
+            "rule": self.rule,
+            "policy": self.policy,
+            "block": self.block,
+            "done": self._given_done,
+            "budget": self.budget,
+            "settings": self.settings,
+            "seed": self.seed,
+            "name": self.name,
+        }
+        return Pipeline(**{**given, **changes})
 
     # Running
 

@@ -14,7 +14,7 @@ from draftverify.bench.config.specs import ComponentSpec, Experiment, PipelineSp
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.conditions import conditions_of
 from draftverify.bench.runner.workload import Workload
-from draftverify.engine.parts import name_of
+from draftverify.engine.parts import goes_on_plainly, name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, below
 from draftverify.identity import identity_of
@@ -115,8 +115,7 @@ def _sized(
     by chance.
     """
     sizes = {2**k for k in range(at_most.bit_length()) if 2**k <= at_most} | {*configured} - {0}
-    verifier = builder.part(spec.verifier)
-    if getattr(verifier, "plain_steps", False) or "target" in getattr(verifier, "provides", ()):
+    if goes_on_plainly(builder.part(spec.verifier)):
         sizes.add(0)
     named = {}
     for size in sorted(sizes):

@@ -36,6 +36,7 @@ from draftverify.bench.runner.work import Watcher
 from draftverify.checks.metrics import EqualAnswer
 from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.rules import All, First, Limit, LongestPrefix
+from draftverify.stats.block import Measured
 from tests.calibration.test_watch import a_round
 from tests.experiments.watched_parts import Guesses, Judge, Machine, Numbers, Steps
 from tests.report.runs import overview_of
@@ -474,6 +475,22 @@ def test_a_mistake_in_a_config_is_told_with_its_place(
     assert said in str(caught.value)
     assert "pipelines.own.monitor" in str(caught.value)
     assert "watched.yaml:" in str(caught.value)
+
+
+class Brings(Guesses):
+    """A generator that brings a block size, which learns."""
+
+    def default_block(self) -> Any:
+        return Measured(at_most=4)
+
+
+def test_what_runs_after_the_alarm_goes_on_with_what_was_learned() -> None:
+    """Its block size is the pipeline's own, also where the generator brought it, and so is its stopping rule."""
+    pipeline = Pipeline(Brings(), Judge(), All(), policy=escalate(on=["abstain"]), done=Limit(3), name="own")
+    after = after_alarm(pipeline, Monitor(0.5, on_alarm="escalate"))
+    assert after.verifier is not pipeline.verifier
+    assert (after.block, after.done, after.name) == (pipeline.block, pipeline.done, "own")
+    assert after.block is pipeline.block
 
 
 def test_a_threshold_that_is_missing_is_told_with_its_place(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from draftverify.bench import load_experiment
 from draftverify.bench.artifact import write_artifact
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.schema import schema
-from draftverify.bench.monitors import Monitor
+from draftverify.bench.monitors import Monitor, MonitoredPipeline
 from draftverify.bench.runner.bench import Bench
 from draftverify.identity import identity_of
 from draftverify.lab import Calibrated, CertifiedThreshold, LabelledScore, fit_scores
@@ -94,6 +94,10 @@ def test_a_monitor_that_tightens_takes_it_too(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="was made with the verifier Scorer") as caught:
         Bench({"p": pipeline(First(), Scorer(2.0))}, monitors={"p": watched}).open("p")
     assert caught.value.path == "pipelines.p.monitor.threshold"
+    MonitoredPipeline(pipeline(First()), watched).run("t")
+    with pytest.raises(ConfigError, match="was made with the verifier Scorer") as caught:
+        MonitoredPipeline(pipeline(First(), Scorer(2.0)), watched).run("t")
+    assert caught.value.path == "monitor.threshold"
 
 
 def test_what_holds_of_best_items_is_refused_by_a_rule_that_takes_others(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from draftverify.bench.monitors.monitor import Alarm, Monitor, Shares, shares_of
 from draftverify.checks.combined import Combined
 from draftverify.checks.scores import score
 from draftverify.checks.stages import AllWay, StagePass
-from draftverify.engine.parts import Parts
+from draftverify.engine.parts import Parts, goes_on_plainly
 from draftverify.engine.pipeline import Pipeline, TaskLike, as_task
 from draftverify.errors import PipelineError, below
 from draftverify.protocols import Verifier
@@ -24,7 +24,7 @@ from draftverify.rejection import Policy
 from draftverify.secret import quiet
 from draftverify.values import Check, Context, Outcome, Proposal, Round, Task, TaskRecord, Trouble
 
-__all__ = ["MonitoredPipeline", "after_alarm", "check_monitor", "task_shares"]
+__all__ = ["MonitoredPipeline", "after_alarm", "check_monitor", "check_threshold", "task_shares"]
 
 _log = quiet(logging.getLogger(__name__))
 
@@ -40,7 +40,8 @@ class MonitoredPipeline:
 
     Raises:
         PipelineError: the pipeline cannot do what the alarm asks for.
-        ConfigError: the monitor has nothing to compare with, or no rate that its labels would tell of.
+        ConfigError: the monitor has nothing to compare with, or no rate that its labels would tell of; at the first
+            task, its threshold was fitted for another verifier.
     """
 
     def __init__(self, pipeline: Pipeline, monitor: Monitor) -> None:
@@ -50,6 +51,7 @@ class MonitoredPipeline:
         self.pipeline = pipeline
         self.monitor = monitor
         self._after = after_alarm(pipeline, monitor)
+        self._fits = False
 
     @property
     def current(self) -> Pipeline:
@@ -62,6 +64,9 @@ class MonitoredPipeline:
 
     def record(self, task: TaskLike, *, restore: Sequence[Round] = (), **options: Any) -> TaskRecord:
         """Run one task, as `Pipeline.record` does; of one that is taken up again the monitor was told before."""
+        if not self._fits:
+            check_threshold(self.monitor, self.pipeline)
+            self._fits = True
         task = as_task(task)
         record = self.current.record(task, restore=restore, **options)
         if not restore and not options.get("inner"):
@@ -90,7 +95,7 @@ def after_alarm(pipeline: Pipeline, monitor: Monitor) -> Pipeline:
     """
     check_monitor(monitor, pipeline)
     if monitor.on_alarm == "stop":
-        return pipeline.with_parts(block=NoDrafts() if _goes_on_plainly(pipeline) else NoTasks())
+        return pipeline.with_parts(block=NoDrafts() if goes_on_plainly(pipeline.verifier) else NoTasks())
     if monitor.on_alarm == "tighten":
         assert monitor.threshold is not None
         return pipeline.with_parts(verifier=Stricter(pipeline.verifier, monitor.threshold))
@@ -208,17 +213,11 @@ def _is_edit(context: Context) -> bool:
     return bool(rounds and rounds[-1].steps and rounds[-1].steps[-1].do == "escalate")
 
 
-def _goes_on_plainly(pipeline: Parts) -> bool:
-    verifier = pipeline.verifier
-    return getattr(verifier, "plain_steps", False) or "target" in getattr(verifier, "provides", ())
-
-
 def check_monitor(monitor: Monitor, pipeline: Parts) -> None:
     """Refuse a monitor that asks for what a pipeline's parts cannot give.
 
     Raises:
         PipelineError: it cannot stop drafting, has nobody to ask, or is to label what is no whole answer.
-        ConfigError: its threshold was fitted for another verifier.
     """
     shape, policy = getattr(pipeline.generator, "shape", None), pipeline.policy
     whole_answers = shape in (None, "alternatives")
@@ -227,7 +226,7 @@ def check_monitor(monitor: Monitor, pipeline: Parts) -> None:
             f"the monitor labels drafts, and the generator's are {shape}s, of which no item is a whole answer; "
             "leave labels out: acceptance is watched without"
         )
-    if monitor.on_alarm == "stop" and policy.undrafted is None and not _goes_on_plainly(pipeline):
+    if monitor.on_alarm == "stop" and policy.undrafted is None and not goes_on_plainly(pipeline.verifier):
         raise PipelineError(
             "on_alarm: stop needs a verifier that goes on without drafts (plain_steps), and this one does not say so, "
             "or a fallback in the policy to which tasks can go at once; record, or escalate"
@@ -254,7 +253,8 @@ def check_monitor(monitor: Monitor, pipeline: Parts) -> None:
 
 
 def check_threshold(monitor: Monitor, pipeline: Parts) -> None:
-    """Refuse a monitor whose threshold was fitted for another verifier; looked at when the pipeline is open.
+    """Refuse a monitor whose threshold was fitted for another verifier; looked at once the pipeline is open or at
+    its first task, since an identity may read a model's files.
 
     Raises:
         ConfigError: it was.
