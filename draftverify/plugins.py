@@ -34,6 +34,7 @@ __all__ = [
     "did_you_mean",
     "examine",
     "find",
+    "hooks",
     "installed",
     "load",
     "missing_package",
@@ -101,11 +102,6 @@ ROLES: Mapping[Role, RoleInfo] = MappingProxyType(
         "function": RoleInfo("draftverify.functions", "a function"),
     }
 )
-
-
-def joined(group: str) -> dict[str, Any]:
-    """What packages join by entry points of a group that is no role, by name; the first of two that share one."""
-    return {entry.name: entry.load() for entry in reversed(tuple(metadata.entry_points(group=group)))}
 
 
 class Plugin(msgspec.Struct, frozen=True):
@@ -199,12 +195,23 @@ class Examined(msgspec.Struct, frozen=True):
 
 def installed() -> tuple[Plugin, ...]:
     """Every plugin that an installed package registers, by role and name. Nothing is imported."""
-    return _scan(tuple(sys.path))
+    return _scan(tuple(sys.path)).parts
+
+
+def hooks(group: str) -> tuple[Plugin, ...]:
+    """What packages join by a group of `HOOKS`, in the order of the path, two of one name too. Nothing is imported."""
+    return _scan(tuple(sys.path)).hooks[group]
+
+
+class _Scan(NamedTuple):
+    parts: tuple[Plugin, ...]
+    hooks: Mapping[str, tuple[Plugin, ...]]
 
 
 @lru_cache(maxsize=8)
-def _scan(path: tuple[str, ...]) -> tuple[Plugin, ...]:
+def _scan(path: tuple[str, ...]) -> _Scan:
     found: list[Plugin] = []
+    hooked: dict[str, list[Plugin]] = {group: [] for group in HOOKS}
     seen: set[str] = set()
     roles = {info.group: role for role, info in ROLES.items()}
     for distribution in metadata.distributions(path=list(path)):
@@ -230,12 +237,15 @@ def _scan(path: tuple[str, ...]) -> tuple[Plugin, ...]:
         for group, entry, value in entries:
             if group in roles:
                 found.append(Plugin(roles[group], entry, value, name, version))
-            elif group.startswith("draftverify.") and group not in HOOKS:
+            elif group in hooked:
+                hooked[group].append(Plugin("", entry, value, name, version))
+            elif group.startswith("draftverify."):
                 why = f"{name} {version} registers {entry!r} in the group {group!r}, which there is not"
                 why += did_you_mean(group, [*roles, *HOOKS])
                 found.append(Plugin("", entry, value, name, version, why))
     order = ["", *ROLES]
-    return tuple(sorted(found, key=lambda each: (order.index(each.role), each.name, each.distribution)))
+    parts = sorted(found, key=lambda each: (order.index(each.role), each.name, each.distribution))
+    return _Scan(tuple(parts), {group: tuple(each) for group, each in hooked.items()})
 
 
 def examine() -> tuple[Examined, ...]:

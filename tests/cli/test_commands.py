@@ -23,14 +23,16 @@ def greet(limit):
 '''
 
 
-def package(directory: Path, name: str, entries: str, code: str) -> str:
+def package(
+    directory: Path, name: str, entries: str, code: str, *, group: str = "draftverify.commands"
+) -> str:
     """A module and its dist-info, as pip would install them; the directory to put on the path."""
     module = name.replace("-", "_")
     about = directory / name / f"{module}-1.0.dist-info"
     about.mkdir(parents=True)
     sys.modules.pop(module, None)  # that of another test
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(f"[draftverify.commands]\n{entries}\n")
+    (about / "entry_points.txt").write_text(f"[{group}]\n{entries}\n")
     (directory / name / f"{module}.py").write_text(code)
     return str(directory / name)
 

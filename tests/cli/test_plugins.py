@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import sys
 import types
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from draftverify.bench.cli.main import main
+from draftverify.plugins import Plugin
 from tests.broken_plugin_packages import put_on_path
 
 
@@ -106,9 +106,8 @@ def cache(monkeypatch: pytest.MonkeyPatch) -> Cache:
     module: Any = types.ModuleType("dv_cache_for_a_test")
     module.cache = Cache()
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    [own] = [each for each in metadata.distributions() if each.metadata["Name"] == "draftverify"][:1]
-    entry: Any = metadata.EntryPoint("test", "dv_cache_for_a_test:cache", "draftverify.caches")._for(own)  # type: ignore[attr-defined]
-    monkeypatch.setattr("draftverify.bench.cli.cache.metadata.entry_points", lambda group: [entry])
+    hook = Plugin("", "test", "dv_cache_for_a_test:cache", "dv-cache", "1.0")
+    monkeypatch.setattr("draftverify.bench.cli.cache.hooks", {"draftverify.caches": (hook,)}.get)
     found: Cache = module.cache
     return found
 

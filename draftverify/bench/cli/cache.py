@@ -6,13 +6,12 @@ entries have `name`, `kind`, `bytes` and `path`, and `clear(name)`, which return
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import Any
 
 import click
 
 from draftverify.errors import ResourceError
-from draftverify.plugins import CACHES, Plugin, did_you_mean
+from draftverify.plugins import CACHES, did_you_mean, hooks
 
 __all__ = ["cache"]
 
@@ -57,9 +56,4 @@ def clear(name: str | None, everything: bool) -> None:
 
 def _caches() -> dict[str, Any]:
     """What packages cache, by the names of their entry points."""
-    caches: dict[str, Any] = {}
-    for entry in metadata.entry_points(group=CACHES):
-        assert entry.dist is not None
-        plugin = Plugin("", entry.name, entry.value, entry.dist.metadata["Name"], entry.dist.version)
-        caches[entry.name] = plugin.load()
-    return caches
+    return {hook.name: hook.load() for hook in hooks(CACHES)}

@@ -7,13 +7,12 @@ An entry point gives a click command, or a `LazyCommand`, which says what it doe
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
-from draftverify.errors import PluginError
-from draftverify.plugins import COMMANDS
+from draftverify.errors import DraftVerifyError, PluginError
+from draftverify.plugins import COMMANDS, Plugin, hooks
 
 __all__ = ["MOVED", "LazyCommand", "commands"]
 
@@ -68,31 +67,33 @@ def commands() -> dict[str, LazyCommand]:
     A package cannot take the name of one of the bench's own. Of two that join by one name neither is there: it raises,
     when it is called, a PluginError that names both.
     """
-    entries: dict[str, list[EntryPoint]] = {}
-    for entry in entry_points(group=COMMANDS):
-        entries.setdefault(entry.name, []).append(entry)
-    return _BENCH | {name: _joined(entries[name]) for name in sorted(entries) if name not in _BENCH}
+    joined: dict[str, list[Plugin]] = {}
+    for hook in hooks(COMMANDS):
+        joined.setdefault(hook.name, []).append(hook)
+    return _BENCH | {name: _joined(joined[name]) for name in sorted(joined) if name not in _BENCH}
 
 
-def _joined(entries: list[EntryPoint]) -> LazyCommand:
-    name = entries[0].name
-    if len({entry.value for entry in entries}) > 1:
-        return _BrokenCommand(name, f"two packages join by that name: {' and '.join(map(_package, entries))}")
+def _joined(found: list[Plugin]) -> LazyCommand:
+    hook, *others = found
+    if any(other.target != hook.target for other in others):
+        names = " and ".join(map(_package, found))
+        return _BrokenCommand(hook.name, f"two packages join by that name: {names}")
     try:
-        command = entries[0].load()
-    except Exception as error:
-        problem = f"{_package(entries[0])} cannot be imported: {type(error).__name__}: {error}"
-        return _BrokenCommand(name, problem)
+        command: Any = hook.load()
+    except DraftVerifyError as error:
+        why = error.__cause__ or error
+        problem = f"{_package(hook)} cannot be imported: {type(why).__name__}: {why}"
+        return _BrokenCommand(hook.name, problem)
     if isinstance(command, LazyCommand):
         return command
     if isinstance(command, click.Command):
-        return LazyCommand(entries[0].value, command.get_short_help_str(100))
-    problem = f"{_package(entries[0])} gives a {type(command).__name__}, which is no click command"
-    return _BrokenCommand(name, problem)
+        return LazyCommand(hook.target, command.get_short_help_str(100))
+    problem = f"{_package(hook)} gives a {type(command).__name__}, which is no click command"
+    return _BrokenCommand(hook.name, problem)
 
 
-def _package(entry: EntryPoint) -> str:
-    return f"{entry.dist.name} ({entry.value})" if entry.dist is not None else entry.value
+def _package(hook: Plugin) -> str:
+    return f"{hook.distribution} ({hook.target})"
 
 
 class _BrokenCommand(LazyCommand):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -26,7 +27,7 @@ from draftverify.bench.tables.summary import ALL, Summary
 from draftverify.checks.scores import Measure, measures_of
 from draftverify.engine.boundary import raised
 from draftverify.errors import ConfigError
-from draftverify.plugins import REPORTS, joined
+from draftverify.plugins import REPORTS, hooks
 from draftverify.secret import quiet
 from draftverify.values import Explanation, Task, TaskRecord
 
@@ -41,16 +42,28 @@ EXPLAINED = 20
 def write_report(directory: RunDirectory, entries: Sequence[Entry]) -> None:
     """Write the reports that packages join, as report.html; where one fails all else is written, and the run ends as it
     would."""
+    with (
+        _told(directory, "html"),
+        load_run(directory.path, url=directory.url, thorough=False, patient=True) as records,
+    ):
+        for hook in hooks(REPORTS):
+            with _told(directory, hook.name):
+                directory.write_report(hook.name, hook.load()(records, entries=entries))
+
+
+@contextmanager
+def _told(directory: RunDirectory, name: str) -> Iterator[None]:
+    """Tell of a report that cannot be written, and go on."""
     try:
-        with load_run(directory.path, url=directory.url, thorough=False, patient=True) as records:
-            for name, report in joined(REPORTS).items():
-                directory.write_report(name, report(records, entries=entries))
+        yield
     except Exception as error:
+        view = f"draftverify --traceback view {directory.path} -o report.html"
+        hint = f". What is wrong is shown by: {view}" if name == "html" else ""
         _log.warning(
-            "report.html was not written (%s); the records and summary.json are whole. What is wrong is shown by: "
-            "draftverify --traceback view %s -o report.html",
+            "report.%s was not written (%s); the records and summary.json are whole%s",
+            name,
             raised(error),
-            directory.path,
+            hint,
         )
 
 

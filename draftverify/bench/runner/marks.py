@@ -12,8 +12,10 @@ from draftverify.bench.config.specs import ComponentSpec
 from draftverify.bench.records.directory import versions
 from draftverify.bench.runner.conditions import conditions_of
 from draftverify.checks.families import shared_families
+from draftverify.engine.boundary import raised
 from draftverify.engine.pipeline import Pipeline
-from draftverify.plugins import MARKS, joined
+from draftverify.errors import DraftVerifyError
+from draftverify.plugins import MARKS, Plugin, hooks
 from draftverify.values import EMPTY
 
 __all__ = ["AUDITS", "marks_of"]
@@ -34,8 +36,22 @@ def marks_of(
     """
     families = shared_families(pipeline)
     itself = (f"checks itself (family {', '.join(families)})",) if families else ()
-    extension_marks = [mark for marks in joined(MARKS).values() for mark in marks(pipeline, audits)]
-    return (*itself, *_remarks(pipeline, executor), *extension_marks)
+    joined_marks = [mark for hook in hooks(MARKS) for mark in _marks_by(hook, pipeline, audits)]
+    return (*itself, *_remarks(pipeline, executor), *joined_marks)
+
+
+def _marks_by(hook: Plugin, pipeline: Pipeline, audits: str | Path) -> tuple[str, ...]:
+    """What a package says of a pipeline; where it cannot, that: a run does not end by it, and it is not left out."""
+    try:
+        marks = hook.load()
+    except DraftVerifyError as error:
+        return (str(error).splitlines()[0],)
+    try:
+        return tuple(marks(pipeline, audits))
+    except DraftVerifyError:  # an audit that cannot be read is the user's to mend
+        raise
+    except Exception as error:
+        return (f"the marks {hook.name!r} of {hook.package} failed: {raised(error)}",)
 
 
 def _remarks(
