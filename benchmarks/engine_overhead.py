@@ -42,6 +42,7 @@ from draftverify import (
 )
 from draftverify.bench.records import Store
 from draftverify.bench.records.database import sqlite_url
+from draftverify.traits import GeneratorTraits, RuleTraits, VerifierTraits
 
 PROPOSAL = Proposal.chain((1, 2, 3, 4))
 VERIFICATION = Verification(checks=(PASS, PASS, PASS, Check("reject")))
@@ -53,8 +54,7 @@ T_975 = {4: 2.776, 9: 2.262, 14: 2.145, 19: 2.093, 29: 2.045}
 class Constant:
     """Generator, verifier and rule that return constants."""
 
-    shape = "chain"
-    shapes = frozenset({"chain"})
+    traits: Any = (GeneratorTraits(shape="chain"), RuleTraits(shapes={"chain"}))
 
     def propose(self, context: Any, n: int) -> Proposal:
         return PROPOSAL
@@ -84,7 +84,11 @@ class ConstantMany(Constant):
 class EvidenceMany(ConstantMany):
     """The same, with target distributions instead of checks."""
 
-    provides = needs = frozenset({"target"})
+    traits: Any = (
+        GeneratorTraits(shape="chain"),
+        VerifierTraits(provides={"target"}),
+        RuleTraits(shapes={"chain"}, needs={"target"}),
+    )
 
     def verify_many(self, contexts: list[Any], proposals: list[Proposal]) -> list[Verification]:
         return [EVIDENCE] * len(contexts)

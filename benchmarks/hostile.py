@@ -57,6 +57,7 @@ from draftverify.stats import drafting
 from draftverify.stats.block import Measured
 from draftverify.stats.intervals import log_interval
 from draftverify.stats.task_costs import FIRST_GAP
+from draftverify.traits import GeneratorTraits
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 RESULTS = Path(__file__).parent / "results"
@@ -99,7 +100,7 @@ class Steps:
         spoil: makes of values that come next such that are refused.
     """
 
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain")
 
     def __init__(
         self, values: dict[str, Sequence[Any]], spoil: Callable[[Sequence[Any]], Sequence[Any]]
@@ -116,7 +117,7 @@ class Steps:
 class Paced:
     """Recorded alternatives by the task's id, at so many seconds each."""
 
-    shape = "alternatives"
+    traits = GeneratorTraits(shape="alternatives")
 
     def __init__(self, values: Callable[[Task], Sequence[tuple[Any, float]]]) -> None:
         self.values = values

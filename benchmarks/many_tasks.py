@@ -28,7 +28,7 @@ from benchmarks.provenance import write
 
 PARTS = """
 import json, os, time
-from draftverify import PASS, Check, Decision, Proposal, Task, Verification
+from draftverify import Check, Decision, GeneratorTraits, PASS, Proposal, Task, Verification
 
 class Numbered:
     def __init__(self, count: int, limit: int | None = None) -> None:
@@ -38,7 +38,7 @@ class Numbered:
         return [Task(id=f"t{i}", input={"n": i}) for i in range(self.count)]
 
 class Constant:
-    shape = "alternatives"
+    traits = GeneratorTraits(shape="alternatives")
 
     def __init__(self, log: str) -> None:
         self.log = log

@@ -40,6 +40,7 @@ from draftverify import Context, Pipeline, Proposal, Task, TaskRecord, retry
 from draftverify.kit import make_context
 from draftverify.rules import AdaptiveConsistency, Best, First, FirstStop, Majority, Rounds, SureMajority
 from draftverify.stats import Estimate, auroc, bootstrap, pass_at_k
+from draftverify.traits import GeneratorTraits
 from draftverify_llm import read_rows
 from draftverify_reasoning import Problems, RecordedScore, RecordedSolutions, extract, same
 
@@ -58,8 +59,7 @@ SYSTEMS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verifica
 class Shuffled:
     """A pool drawn in another order."""
 
-    shape = "alternatives"
-    reads: frozenset[str] = frozenset()
+    traits = GeneratorTraits(shape="alternatives", reads=frozenset())
 
     def __init__(self, pool: RecordedSolutions, orders: Mapping[str, Sequence[int]]) -> None:
         self.pool = pool

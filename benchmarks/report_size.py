@@ -33,7 +33,7 @@ from typing import Any
 from benchmarks.provenance import write
 
 PARTS = """
-from draftverify import Check, Proposal, Task, Verification
+from draftverify import Check, GeneratorTraits, Proposal, Task, Verification
 
 WORDS = "the quick draft is checked by a slow and careful verifier in one pass over the whole block".split()
 
@@ -48,7 +48,7 @@ class Numbered:
         ]
 
 class Words:
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain")
 
     def propose(self, context, n):
         start = len(context.accepted)

@@ -46,6 +46,7 @@ from draftverify.bench.artifact import write_artifact
 from draftverify.lab import Calibrated, fit_verifier
 from draftverify.rules import Best, EnoughEvidence
 from draftverify.stats.intervals import rate, t_quantile
+from draftverify.traits import GeneratorTraits
 from draftverify_llm import LocalModel
 from draftverify_retrieval import (
     F1,
@@ -67,8 +68,7 @@ ENOUGH = 0.9
 class Asked:
     """Drafts from the corpus that the task names."""
 
-    shape = "alternatives"
-    reads: frozenset[str] = frozenset()
+    traits = GeneratorTraits(shape="alternatives", reads=frozenset())
 
     def __init__(self, of: dict[str, Bm25]) -> None:
         self.of = of

@@ -358,7 +358,7 @@ def compare(case: Case, options: argparse.Namespace, size: int, xp: Any) -> dict
     low, high = interval(ratios)
     return {
         "rule": case.name,
-        "exact": bool(case.rule.exact),
+        "exact": bool(case.rule.traits.exact),
         "vocabulary": size,
         "array": xp.__name__,
         "kept": statistics.mean(kept),
@@ -366,7 +366,7 @@ def compare(case: Case, options: argparse.Namespace, size: int, xp: Any) -> dict
         "microseconds of the rival": statistics.median(times["rival"]),
         "ratio": statistics.median(ratios),
         "interval": [low, high],
-        "within": statistics.median(ratios) <= BOUND[bool(case.rule.exact)],
+        "within": statistics.median(ratios) <= BOUND[bool(case.rule.traits.exact)],
     }
 
 

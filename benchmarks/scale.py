@@ -44,7 +44,7 @@ STORE = 100 << 20
 
 PARTS = """
 import hashlib, os
-from draftverify import PASS, Proposal, Task, Verification
+from draftverify import GeneratorTraits, PASS, Proposal, Task, Verification
 
 class Numbered:
     def __init__(self, count: int, limit: int | None = None) -> None:
@@ -54,7 +54,7 @@ class Numbered:
         return [Task(id=f"t{i}", input={"n": i}) for i in range(self.count)]
 
 class Constant:
-    shape = "alternatives"
+    traits = GeneratorTraits(shape="alternatives")
 
     def propose(self, context, n):
         return Proposal.alternatives(("constant",))

@@ -20,6 +20,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from draftverify import Context, Pipeline, Proposal, Task, TaskRecord
 from draftverify.rules import Speculative, Tree
+from draftverify.traits import GeneratorTraits
 from draftverify_llm import LocalModel
 from draftverify_tokens import (
     DraftModel,
@@ -434,9 +435,7 @@ class Known:
         answers: by the task's id.
     """
 
-    laws = frozenset({"given"})
-    shape = "chain"
-    reads: frozenset[str] = frozenset()
+    traits = GeneratorTraits(shape="chain", laws={"given"}, reads=frozenset())
 
     def __init__(self, answers: dict[str, tuple[int, ...]]) -> None:
         self.answers = answers

@@ -21,6 +21,7 @@ from typing import Any
 from benchmarks.provenance import write
 from draftverify import Budget, Context, Pipeline, Proposal, Task
 from draftverify.rules import Speculative
+from draftverify.traits import GeneratorTraits
 from draftverify_llm import LocalModel
 from draftverify_tokens import Stop, Target
 
@@ -28,8 +29,7 @@ from draftverify_tokens import Stop, Target
 class Scripted:
     """Drafts the same tokens for every session."""
 
-    laws = frozenset({"given"})
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain", laws={"given"})
 
     def propose(self, context: Context, n: int) -> Proposal:
         return Proposal.chain(tuple(range(1, n + 1)))

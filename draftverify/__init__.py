@@ -26,6 +26,7 @@ from draftverify.protocols import AcceptanceRule, BlockSize, Done, Generator, Ve
 from draftverify.randomness import Draws, inverse_cdf, uniforms
 from draftverify.rejection import Clause, Policy, escalate, fallback, feedback, give_up, retry, reverify
 from draftverify.secret import Secret
+from draftverify.traits import BlockTraits, GeneratorTraits, RuleTraits, VerifierTraits
 from draftverify.values import (
     GIVEN,
     PASS,
@@ -73,6 +74,7 @@ __all__ = [
     "Answer",
     "Ask",
     "BlockSize",
+    "BlockTraits",
     "Budget",
     "Candidate",
     "Check",
@@ -100,6 +102,7 @@ __all__ = [
     "Fixed",
     "Finish",
     "Generator",
+    "GeneratorTraits",
     "Held",
     "Last",
     "Law",
@@ -117,6 +120,7 @@ __all__ = [
     "ResourceError",
     "Round",
     "RoundDone",
+    "RuleTraits",
     "Secret",
     "SelfVerificationWarning",
     "Session",
@@ -132,6 +136,7 @@ __all__ = [
     "Trail",
     "Verification",
     "Verifier",
+    "VerifierTraits",
     "Verify",
     "__version__",
     "escalate",

@@ -17,7 +17,7 @@ import numpy as np
 from draftverify.errors import ConfigError
 from draftverify.secret import Secret
 
-__all__ = ["identity_of"]
+__all__ = ["arguments_of", "identity_of", "written_by"]
 
 
 def identity_of(part: object) -> str:
@@ -33,6 +33,24 @@ def identity_of(part: object) -> str:
     """
     told = json.dumps(_told(part, ()), sort_keys=True, ensure_ascii=False)
     return _digest(told.encode("utf-8", "backslashreplace"))[:16]
+
+
+def arguments_of(part: object) -> dict[str, Any]:
+    """The constructor's arguments of a part that it stores under their names; of one that stands in for another
+    (`__wrapped__`), that one's.
+
+    Raises:
+        ValueError: its constructor cannot be looked at.
+    """
+    part = getattr(part, "__wrapped__", part)
+    names = inspect.signature(type(part)).parameters
+    return {name: getattr(part, name) for name in names if hasattr(part, name)}
+
+
+def written_by(kind: type) -> frozenset[str]:
+    """The names of the constructor's arguments, paths, into which a component writes, by its class's `writes`; what
+    lies at the others is what it reads, and a run is not resumed once that has changed."""
+    return frozenset(getattr(kind, "writes", ()))
 
 
 def _told(value: Any, within: tuple[Any, ...]) -> Any:
@@ -86,17 +104,13 @@ def _told(value: Any, within: tuple[Any, ...]) -> Any:
     if isinstance(own, str):
         return [kind.__qualname__, own]
     try:
-        arguments = inspect.signature(kind).parameters
+        arguments = arguments_of(value)
     except ValueError as error:
         holder = f"; give {type(within[0]).__name__} an `identity`" if len(within) > 1 else ""
         raise ConfigError(f"there is no telling a {kind.__name__} from another{holder}") from error
     return [
         f"{kind.__module__}.{kind.__qualname__}",
-        {
-            each: _told(getattr(value, each), within)
-            for each in arguments
-            if hasattr(value, each) and each not in getattr(kind, "writes", ())
-        },
+        {name: _told(each, within) for name, each in arguments.items() if name not in written_by(kind)},
     ]
 
 

@@ -1,76 +1,31 @@
-"""What a part must be able to do: Generator, Verifier, AcceptanceRule, and the capabilities a part may add.
+"""What a part must be able to do: Generator, Verifier, AcceptanceRule and BlockSize, and the methods it may add.
 
 A component is any object with these methods; nothing is inherited. Its constructor is typed and only stores its
-arguments. Attributes that a protocol names beside its method have the defaults stated; a component sets those that
-differ. Components keep no state about tasks: what a component wants to remember goes into `context.scratch` under
-a key of its own, and may be gone at any round.
+arguments. What it says of itself is its `traits` (`draftverify.traits`). Components keep no state about tasks: what a
+component wants to remember goes into `context.scratch` under a key of its own, and may be gone at any round.
 
-Optional, found by name:
-
-- `propose_many`, `verify_many`, `decide_many`: one call for many sessions. One that raises is made again one by one.
-- `async` versions: `propose`, `verify`, `decide` may be coroutine functions; `arun` awaits them.
-- `open()` / `close()`: take and free heavy resources.
-- `prepare(task) -> Task`, of a verifier: what the trusted part makes of the input, once per task, before the
-  first draft: token ids of a prompt, a parsed problem. Generators read it, so they need not share a model.
-- `done(context, new)`, of a verifier or a rule: the stopping rule (`Done`) of a pipeline that is given none.
-- `default_block()`, of a generator: the block size of a pipeline that is given none: a number, or a `BlockSize` made
-  anew, since what one learns is one pipeline's. 1 where a generator has no such method.
-- `reads`: the names of the settings that the part reads from `context.settings`. A setting that no part of a pipeline
-  reads is an error at build; a generator or verifier that does not say may read any.
-- `check_settings(settings)`: refuses, with a ConfigError, values of settings that the part cannot read; called at
-  build with all of the pipeline's, of which it looks at its own.
-- `check_verifier(verifier)`, of a generator: refuses, with a ConfigError, a verifier that it cannot draft for; called
-  when both have been opened.
-- `check_generator(generator)`, of a verifier: refuses, with a ConfigError, a generator whose blocks it cannot verify;
-  called when both have been opened.
-- `describe(values) -> list[str]`, of a verifier: values as text, for people and records.
-- `text(values) -> str`, of a verifier: the one text that values of an answer are (decoded tokens), for training data.
-- `explain(task, expected, got, settings) -> Explanation`, of a verifier: why two outputs of one task, made
-  under these settings, differ.
-- `finish(context)`, of a rule: the answer made from the whole context (a vote is counted here): the value, a `Choice`
-  that says how sure it is too, or None for no answer. It is asked where nothing was accepted or held too, unless the
-  task failed, waits, or was said to have no answer.
-- `plain_steps = True`, of a verifier: an empty block brings the value that it goes on with, a plain step. One that
-  gives target distributions need not say it.
-- `begin(verifier, *, fallback)`, of a block size: told at build which verifier's blocks it chooses for, and whether the
-  policy has a fallback to which a task can go at once.
-- `drafts(context) -> bool`, of a block size: whether to draft for a task at all, asked before each of its rounds that
-  the generator would draft; where it says False the task goes to that fallback.
-- `settle(context, outcome)`, of a block size: told of every task that has ended, with all of its rounds.
-- `writes`: the names of the constructor's arguments that are paths into which the part writes; what lies at the others
-  is what it reads, and a run is not resumed once that has changed.
-- `concurrent = False`: not safe to call from two threads at once; such parts take turns, whatever calls them, and under
-  asyncio one call of the method for many serves all tasks that wait for it. One that runs pipelines of such parts in
-  threads of its own waits for itself for ever: run them in its own thread.
-- `vocabulary`: a string, which says what the items mean (a tokenizer's identity); a generator and a verifier that both
-  have one must have the same.
-- `family`: which models the part's word rests on, a string such as "smollm2"; known when it is built, without loading
-  anything, and None where there is no telling. A part made of others has `families`, a set of all of theirs. A
-  pipeline whose verifier shares a family with what drafts for it checks itself, which it warns of and is marked for.
-- `outside`, of a verifier made of verifiers: whether an item passes only where one without a family passed it; such a
-  pipeline is not marked.
-- `deterministic = False`: the same call may answer otherwise another time.
-- `drafts_from`, of a generator: what its drafts depend on beside the task, so that recorded ones can be replayed
-  under another rule, block or policy. In all but "list" fewer items asked for are the first of a longer block. "list":
-  a block is the next n of the task's own list, after those that it drafted before, `exhausted` with the one that
-  reaches the end. "continuation": what follows `context.accepted` alone, and after the first items of a block its
-  others. "accepted": `context.accepted`, the feedback, the refused items, and the rounds since a value was accepted.
-  "round": the round's number, `context.accepted`, the feedback and the refused items. Without it a draft is replayed
-  only where the whole context is as it was recorded.
-- `rejudged(context, proposal, checks)`, of a verifier: the checks that it gives where one that differs from it in the
-  arguments named by `thresholds` alone gave these, so that recorded scores can be replayed at other thresholds. What it
-  would have to look at stays "unchecked".
-- `recalled(context, proposal, recall)`, of a verifier made of `stages`, called `names`: its verification from what
-  those said before, as `draftverify.verifiers.Combined` has it, so that other orders of them can be replayed.
+Methods may be coroutine functions, which `arun` awaits. The Protocols behind the first four have one optional method
+each, found by its name (`draftverify.traits.offers`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Protocol, TypeAlias, runtime_checkable
 
 from draftverify.randomness import Draws
-from draftverify.values import Context, Decision, Outcome, Proposal, Round, Task, Verification
+from draftverify.token_summary import TokenSummary
+from draftverify.values import (
+    Check,
+    Context,
+    Decision,
+    Explanation,
+    Outcome,
+    Proposal,
+    Round,
+    Task,
+    Verification,
+)
 
 Done: TypeAlias = Callable[[Context, tuple[Any, ...]], int | None]
 """A stopping rule, `done(context, new)`: None to go on, or how many of the `new` values to keep and then stop.
@@ -80,11 +35,6 @@ that `context.rounds` ends before it, since its record is not made yet; `new` ar
 
 Threshold: TypeAlias = Annotated[float, "threshold"]
 """A score that a rule compares with: in a config a number, or a part of the role threshold, `{use: calibrated, …}`."""
-
-Collects: TypeAlias = Literal["always", "given"]
-"""When a round that brings a rule nothing is no trouble, and the next is drafted where no clause of the policy answers
-it: always, or under a stopping rule that the pipeline is given. The rule goes on until its stopping rule, the budget or
-an exhausted generator ends it; a hundred such rounds in a row are trouble again."""
 
 Metric: TypeAlias = Callable[[Task, Outcome], float | bool | None]
 """A metric, `metric(task, outcome)`: how right the outcome is by `task.expected`, 0 to 1, or None where it has no say.
@@ -96,14 +46,7 @@ nothing of right or wrong. Its tasks' values make one figure by the arithmetic m
 
 @runtime_checkable
 class Generator(Protocol):
-    """The cheap part.
-
-    Attributes:
-        laws: which laws its proposals may have; {"given"} when absent.
-        shape: the one shape of its proposals; any when absent.
-        needs_feedback: whether it refines what it made by what others say of it, and so is refused in a pipeline whose
-            policy has no feedback clause or whose verifier is of its own family; False when absent.
-    """
+    """The cheap part; `traits` is a GeneratorTraits."""
 
     def propose(self, context: Context, n: int) -> Proposal:
         """Propose at most `n` items for this round.
@@ -116,12 +59,7 @@ class Generator(Protocol):
 
 @runtime_checkable
 class Verifier(Protocol):
-    """The trusted part.
-
-    Attributes:
-        provides: which evidence its verifications carry: of "verdicts", "scores", "target", "raw_maxima",
-            "cross", "hidden"; {"verdicts"} when absent.
-    """
+    """The trusted part; `traits` is a VerifierTraits."""
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Check the whole block in one pass. With `context.enough` it may leave the rest "unchecked".
@@ -134,24 +72,7 @@ class Verifier(Protocol):
 
 @runtime_checkable
 class AcceptanceRule(Protocol):
-    """Decides how much of a verified block to keep.
-
-    Attributes:
-        needs: what the verifier must provide; {"verdicts"} when absent.
-        shapes: the proposal shapes it can judge; all when absent.
-        laws: the laws for which it does what it promises; all when absent.
-        enough: how many passed items it needs before the verifier may stop; None (all) when absent, and for a rule
-            that needs scores, to which a pass is not yet enough.
-        exact: whether it emits the target's own distribution; False when absent.
-        abstains: whether a task that ends refused, with nothing left to try, has no answer (abstained) rather than
-            been given up; False when absent.
-        collects: when it gathers items over rounds, so that a round without one is no trouble (`Collects`); None,
-            never, when absent.
-        stepwise: whether an item is a step of an answer, or a part of one, so that no item can be labelled alone; False
-            when absent.
-        takes_best: whether it takes the item with the highest score of a task, so that a threshold may be certified on
-            these alone; False when absent.
-    """
+    """Decides how much of a verified block to keep; `traits` is a RuleTraits."""
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
@@ -166,9 +87,7 @@ class AcceptanceRule(Protocol):
 
 
 class BlockSize(Protocol):
-    """Chooses how many items to ask for, and may learn from finished rounds."""
-
-    deterministic: ClassVar[bool]
+    """Chooses how many items to ask for, and may learn from finished rounds; `traits` is a BlockTraits."""
 
     def size(self, context: Context) -> int:
         """How many items to draft now; 0 for none: one plain step of the verifier."""
@@ -176,4 +95,216 @@ class BlockSize(Protocol):
 
     def observe(self, context: Context, round: Round) -> None:
         """Learn from a round that has just been decided; `context` is the state before it."""
+        ...
+
+
+# What any part may add
+
+
+class Opens(Protocol):
+    """Has heavy resources to take."""
+
+    def open(self) -> Any:
+        """Take them, before the first task; closed and opened again, the part is as new."""
+        ...
+
+
+class Closes(Protocol):
+    """Has something to let go of."""
+
+    def close(self) -> Any:
+        """Let it go; a second time there is nothing to do."""
+        ...
+
+
+class ChecksSettings(Protocol):
+    """Cannot read every value of the settings that it reads."""
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Refuse, with a ConfigError, values that it cannot read; called at build with all of the pipeline's."""
+        ...
+
+
+class ChecksPipeline(Protocol):
+    """Was fitted for certain parts: a block size, or a threshold."""
+
+    def check_pipeline(self, pipeline: Any) -> None:
+        """Refuse, with a ConfigError, a pipeline of other parts; called once, when they have been opened."""
+        ...
+
+
+class Stops(Protocol):
+    """A verifier or a rule that brings the stopping rule of pipelines that are given none."""
+
+    def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
+        """As of `Done`."""
+        ...
+
+
+# What a generator may add
+
+
+class ProposesMany(Protocol):
+    """Drafts for many sessions in one call."""
+
+    def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> Sequence[Proposal]:
+        """A proposal for each; a call that raises is made again one by one, as for every method for many."""
+        ...
+
+
+class BringsBlock(Protocol):
+    """Knows which block size it does best with."""
+
+    def default_block(self) -> int | BlockSize:
+        """The block size of a pipeline that is given none: a number, or a BlockSize made anew, since what one learns is
+        one pipeline's. 1 where a generator has no such method."""
+        ...
+
+
+class ChecksVerifier(Protocol):
+    """A generator that cannot draft for every verifier, or a threshold that was fitted for one."""
+
+    def check_verifier(self, verifier: Any) -> None:
+        """Refuse, with a ConfigError, any other; called when both have been opened."""
+        ...
+
+
+# What a verifier may add
+
+
+class VerifiesMany(Protocol):
+    """Checks many sessions' blocks in one call."""
+
+    def verify_many(
+        self, contexts: Sequence[Context], proposals: Sequence[Proposal]
+    ) -> Sequence[Verification]:
+        """A verification of each."""
+        ...
+
+
+class Prepares(Protocol):
+    """Reads the input of a task once, so that generators need not share its model."""
+
+    def prepare(self, task: Task) -> Task:
+        """What the trusted part makes of the input, before the first draft: token ids of a prompt, a parsed problem."""
+        ...
+
+
+class ChecksGenerator(Protocol):
+    """Cannot verify every generator's blocks."""
+
+    def check_generator(self, generator: Any) -> None:
+        """Refuse, with a ConfigError, one whose blocks it cannot verify; called when both have been opened."""
+        ...
+
+
+class Describes(Protocol):
+    """Has words for values."""
+
+    def describe(self, values: Sequence[Any]) -> list[str]:
+        """Values as text, for people and records."""
+        ...
+
+
+class WritesText(Protocol):
+    """Knows the one text that values are."""
+
+    def text(self, values: Sequence[Any]) -> str:
+        """The text that the values of an answer are (decoded tokens), for training data."""
+        ...
+
+
+class Explains(Protocol):
+    """Can tell why two outputs differ."""
+
+    def explain(self, task: Task, expected: Any, got: Any, settings: Mapping[str, Any]) -> Explanation:
+        """Why two outputs of one task, made under these settings, differ."""
+        ...
+
+
+class Rejudges(Protocol):
+    """Can read its own recorded scores with other thresholds; `traits.thresholds` names these."""
+
+    def rejudged(self, context: Context, proposal: Proposal, checks: Sequence[Check]) -> Sequence[Check]:
+        """The checks that it gives where one that differs from it in its thresholds alone gave these.
+
+        What it would have to look at stays "unchecked".
+        """
+        ...
+
+
+# What a rule may add
+
+
+class DecidesMany(Protocol):
+    """Decides on many sessions' blocks in one call."""
+
+    def decide_many(
+        self,
+        contexts: Sequence[Context],
+        proposals: Sequence[Proposal],
+        verifications: Sequence[Verification],
+        rngs: Sequence[Draws],
+    ) -> Sequence[Decision]:
+        """A decision on each."""
+        ...
+
+
+class Finishes(Protocol):
+    """Makes the answer of the whole context: a vote is counted here."""
+
+    def finish(self, context: Context) -> Any:
+        """The value, a `Choice` that says how sure it is too, or None for no answer.
+
+        It is asked where nothing was accepted or held too, unless the task failed, waits, or was said to have no
+        answer.
+        """
+        ...
+
+
+class TellsChance(Protocol):
+    """Judges a token by what a record's summary holds of it."""
+
+    def chance(self, token: int, summary: TokenSummary) -> float:
+        """How likely a recorded token is kept, once those before it are.
+
+        Raises:
+            ConfigError: the rule reads more than a summary holds.
+        """
+        ...
+
+
+# What a block size may add
+
+
+class Begins(Protocol):
+    """Wants to know for whom it chooses."""
+
+    def begin(self, verifier: Any, *, fallback: bool) -> None:
+        """Told at build which verifier's blocks it chooses for, and whether the policy has a fallback to which a task
+        can go at once."""
+        ...
+
+
+class ChoosesTasks(Protocol):
+    """May send a task to the policy's fallback undrafted."""
+
+    def drafts(self, context: Context) -> bool:
+        """Whether to draft for a task at all, asked before each of its rounds that the generator would draft."""
+        ...
+
+
+class Reports(Protocol):
+    """Has figures of its own for a run's tables."""
+
+    def report(self) -> Any:
+        """What it learned, as plain data."""
+        ...
+
+
+class Settles(Protocol):
+    """Learns from whole tasks."""
+
+    def settle(self, context: Context, outcome: Outcome) -> None:
+        """Told of every task that has ended, with all of its rounds."""
         ...

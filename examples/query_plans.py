@@ -3,7 +3,7 @@
 from itertools import accumulate, permutations
 from operator import mul
 
-from draftverify import Check, Pipeline, Proposal, Verification
+from draftverify import Check, Pipeline, Proposal, Verification, VerifierTraits
 from draftverify.rules import Best, Rounds
 
 ROWS = {"a": 1e6, "b": 1e3, "c": 10, "d": 1e5}
@@ -16,7 +16,7 @@ class Orders:
 
 
 class Coster:
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def verify(self, context, proposal):
         costs = [sum(accumulate((ROWS[t] / 1e3 for t in order), mul)) for order in proposal.items]

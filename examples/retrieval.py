@@ -1,6 +1,6 @@
 """Passages drafted by word overlap and read in one pass; where no score reaches the threshold there is no answer."""
 
-from draftverify import Check, Pipeline, Proposal, Task, Verification, retry
+from draftverify import Check, Pipeline, Proposal, Task, Verification, VerifierTraits, retry
 from draftverify.rules import Best
 
 FACTS = {f"q{i} color": f"c{i}" for i in range(40)}
@@ -17,7 +17,7 @@ class Retriever:
 
 
 class Reader:
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def verify(self, context, proposal):
         answer, noise = FACTS[context.task.input["question"]], context.draws.uniform

@@ -6,8 +6,8 @@ Costs are declared, so that no clock decides: a pass takes a second, and a tenth
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from draftverify import Context, Cost, Pipeline, Proposal, Task, TaskRecord, Ver
 from draftverify.stats import drafting
 from draftverify.stats.block import Measured
 from draftverify.stats.block.ledger import CREDIT
+from draftverify.traits import GeneratorTraits
 
 ALLOWANCE = 0.005
 """The controller's own."""
@@ -33,7 +34,7 @@ class Drafts:
 
     answers: Mapping[str, Sequence[Any]]
     spoil: Callable[[Any], Any]
-    shape: str = field(default="chain", init=False)
+    traits: ClassVar[GeneratorTraits] = GeneratorTraits(shape="chain")
 
     def propose(self, context: Context, n: int) -> Proposal:
         name, right, _ = context.task.id.partition("+")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from draftverify import Check, Context, Outcome, Proposal, Task, Verification
+from draftverify.traits import GeneratorTraits, VerifierTraits
 
 STEP, FINE, MU, TOLERANCE = 0.1, 32, 2.0, 2e-6
 
@@ -63,8 +64,7 @@ def _last(context: Context) -> Any:
 class Coarse:
     """Drafts states, each by one step from the one before."""
 
-    shape = "chain"
-    reads = frozenset[str]()
+    traits = GeneratorTraits(shape="chain", reads=frozenset[str]())
 
     def propose(self, context: Context, n: int) -> Proposal:
         """n states [x, v]."""
@@ -78,8 +78,7 @@ class Coarse:
 class Fine:
     """Passes states that are within the tolerance of the fine steps from the state before, and adds one of its own."""
 
-    plain_steps = True
-    reads = frozenset[str]()
+    traits = VerifierTraits(reads=frozenset[str](), plain_steps=True)
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """The steps from the last state and from each drafted one, in one pass."""

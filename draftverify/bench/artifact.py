@@ -10,9 +10,10 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
-from draftverify.engine.parts import Parts, name_of
+from draftverify.engine.parts import Parts
 from draftverify.errors import ConfigError
 from draftverify.identity import identity_of
+from draftverify.traits import name_of
 from draftverify.values import Context, Round
 
 __all__ = [
@@ -294,8 +295,6 @@ class FittedBlock:
         ConfigError: the file is missing or damaged.
     """
 
-    deterministic: ClassVar[bool] = True
-
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
         self.point = read_artifact(self.path, OperatingPointFile)
@@ -314,8 +313,12 @@ class FittedBlock:
             ConfigError: one is.
         """
         file = f"the operating point of {self.point.pipeline}"
-        for role in ("generator", "verifier", "rule"):
-            check_made_with(role, getattr(pipeline, role), getattr(self.point, role), self.point, file)
+        for role, part, measured in (
+            ("generator", pipeline.generator, self.point.generator),
+            ("verifier", pipeline.verifier, self.point.verifier),
+            ("rule", pipeline.rule, self.point.rule),
+        ):
+            check_made_with(role, part, measured, self.point, file)
 
 
 def write_artifact(path: str | os.PathLike[str], artifact: ArtifactFile) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
+from functools import cached_property
 from inspect import isawaitable, iscoroutinefunction
 from itertools import permutations
 from time import perf_counter
@@ -17,7 +18,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from draftverify.checks.families import families_of, stands_outside
 from draftverify.checks.stages import (
     AllWay,
     AnyWay,
@@ -30,9 +30,29 @@ from draftverify.checks.stages import (
 )
 from draftverify.engine.boundary import raised
 from draftverify.engine.drivers import in_thread, is_cancelled
-from draftverify.engine.parts import either, is_asynchronous, read_by
+from draftverify.engine.parts import either
 from draftverify.errors import ConfigError, below
-from draftverify.protocols import Done, Verifier
+from draftverify.protocols import (
+    ChecksSettings,
+    Closes,
+    Describes,
+    Done,
+    Explains,
+    Opens,
+    Prepares,
+    Verifier,
+    VerifiesMany,
+)
+from draftverify.traits import (
+    EvidenceKind,
+    VerifierTraits,
+    has_methods,
+    is_asynchronous,
+    offers,
+    read_by,
+    shared_vocabulary,
+    traits_of,
+)
 from draftverify.values import Context, Explanation, Failure, Proposal, Task, Verification
 
 __all__ = ["AllOf", "AnyOf", "Combined", "as_stages"]
@@ -117,10 +137,28 @@ class Combined(ABC):
     def way(self, context: Context, proposal: Proposal) -> Way:
         """A block at the beginning of its way."""
 
-    @property
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """What the stages are together; that two have different vocabularies is told where it is compared."""
+        stages = [traits_of(stage, VerifierTraits) for stage in self.stages]
+        return VerifierTraits(
+            provides=self.provided(stages),
+            reads=read_by(stages),
+            concurrent=all(stage.concurrent for stage in stages),
+            deterministic=all(stage.deterministic for stage in stages),
+            asynchronous=any(map(is_asynchronous, self.stages)),
+            families=frozenset[str]().union(*(stage.families for stage in stages)),
+            vocabulary=lambda: shared_vocabulary(zip(self.names, stages, strict=True)),
+            outside=self.stands_outside(stages),
+        )
+
     @abstractmethod
-    def provides(self) -> frozenset[str]:
+    def provided(self, stages: Sequence[VerifierTraits]) -> Set[EvidenceKind]:
         """Verdicts, and what else the stages whose word stands give."""
+
+    @abstractmethod
+    def stands_outside(self, stages: Sequence[VerifierTraits]) -> bool:
+        """Whether an item passes only where a stage that rests on no model passed it."""
 
     def verify(self, context: Context, proposal: Proposal) -> Any:
         """One pass of each stage over what is left for it; awaitable where a stage is asynchronous."""
@@ -134,7 +172,7 @@ class Combined(ABC):
         Raises:
             AttributeError: no stage has it, so sessions are better asked about one by one.
         """
-        if not any(hasattr(stage, "verify_many") for stage in self.stages):
+        if not any(offers(stage, VerifiesMany) for stage in self.stages):
             raise AttributeError("verify_many")
         return self._verify_many
 
@@ -144,58 +182,13 @@ class Combined(ABC):
 
     def _walked(self, ways: Sequence[Way], contexts: Sequence[Context], result: Callable[[], Any]) -> Any:
         steps = _steps(self.names, self.stages, ways, contexts, self.ask_all)
-        if self.asynchronous:
+        if self.traits.asynchronous:
             return _later(steps, result)
         _walk(steps)
         return result()
 
     def _verification(self, block: Way) -> Verification:
-        return block.verification(self.names, self.provides)
-
-    @property
-    def asynchronous(self) -> bool:
-        """Whether a stage has coroutine methods."""
-        return any(is_asynchronous(stage) for stage in self.stages)
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether every stage is deterministic."""
-        return all(getattr(stage, "deterministic", True) for stage in self.stages)
-
-    @property
-    def concurrent(self) -> bool:
-        """Whether every stage may be called concurrently."""
-        return all(getattr(stage, "concurrent", True) for stage in self.stages)
-
-    @property
-    def vocabulary(self) -> str | None:
-        """The vocabulary that the stages share which have one.
-
-        Raises:
-            ConfigError: two have different ones.
-        """
-        named = {getattr(stage, "vocabulary", None) for stage in self.stages} - {None}
-        if len(named) > 1:
-            raise ConfigError(
-                f"the verifiers have different vocabularies, {' and '.join(sorted(map(str, named)))}; no item means "
-                "the same to all of them"
-            )
-        return next(iter(named), None)
-
-    @property
-    def families(self) -> frozenset[str]:
-        """The families of the models that the stages rest on."""
-        return frozenset[str]().union(*map(families_of, self.stages))
-
-    @property
-    def outside(self) -> bool:
-        """Whether every stage that may pass an item by itself rests on no model, or stands behind one that does not."""
-        return all(map(stands_outside, self.stages))
-
-    @property
-    def reads(self) -> frozenset[str] | None:
-        """The settings that a stage reads; None where one does not say, and may read any."""
-        return read_by(self.stages)
+        return block.verification(self.names, self.traits.provides)
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Every stage looks at the settings.
@@ -204,13 +197,13 @@ class Combined(ABC):
             ConfigError: a stage cannot read them.
         """
         for stage in self.stages:
-            if hasattr(stage, "check_settings"):
+            if offers(stage, ChecksSettings):
                 stage.check_settings(settings)
 
     def prepare(self, task: Task) -> Any:
         """The task as each stage in turn prepares it; awaitable where one prepares in a coroutine."""
-        prepares = [stage.prepare for stage in self.stages if hasattr(stage, "prepare")]
-        if any(map(iscoroutinefunction, prepares)) or self.asynchronous:
+        prepares = [stage.prepare for stage in self.stages if offers(stage, Prepares)]
+        if any(map(iscoroutinefunction, prepares)) or self.traits.asynchronous:
             return _prepared(task, prepares)
         for prepare in prepares:
             task = prepare(task)
@@ -223,7 +216,10 @@ class Combined(ABC):
         Raises:
             AttributeError: none does.
         """
-        return _first("describe", reversed(self.stages))
+        for stage in reversed(self.stages):
+            if offers(stage, Describes):
+                return stage.describe
+        raise AttributeError("describe")
 
     @property
     def done(self) -> Done:
@@ -244,7 +240,10 @@ class Combined(ABC):
         Raises:
             AttributeError: none does.
         """
-        return _first("explain", self.stages)
+        for stage in self.stages:
+            if offers(stage, Explains):
+                return stage.explain
+        raise AttributeError("explain")
 
     def open(self) -> None:
         """Open every stage, once where it stands twice; if one cannot be, none stays open.
@@ -257,7 +256,7 @@ class Combined(ABC):
             for place, stage in enumerate(self.stages):
                 if any(stage is opened for opened in self._opened):
                     continue
-                if hasattr(stage, "open"):
+                if offers(stage, Opens):
                     with below(f"stages.{place}"):
                         stage.open()
                 self._opened.append(stage)
@@ -268,7 +267,7 @@ class Combined(ABC):
         with ExitStack() as closing:
             opened, self._opened = self._opened, []
             for stage in opened:
-                if hasattr(stage, "close"):
+                if offers(stage, Closes):
                     closing.callback(stage.close)
 
 
@@ -288,23 +287,11 @@ def as_stages(stages: Any) -> tuple[Verifier, ...]:
         if isinstance(stage, type):
             name = stage.__name__
             raise ConfigError(f"this is the class {name}; an instance is needed: {name}(…)", path=where)
-        if not callable(getattr(stage, "verify", None)):
+        if not has_methods(stage, "verify"):
             hint = "; verifier(function) makes a verifier of a function" if callable(stage) else ""
             kind = type(stage).__name__
             raise ConfigError(f"this is a {kind}, which has no method verify(){hint}", path=where)
     return verifiers
-
-
-def _first(name: str, stages: Iterable[Verifier]) -> Callable[..., Any]:
-    """The method of the first stage that has it.
-
-    Raises:
-        AttributeError: none has.
-    """
-    for stage in stages:
-        if hasattr(stage, name):
-            return getattr(stage, name)  # type: ignore[no-any-return]
-    raise AttributeError(name)
 
 
 class AllOf(Combined):
@@ -335,16 +322,13 @@ class AllOf(Combined):
         """Every stage must pass an item."""
         return AllWay(proposal, context.enough)
 
-    @property
-    def outside(self) -> bool:
-        """Whether one of the stages, all of which must pass an item, does."""
-        return any(map(stands_outside, self.stages))
-
-    @property
-    def provides(self) -> frozenset[str]:
+    def provided(self, stages: Sequence[VerifierTraits]) -> Set[EvidenceKind]:
         """Verdicts; scores and cross evidence where the last one gives them."""
-        of_last = frozenset(getattr(self.stages[-1], "provides", ()))
-        return frozenset({"verdicts"}) | (of_last & {"scores", "cross"})
+        return {"verdicts", *(kind for kind in stages[-1].provides if kind in ("scores", "cross"))}
+
+    def stands_outside(self, stages: Sequence[VerifierTraits]) -> bool:
+        """Whether one of the stages, all of which must pass an item, does."""
+        return any(stage.stands_outside for stage in stages)
 
 
 class AnyOf(Combined):
@@ -367,11 +351,14 @@ class AnyOf(Combined):
         """One stage must pass an item."""
         return AnyWay(proposal, context.enough, len(self.stages))
 
-    @property
-    def provides(self) -> frozenset[str]:
+    def provided(self, stages: Sequence[VerifierTraits]) -> Set[EvidenceKind]:
         """Verdicts; scores where every one gives them, which should then be of one unit."""
-        scored = all("scores" in getattr(stage, "provides", ()) for stage in self.stages)
-        return frozenset({"verdicts", "scores"} if scored else {"verdicts"})
+        scored = all("scores" in stage.provides for stage in stages)
+        return {"verdicts", "scores"} if scored else {"verdicts"}
+
+    def stands_outside(self, stages: Sequence[VerifierTraits]) -> bool:
+        """Whether every stage, each of which may pass an item by itself, does."""
+        return all(stage.stands_outside for stage in stages)
 
 
 def _walk(steps: _Steps) -> None:
@@ -424,7 +411,7 @@ def _steps(
 def _called(request: _Asked) -> list[StagePass]:
     """One call for all blocks where the stage can, else one each; so too where that one fails."""
     stage, count = request.stage, len(request.contexts)
-    if count > 1 and hasattr(stage, "verify_many"):
+    if count > 1 and offers(stage, VerifiesMany):
         values, seconds = _timed(stage.verify_many, request.contexts, request.proposals)
         if _fits(values, count):
             return request.heard((value, seconds) for value in values)
@@ -444,7 +431,7 @@ def _timed(method: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
 async def _acalled(request: _Asked) -> list[StagePass]:
     """As `_called`, awaited: coroutine methods side by side, others in threads."""
     stage, count = request.stage, len(request.contexts)
-    if count > 1 and hasattr(stage, "verify_many"):
+    if count > 1 and offers(stage, VerifiesMany):
         values, seconds = await _atimed(stage.verify_many, request.contexts, request.proposals)
         if _fits(values, count):
             return request.heard((value, seconds) for value in values)

@@ -7,36 +7,12 @@ on no model is what such a pipeline lacks.
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
-from draftverify.engine.parts import Parts, name_of
+from draftverify.engine.parts import Parts
 from draftverify.errors import PipelineError, SelfVerificationWarning, self_verification_told
+from draftverify.traits import name_of
 
-__all__ = ["check_families", "families_of", "shared_families", "stands_outside"]
-
-
-def families_of(part: Any) -> frozenset[str]:
-    """The families of the models that a part's word rests on; empty for one that rests on none, or cannot tell.
-
-    A part made of others says theirs, as `families`; one with a model of its own says `family`. A pipeline has those of
-    its generators.
-    """
-    if isinstance(part, Parts):
-        return frozenset[str]().union(*map(families_of, part.generators))
-    families = getattr(part, "families", None)
-    if families is not None:
-        return frozenset(families)
-    family = getattr(part, "family", None)
-    return frozenset() if family is None else frozenset({family})
-
-
-def stands_outside(verifier: Any) -> bool:
-    """Whether an item passes this verifier only where one that rests on no model passed it.
-
-    A verifier made of verifiers says so itself, as `outside`; of another it is true when it has no family.
-    """
-    outside = getattr(verifier, "outside", None)
-    return not families_of(verifier) if outside is None else bool(outside)
+__all__ = ["check_families", "shared_families"]
 
 
 def shared_families(pipeline: Parts) -> tuple[str, ...]:
@@ -44,16 +20,16 @@ def shared_families(pipeline: Parts) -> tuple[str, ...]:
 
     Distributions are no judgement, and a fallback that is trusted is not judged.
     """
-    verifier = pipeline.verifier
-    if "target" in getattr(verifier, "provides", ()) or stands_outside(verifier):
+    judging = pipeline.verifier_traits
+    if "target" in judging.provides or judging.stands_outside:
         return ()
-    return tuple(sorted(_drafting(pipeline) & families_of(verifier)))
+    return tuple(sorted(_drafting(pipeline) & judging.families))
 
 
 def _drafting(pipeline: Parts) -> frozenset[str]:
     trusted = [clause.generator for clause in pipeline.policy.clauses if not clause.verified]
     judged = [part for part in pipeline.generators if not any(part is fallback for fallback in trusted)]
-    return frozenset[str]().union(*map(families_of, judged))
+    return frozenset[str]().union(*(pipeline.declared[id(part)].families for part in judged))
 
 
 def check_families(pipeline: Parts) -> None:
@@ -62,10 +38,11 @@ def check_families(pipeline: Parts) -> None:
     Raises:
         PipelineError: a generator needs feedback from outside, and the verifier is of its own family.
     """
-    verifier = name_of(pipeline.verifier)
+    verifier, judging = name_of(pipeline.verifier), pipeline.verifier_traits
     for generator in pipeline.generators:
-        common = families_of(generator) & families_of(pipeline.verifier)
-        if getattr(generator, "needs_feedback", False) and common and not stands_outside(pipeline.verifier):
+        drafting = pipeline.declared[id(generator)]
+        common = drafting.families & judging.families
+        if drafting.needs_feedback and common and not judging.stands_outside:
             raise PipelineError(
                 f"the generator {name_of(generator)} needs feedback from outside, and the verifier {verifier} is of "
                 f"its own family, {', '.join(sorted(common))}; have a verifier that checks by other means say what is "
@@ -74,8 +51,8 @@ def check_families(pipeline: Parts) -> None:
     shared = shared_families(pipeline)
     if not shared:
         return
-    drafting = [part for part in pipeline.generators if families_of(part) & {*shared}]
-    drafters = " and ".join(dict.fromkeys(map(name_of, drafting)))
+    same_kind = [part for part in pipeline.generators if pipeline.declared[id(part)].families & {*shared}]
+    drafters = " and ".join(dict.fromkeys(map(name_of, same_kind)))
     message = (
         f"the pipeline {pipeline.name!r} checks itself: what {drafters} drafts is judged by {verifier}, which rests on "
         f"models of the same family ({', '.join(shared)}) and passes the mistakes that it makes. Put a check that "

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from draftverify.engine.boundary import read_verification
 from draftverify.engine.functions import failed
-from draftverify.engine.parts import name_of
 from draftverify.errors import ContractError
 from draftverify.protocols import Verifier
+from draftverify.traits import VerifierTraits, name_of, traits_of
 from draftverify.values import (
     EMPTY,
     GIVEN,
@@ -92,8 +92,7 @@ def names_of(stages: Sequence[Verifier]) -> tuple[str, ...]:
     """A name for each stage: its own, its function's, or its class's in lower case; numbered where two share one."""
     names: list[str] = []
     for stage in stages:
-        function = getattr(getattr(stage, "function", None), "__name__", "")
-        name = base = str(getattr(stage, "name", "") or function or type(stage).__name__.lower())
+        name = base = traits_of(stage, VerifierTraits).name or type(stage).__name__.lower()
         number = 1
         while name in names:
             number += 1

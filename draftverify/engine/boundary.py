@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from itertools import islice
 from math import isfinite
 from operator import index as index_of
@@ -19,7 +19,7 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 from msgspec.structs import replace
 
-from draftverify.engine.parts import Parts, name_of
+from draftverify.engine.parts import Parts
 from draftverify.engine.requests import (
     Answer,
     AnswerKind,
@@ -35,6 +35,7 @@ from draftverify.errors import ContractError, StoreError, shown, without_address
 from draftverify.frozen import FrozenDict, FrozenList, frozen_array
 from draftverify.secret import redact
 from draftverify.token_summary import read_summaries
+from draftverify.traits import name_of
 from draftverify.values import (
     CAUSES,
     EMPTY,
@@ -50,6 +51,7 @@ from draftverify.values import (
     Explanation,
     Failure,
     Law,
+    LawKind,
     Place,
     Proposal,
     Refusal,
@@ -377,8 +379,8 @@ def _proposal(request: Draft, value: Any, parts: Parts) -> Any:
         is_chain = parents == chain  # of a list, say
     if items is not value.items or parents is not value.parents:
         value = replace(value, items=items, parents=parents)
-    shape, laws = parts.declared[id(request.part)]
-    shapes = parts.shapes
+    traits = parts.declared[id(request.part)]
+    shape, laws, shapes = traits.shape, traits.laws, parts.rule_traits.shapes
     if n > 1 and not (is_chain and shape == "chain" and (shapes is None or "chain" in shapes)):
         if shape is not None and not value.fits(shape):
             raise ContractError(f"a {value.shape} was proposed by a generator that declares shape {shape!r}")
@@ -447,7 +449,7 @@ def _own_records(records: tuple[TaskRecord, ...], what: str) -> tuple[TaskRecord
     )
 
 
-def _check_law(law: Any, laws: frozenset[str], n: int, rows: int) -> None:
+def _check_law(law: Any, laws: Set[LawKind], n: int, rows: int) -> None:
     if type(law) is not Law:
         raise ContractError(f"the law is {shown(law)}; a Law is needed")
     kind: Any = law.kind

@@ -1,7 +1,7 @@
 """The drivers: two loops over a pool of sessions, one that calls parts here and one under asyncio.
 
 What a part raises becomes a Failure here and nowhere else. A call for many that raises is made again one by one, so
-that only the guilty task fails. Parts that say `concurrent = False` take turns, whatever calls them (turns.py).
+that only the guilty task fails. Parts that say `concurrent=False` take turns, whatever calls them (turns.py).
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from types import CoroutineType
 from typing import Any
 
 from draftverify.engine.boundary import raised
-from draftverify.engine.parts import name_of
+from draftverify.engine.parts import Parts
 from draftverify.engine.requests import Request
 from draftverify.engine.scheduler import Answers, Group, Scheduler
 from draftverify.engine.session import Session
 from draftverify.engine.turns import Caller, at_work, outlast, turn
 from draftverify.secret import quiet
+from draftverify.traits import name_of
 from draftverify.values import Failure
 
 __all__ = ["adrive", "drive", "in_thread"]
@@ -42,7 +43,7 @@ def drive(pool: Scheduler) -> Iterator[list[Session]]:
             session = pool.alone()
             while session is not None:
                 request: Any = session.request
-                value, took = _called(request.call, request.arguments, request.part)
+                value, took = _called(session.pipeline, request.part, request.call, request.arguments)
                 session = pool.answer(session, value, took, took)
                 yield pool.ended()
             groups = pool.groups()
@@ -72,26 +73,28 @@ async def adrive(pool: Scheduler) -> AsyncGenerator[list[Session], None]:
 
 def _perform(group: Group) -> Answers:
     """One call for the whole group where the part can, else one call each."""
-    many = _many(group)
+    pipeline, part, many = group.sessions[0].pipeline, group.requests[0].part, _many(group)
     if many is not None:
-        values, took = _called(many, _columns(group), group.requests[0].part)
+        values, took = _called(pipeline, part, many, _columns(group))
         answers = _shared(group, many, values, took)
         if answers is not None:
             return answers
-    calls = [_called(request.call, request.arguments, request.part) for request in group.requests]
+    calls = [_called(pipeline, part, request.call, request.arguments) for request in group.requests]
     return _each(calls)
 
 
-def _called(method: Callable[..., Any], arguments: tuple[Any, ...], part: object) -> tuple[Any, float]:
+def _called(
+    pipeline: Parts, part: object, method: Callable[..., Any], arguments: tuple[Any, ...]
+) -> tuple[Any, float]:
     """What a call gives, or its Failure; and its seconds, in which no waiting for a turn is counted."""
     start = perf_counter()
     try:
-        if getattr(part, "concurrent", True):
-            value = method(*arguments)
-        else:
+        if pipeline.takes_turns(part):
             with turn(part):
                 start = perf_counter()
                 value = method(*arguments)
+        else:
+            value = method(*arguments)
         if type(value) is CoroutineType:
             value.close()
             raise TypeError(f"{name_of(part)} has coroutine functions; run this pipeline with arun")
@@ -108,9 +111,9 @@ async def _aperform(group: Group) -> Answers:
         if answers is not None:
             return answers
     calls = (_acalled(request.call, request.arguments, request) for request in group.requests)
-    if getattr(group.requests[0].part, "concurrent", True):
-        return _each(await asyncio.gather(*calls))
-    return _each([await call for call in calls])
+    if group.sessions[0].pipeline.takes_turns(group.requests[0].part):
+        return _each([await call for call in calls])
+    return _each(await asyncio.gather(*calls))
 
 
 async def _acalled(
@@ -175,8 +178,7 @@ def is_cancelled() -> bool:
 
 
 def _many(group: Group) -> Callable[..., Any] | None:
-    first = group.requests[0]
-    return getattr(first.part, first.many, None) if first.many and len(group.requests) > 1 else None
+    return group.requests[0].call_many if len(group.requests) > 1 else None
 
 
 def _each(calls: list[tuple[Any, float]]) -> Answers:

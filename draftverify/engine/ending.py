@@ -8,10 +8,11 @@ from typing import NamedTuple
 from msgspec.structs import astuple, replace
 
 from draftverify.engine.functions import failure_of
-from draftverify.engine.parts import Parts, name_of
+from draftverify.engine.parts import Parts
 from draftverify.engine.state import State
 from draftverify.frozen import thaw
 from draftverify.rejection.refusals import is_unjudged
+from draftverify.traits import name_of
 from draftverify.values import Choice, Failure, Outcome, Round, Status, Tally
 
 __all__ = ["WAITING", "Ending", "ending_after", "is_answered_by_none", "outcome_of"]
@@ -63,7 +64,9 @@ def ending_after(round: Round, parts: Parts, spent: str | None) -> Ending | None
     elif is_unjudged(round.trouble):
         failure = failure_of(next(check for check in round.checks if check.verdict in trouble))
         status, reason = "failed", f"{reason}: {failure}"
-    elif trouble == {"abstain"} or (parts.abstains and trouble <= {"reject", "exhausted", "abstain"}):
+    elif trouble == {"abstain"} or (
+        parts.rule_traits.abstains and trouble <= {"reject", "exhausted", "abstain"}
+    ):
         status = "abstained"  # of a rule that may say so, nothing good and nothing left to try is an answer
     if step != "give_up" and parts.policy.clauses:
         reason += "; no policy step is left"
@@ -76,7 +79,7 @@ def is_answered_by_none(round: Round, parts: Parts) -> bool:
     decision = round.decision
     if decision.kept or decision.corrected or decision.spliced:
         return True
-    return "chain" in (parts.shapes or ()) and round.index == 0 and not round.items
+    return "chain" in (parts.rule_traits.shapes or ()) and round.index == 0 and not round.items
 
 
 def outcome_of(state: State, ending: Ending, choice: Choice | None, *, is_inner: bool) -> Outcome:

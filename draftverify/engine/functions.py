@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from inspect import isawaitable, iscoroutinefunction
 from itertools import islice
 from types import CoroutineType
@@ -12,6 +13,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from draftverify.errors import ContractError, shown
+from draftverify.traits import GeneratorTraits, VerifierTraits, families
 from draftverify.values import PASS, REJECT, UNCHECKED, Check, Context, Failure, Proposal, Shape, Verification
 
 __all__ = ["each_item", "failed", "failure_of", "generator", "verifier"]
@@ -40,6 +42,16 @@ class generator:  # noqa: N801 - reads as a function, and so do its users' progr
         self.shape = shape
         self.reads = reads
         self.family = family
+
+    @cached_property
+    def traits(self) -> GeneratorTraits:
+        """What the arguments say."""
+        return GeneratorTraits(
+            shape=self.shape,
+            reads=None if self.reads is None else frozenset(self.reads),
+            families=families(self.family),
+            asynchronous=_is_async(self.function),
+        )
 
     def propose(self, context: Context, n: int) -> Any:
         """What the function proposes."""
@@ -113,10 +125,16 @@ class verifier:  # noqa: N801
         self.reads = reads
         self.family = family
 
-    @property
-    def provides(self) -> frozenset[str]:
-        """Verdicts, and scores where the function gives them."""
-        return frozenset({"verdicts", "scores"} if self.scores else {"verdicts"})
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """What the arguments say: verdicts, and scores where the function gives them."""
+        return VerifierTraits(
+            provides={"verdicts", "scores"} if self.scores else {"verdicts"},
+            reads=None if self.reads is None else frozenset(self.reads),
+            families=families(self.family),
+            asynchronous=_is_async(self.function),
+            name=getattr(self.function, "__name__", ""),
+        )
 
     def verify(self, context: Context, proposal: Proposal) -> Any:
         """One check per item; stops once `context.enough` passed.

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Iterable, Iterator, Mapping
-from inspect import iscoroutinefunction
-from types import FunctionType, MethodType
-from typing import Any, ClassVar, get_args
+from typing import Any
 
 import numpy as np
 
 from draftverify.engine.budget import Budget
-from draftverify.engine.requests import Decide, Draft, Finish, Prepare, Verify
 from draftverify.errors import (
     ConfigError,
     PipelineError,
@@ -20,15 +16,43 @@ from draftverify.errors import (
     shown,
 )
 from draftverify.frozen import freeze
-from draftverify.protocols import AcceptanceRule, BlockSize, Collects, Done, Generator, Verifier
+from draftverify.identity import arguments_of
+from draftverify.protocols import (
+    AcceptanceRule,
+    Begins,
+    BlockSize,
+    BringsBlock,
+    ChecksPipeline,
+    ChecksSettings,
+    ChecksVerifier,
+    ChoosesTasks,
+    Done,
+    Finishes,
+    Generator,
+    Prepares,
+    Settles,
+    Stops,
+    Verifier,
+)
 from draftverify.rejection import Clause, Policy
-from draftverify.values import EMPTY, Context, LawKind, Round, Shape, is_utf8
+from draftverify.traits import (
+    BlockTraits,
+    GeneratorTraits,
+    RuleTraits,
+    Traits,
+    VerifierTraits,
+    has_methods,
+    is_asynchronous,
+    name_of,
+    offers,
+    read_by,
+    traits_of,
+    vocabulary_of,
+)
+from draftverify.values import EMPTY, Context, Round, is_utf8
 
-__all__ = ["Fixed", "Parts", "either", "goes_on_plainly", "is_asynchronous", "name_of", "read_by"]
+__all__ = ["Fixed", "Parts", "either"]
 
-VERDICTS = frozenset({"verdicts"})
-GIVEN = frozenset({"given"})
-EVIDENCE = ("verdicts", "scores", "target", "raw_maxima", "cross", "hidden")
 CHECKS = frozenset({"verdicts", "scores"})
 """What checks alone can carry; a person and a trusted fallback give no more."""
 
@@ -38,8 +62,10 @@ class Parts:
 
     Attributes:
         generators: the generator, then those of fallbacks.
-        declared: by the id of each of them, its shape (None for any) and its laws.
-        enough, shapes, prepares, finishes, abstains, done: what verifier and rule say of themselves.
+        declared: by the id of each of them, its traits.
+        verifier_traits, rule_traits, block_traits: what the others say of themselves.
+        enough: how many passed items the rule needs; None for all.
+        prepares, finishes: whether verifier and rule have these methods.
         collects: whether a round that brings the rule nothing is no trouble under this stopping rule.
         partial: whether a policy step answers items that were refused beside accepted ones.
         learns: whether the block size wants to hear of finished rounds; `settles` of finished tasks.
@@ -78,40 +104,34 @@ class Parts:
         self._fits = False
         self._given_done = done
         self.done: Done | None = done if done is not None else either(verifier, rule)
-        # To a rule that compares scores a pass is not yet enough.
-        scored = "scores" in getattr(rule, "needs", VERDICTS)
-        self.enough: int | None = None if scored else getattr(rule, "enough", None)
-        self.shapes: frozenset[Shape] | None = getattr(rule, "shapes", None)
-        self.prepares = hasattr(verifier, "prepare")
-        self.finishes = hasattr(rule, "finish")
-        self.abstains = bool(getattr(rule, "abstains", False))
-        collects = getattr(rule, "collects", None)
-        if collects not in (None, *get_args(Collects)):
-            raise PipelineError(
-                f"{collects!r} is no word for when a rule collects; {name_of(rule)} declares one of "
-                f"{_listed(get_args(Collects))}, or None"
-            )
-        self.collects = collects == "always" or (collects == "given" and done is not None)
-        self.partial = any(clause.partial for clause in self.policy.clauses)
-        self.learns = type(self.block) is not Fixed
-        self.settles = hasattr(self.block, "settle")
-        self.undrafted = self.policy.undrafted if hasattr(self.block, "drafts") else None
         self.generators = [
             generator,
             *(clause.generator for clause in self.policy.clauses if clause.generator is not None),
         ]
-        parts = [*self.generators, verifier, rule, self.block]
-        self.deterministic = self.budget.seconds is None and all(
-            getattr(part, "deterministic", True) for part in parts
-        )
-        self.asynchronous = any(map(is_asynchronous, parts))
+        self._check_methods()
+        self.declared = {id(each): traits_of(each, GeneratorTraits) for each in self.generators}
+        self.verifier_traits = traits_of(verifier, VerifierTraits)
+        self.rule_traits = traits_of(rule, RuleTraits)
+        self.block_traits = traits_of(self.block, BlockTraits)
+        # To a rule that compares scores a pass is not yet enough.
+        self.enough = None if "scores" in self.rule_traits.needs else self.rule_traits.enough
+        self.prepares = offers(verifier, Prepares)
+        self.finishes = offers(rule, Finishes)
+        collects = self.rule_traits.collects
+        self.collects = collects == "always" or (collects == "given" and done is not None)
+        self.partial = any(clause.partial for clause in self.policy.clauses)
+        self.learns = type(self.block) is not Fixed
+        self.settles = offers(self.block, Settles)
+        self.undrafted = self.policy.undrafted if offers(self.block, ChoosesTasks) else None
+        said: list[Traits] = [self.declared[id(each)] for each in self.generators]
+        said += [self.verifier_traits, self.rule_traits, self.block_traits]
+        read = zip([*self.generators, verifier, rule], said, strict=False)
+        self._turns = frozenset(id(part) for part, traits in read if not traits.concurrent)
+        self.deterministic = self.budget.seconds is None and all(traits.deterministic for traits in said)
+        self.asynchronous = any(map(is_asynchronous, [*self.generators, verifier, rule]))
         self.nests = any(isinstance(each, Parts) for each in self.generators)
-        self.declared = {
-            id(each): (getattr(each, "shape", None), frozenset(getattr(each, "laws", GIVEN)))
-            for each in self.generators
-        }
         self._check()
-        if hasattr(self.block, "begin"):
+        if offers(self.block, Begins):
             self.block.begin(verifier, fallback=self.policy.undrafted is not None)
 
     def _check_arguments(self, done: object) -> None:
@@ -137,8 +157,8 @@ class Parts:
                 f"done is {done!r}; a function done(context, new) is needed, as done=Limit(8)"
             )
 
-    def _check(self) -> None:
-        """Refuse parts that do not fit each other."""
+    def _check_methods(self) -> None:
+        """Refuse what is no part at all."""
         methods = {"generator": "propose", "verifier": "verify", "rule": "decide"}
         for role, part in self.roles():
             method = methods[role]
@@ -146,19 +166,22 @@ class Parts:
                 raise PipelineError(
                     f"the {role} is the class {part.__name__}; an instance is needed: {part.__name__}(…)"
                 )
-            if not callable(getattr(part, method, None)):
+            if not has_methods(part, method):
                 raise PipelineError(f"the {role} is a {type(part).__name__}, which has no method {method}()")
+
+    def _check(self) -> None:
+        """Refuse parts that do not fit each other."""
         self._check_readers()
         self.check_settings(EMPTY)
         self._check_evidence()
         for generator in self.generators:
             self._check_generator(generator)
-            if getattr(generator, "needs_feedback", False):
+            if self.declared[id(generator)].needs_feedback:
                 self._check_feedback(generator)
 
     def _check_readers(self) -> None:
         """Refuse settings that nobody reads."""
-        reads = self.reads
+        reads = self._reads()
         if reads is None:
             return
         for name in self.settings:
@@ -178,20 +201,17 @@ class Parts:
             ConfigError: a part does.
         """
         for part in self.parts():
-            if hasattr(part, "check_settings"):
+            if offers(part, ChecksSettings):
                 part.check_settings({**settings, **self.settings})
 
     def _check_evidence(self) -> None:
         rule, verifier = name_of(self.rule), name_of(self.verifier)
-        provides = frozenset(getattr(self.verifier, "provides", VERDICTS))
-        needs = frozenset(getattr(self.rule, "needs", VERDICTS))
-        for word in sorted((provides | needs) - set(EVIDENCE)):
-            raise PipelineError(f"{word!r} is no kind of evidence; one of {', '.join(EVIDENCE)} is")
+        provides, needs = self.verifier_traits.provides, self.rule_traits.needs
         if needs - provides:
             raise PipelineError(
                 f"the rule {rule} needs {_listed(needs - provides)}, which the verifier {verifier} does not provide "
                 f"(it provides {_listed(provides)}); choose another rule or another verifier, "
-                "or name them in the verifier's `provides` where it gives them"
+                "or name them among its traits (`provides`) where it gives them"
             )
         beyond = needs - CHECKS
         for clause in self.policy.clauses if beyond else ():
@@ -206,17 +226,11 @@ class Parts:
 
     def _check_generator(self, generator: Any) -> None:
         who, rule = f"the generator {name_of(generator)}", f"the rule {name_of(self.rule)}"
-        laws, shapes = getattr(self.rule, "laws", None), self.shapes
-        shape, used = self.declared[id(generator)]
-        for word in sorted(used - set(get_args(LawKind))):
-            raise PipelineError(f"{word!r} is no law; {who} declares a set of {_listed(get_args(LawKind))}")
-        if shape is not None and shape not in get_args(Shape):
+        traits = self.declared[id(generator)]
+        laws, shapes, shape, used = self.rule_traits.laws, self.rule_traits.shapes, traits.shape, traits.laws
+        if laws is not None and not used <= laws:
             raise PipelineError(
-                f"{shape!r} is no shape; {who} declares one of {_listed(get_args(Shape))}, or None"
-            )
-        if laws is not None and not used <= set(laws):
-            raise PipelineError(
-                f"{who} draws by the law {_listed(used - set(laws))}, for which {rule} does not do what it promises "
+                f"{who} draws by the law {_listed(used - laws)}, for which {rule} does not do what it promises "
                 f"(it takes {_listed(laws)}); choose another rule or another generator"
             )
         fits = shape is None or shapes is None or shape in shapes or (shape == "chain" and "tree" in shapes)
@@ -225,15 +239,14 @@ class Parts:
                 f"{who} proposes {_plural(shape)}; {rule} judges {_listed(map(_plural, shapes))}; choose another rule "
                 "or another generator"
             )
-        fitting = getattr(self.block, "shapes", None)
+        fitting = self.block_traits.shapes
         if fitting is not None and shape is not None and shape not in fitting:
             raise PipelineError(
                 f"{who} proposes {_plural(shape)}; the block {name_of(self.block)} is for "
                 f"{_listed(map(_plural, fitting))}; give a number, and sweep it"
             )
-        own = getattr(generator, "vocabulary", None)
-        # Asked for only where there is something to compare: a verifier may have to read all its words for it.
-        other = getattr(self.verifier, "vocabulary", None) if own is not None else None
+        own = vocabulary_of(traits)
+        other = None if own is None else vocabulary_of(self.verifier_traits)
         if other is not None and own != other:
             raise PipelineError(
                 f"{who} has the vocabulary {own}, the verifier {name_of(self.verifier)} {other}; their items do not "
@@ -266,14 +279,14 @@ class Parts:
             if isinstance(generator, Parts):
                 with below("generator"):
                     generator.check_fitted()
-        if hasattr(self.block, "check_pipeline"):
+        if offers(self.block, ChecksPipeline):
             with below("block"):
                 self.block.check_pipeline(self)
         for role, part in (("rule", self.rule), ("done", self.done)):
             for path, fitted in _fitted(part, role):
                 with below(path):
                     fitted.check_verifier(self.verifier)
-                    if hasattr(fitted, "check_pipeline"):
+                    if offers(fitted, ChecksPipeline):
                         fitted.check_pipeline(self)
         self._fits = True
 
@@ -285,13 +298,18 @@ class Parts:
             ("rule", self.rule),
         ]
 
-    @property
-    def reads(self) -> frozenset[str] | None:
+    def _reads(self) -> frozenset[str] | None:
         """The names of the settings that some part reads, inner pipelines' too; None where a generator or the verifier
         does not say, and may read any."""
-        others = {name for part in (self.rule, self.block, self.done) for name in getattr(part, "reads", ())}
-        found = read_by([*self.generators, self.verifier])
-        return None if found is None else found | others
+        found = read_by([*self.declared.values(), self.verifier_traits])
+        if found is None:
+            return None
+        done = frozenset() if self.done is None else traits_of(self.done, Traits).reads
+        return found | self.rule_traits.reads | self.block_traits.reads | (done or frozenset())
+
+    def takes_turns(self, part: object) -> bool:
+        """Whether one of these parts must not be called from two threads at once."""
+        return id(part) in self._turns
 
     def parts(self) -> list[Any]:
         """Every component."""
@@ -304,8 +322,6 @@ class Fixed:
     Args:
         n: items per block; 0 never drafts.
     """
-
-    deterministic: ClassVar[bool] = True
 
     def __init__(self, n: int) -> None:
         if n < 0:
@@ -320,25 +336,14 @@ class Fixed:
         """Nothing is learned."""
 
 
-def name_of(part: object) -> str:
-    """What messages call a part: its class, or the function that it is or was made of; of one that stands in for
-    another (`__wrapped__`), as that one."""
-    part = getattr(part, "__wrapped__", part)
-    if isinstance(part, (FunctionType, MethodType)):
-        return part.__qualname__.rpartition("<locals>.")[2]
-    return getattr(getattr(part, "function", None), "__name__", None) or type(part).__name__
-
-
 def _fitted(part: object, path: str) -> Iterator[tuple[str, Any]]:
     """The arguments of a part, and of those in a list among them, that know which verifier they were fitted for."""
-    part = getattr(part, "__wrapped__", part)
     try:
-        arguments = inspect.signature(type(part)).parameters
+        arguments = arguments_of(part)
     except (TypeError, ValueError):  # nothing that a config or a person would have given a threshold
         return
-    for name in arguments:
-        value = getattr(part, name, None)
-        if hasattr(value, "check_verifier"):
+    for name, value in arguments.items():
+        if offers(value, ChecksVerifier):
             yield f"{path}.{name}", value
         for place, inner in enumerate(value if isinstance(value, (list, tuple)) else ()):
             yield from _fitted(inner, f"{path}.{name}.{place}")
@@ -346,7 +351,7 @@ def _fitted(part: object, path: str) -> Iterator[tuple[str, Any]]:
 
 def either(*parts: object) -> Done | None:
     """The stopping rule that parts bring themselves; where several do, the first of their words counts."""
-    brought: list[Done] = [each for part in parts if (each := getattr(part, "done", None)) is not None]
+    brought: list[Done] = [part.done for part in parts if offers(part, Stops)]
     if len(brought) < 2:
         return brought[0] if brought else None
 
@@ -368,7 +373,7 @@ def _sized(block: Any, what: str) -> Any:
     """
     if isinstance(block, int) and not isinstance(block, bool) and block >= 0:
         return Fixed(block)
-    if isinstance(block, type) or not (hasattr(block, "size") and hasattr(block, "observe")):
+    if isinstance(block, type) or not has_methods(block, "size", "observe"):
         raise PipelineError(
             f"{what} is {block!r}; a number of items, 0 or more, or a block size (with size() and observe()) is needed"
         )
@@ -377,28 +382,11 @@ def _sized(block: Any, what: str) -> Any:
 
 def _brought(generator: object) -> Any:
     """The block size that a generator brings itself, made for this pipeline alone; else one item."""
-    bring = getattr(generator, "default_block", None)
-    if not callable(bring) or isinstance(generator, type):
+    if isinstance(generator, type) or not offers(generator, BringsBlock):
         return Fixed(1)
-    return _sized(bring(), f"the block size that {name_of(generator)} brings (default_block())")
-
-
-def goes_on_plainly(verifier: object) -> bool:
-    """Whether an empty block brings a value: the verifier says so, or measures the target."""
-    return getattr(verifier, "plain_steps", False) or "target" in getattr(verifier, "provides", ())
-
-
-def read_by(parts: Iterable[object]) -> frozenset[str] | None:
-    """The names of the settings that these parts read; None where one does not say, and may read any."""
-    said = [getattr(part, "reads", None) for part in parts]
-    return None if None in said else frozenset(name for names in said for name in names or ())
-
-
-def is_asynchronous(part: object) -> bool:
-    """Whether a part has coroutine methods, or is a pipeline of such parts."""
-    called = {name for kind in (Prepare, Draft, Verify, Decide, Finish) for name in (kind.method, kind.many)}
-    methods = (getattr(part, name, None) for name in called | {"function"} if name)
-    return getattr(part, "asynchronous", False) or any(map(iscoroutinefunction, methods))
+    return _sized(
+        generator.default_block(), f"the block size that {name_of(generator)} brings (default_block())"
+    )
 
 
 def _listed(words: Iterable[str]) -> str:

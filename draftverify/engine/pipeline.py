@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
-from typing import Any, ClassVar, TypeAlias
+from functools import cached_property
+from typing import Any, TypeAlias
 
 from draftverify.engine.boundary import read_explanation
 from draftverify.engine.drivers import adrive, drive
 from draftverify.engine.events import Listener
-from draftverify.engine.parts import Parts, name_of
+from draftverify.engine.parts import Fixed, Parts
 from draftverify.engine.requests import AskPerson, Draft
 from draftverify.engine.scheduler import Scheduler
 from draftverify.engine.session import Session
 from draftverify.errors import DraftVerifyError, below
+from draftverify.protocols import ChecksGenerator, ChecksVerifier, Closes, Explains, Opens
+from draftverify.traits import GeneratorTraits, name_of, offers
 from draftverify.values import (
     Context,
     Cost,
@@ -24,7 +27,6 @@ from draftverify.values import (
     Outcome,
     Proposal,
     Round,
-    Shape,
     Task,
     TaskRecord,
     html_table,
@@ -71,7 +73,6 @@ class Pipeline(Parts):
         7
     """
 
-    shape: ClassVar[Shape] = "alternatives"
     _opened: set[int] = set()  # noqa: RUF012 - empty until `open` brings one
 
     def with_parts(self, **changes: Any) -> Pipeline:
@@ -92,6 +93,17 @@ class Pipeline(Parts):
             "name": self.name,
         }
         return Pipeline(**{**given, **changes})
+
+    @cached_property
+    def traits(self) -> GeneratorTraits:
+        """What the pipeline is as a generator: what it accepts are alternatives, drafted by its generators."""
+        return GeneratorTraits(
+            shape="alternatives",
+            reads=self._reads(),
+            families=frozenset[str]().union(*(traits.families for traits in self.declared.values())),
+            deterministic=self.deterministic,
+            asynchronous=self.asynchronous,
+        )
 
     # Running
 
@@ -152,7 +164,7 @@ class Pipeline(Parts):
     ) -> Outcome:
         """Run one task under asyncio: coroutine components are awaited, others run in threads.
 
-        Tasks that are gathered share the calls of components that take turns (`concurrent = False`), as a batch does.
+        Tasks that are gathered share the calls of components that take turns (`concurrent=False`), as a batch does.
         Cancelled while a component runs in a thread, or for other tasks too, it ends once that call does.
         """
         return (await self.arecord(task, on_event=on_event, ask=ask)).outcome
@@ -241,10 +253,10 @@ class Pipeline(Parts):
         Raises:
             ContractError: the verifier said something else than an Explanation with a known cause.
         """
-        tell = getattr(self.verifier, "explain", None)
-        if tell is None:
+        if not offers(self.verifier, Explains):
             return None
-        return read_explanation(tell(task.without_expected(), expected, got, self.settings), self.verifier)
+        told = self.verifier.explain(task.without_expected(), expected, got, self.settings)
+        return read_explanation(told, self.verifier)
 
     # As a generator inside another pipeline: its drafts are sessions of the outer one's pool
 
@@ -334,15 +346,15 @@ class Pipeline(Parts):
                 if isinstance(part, Pipeline):
                     part.open(opened)
                 elif id(part) not in opened:
-                    if hasattr(part, "open"):
+                    if offers(part, Opens):
                         part.open()
                     opened.add(id(part))
         self.check_fitted()
         for generator in self.generators:
             with below("generator"):
-                if hasattr(generator, "check_verifier"):
+                if offers(generator, ChecksVerifier):
                     generator.check_verifier(self.verifier)
-                if hasattr(self.verifier, "check_generator"):
+                if offers(self.verifier, ChecksGenerator):
                     self.verifier.check_generator(generator)
 
     def close(self) -> None:
@@ -353,7 +365,7 @@ class Pipeline(Parts):
                     closing.callback(part.close)
                 elif id(part) in self._opened:
                     self._opened.discard(id(part))
-                    if hasattr(part, "close"):
+                    if offers(part, Closes):
                         closing.callback(part.close)
 
     def __enter__(self) -> Pipeline:
@@ -367,13 +379,12 @@ class Pipeline(Parts):
 
     def _facts(self) -> list[tuple[str, str]]:
         nests = isinstance(self.generator, Pipeline)
-        block = getattr(self.block, "n", None)
         steps = [f"{each.do} ×{each.times}" if each.times else each.do for each in self.policy.clauses]
         facts = [
             ("generator", repr(self.generator) if nests else name_of(self.generator)),
             ("verifier", name_of(self.verifier)),
             ("rule", name_of(self.rule)),
-            ("block", name_of(self.block) if block is None else str(block)),
+            ("block", str(self.block.n) if isinstance(self.block, Fixed) else name_of(self.block)),
             ("policy", " → ".join(steps)),
             ("settings", repr(dict(self.settings)) if self.settings else ""),
         ]

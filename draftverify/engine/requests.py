@@ -13,7 +13,9 @@ import msgspec
 from msgspec.structs import astuple
 
 from draftverify.errors import ContractError
+from draftverify.protocols import DecidesMany, ProposesMany, VerifiesMany
 from draftverify.randomness import Draws
+from draftverify.traits import offers
 from draftverify.values import Candidate, Context, Failure, Proposal, Task, Trouble, Verification
 
 __all__ = ["Answer", "Ask", "AskPerson", "Decide", "Draft", "Finish", "Prepare", "Request", "Verify"]
@@ -25,8 +27,6 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
     Attributes:
         id: which one, within the session.
         part: whose call it is; of a question, what plays the person.
-        method: of the part.
-        many: the part's method that serves several such requests at once, where it has one.
         step: requests of a lower step are made first, so that sessions which are behind catch up.
         in_place: whether an event loop makes the call itself rather than put it into a thread.
     """
@@ -34,27 +34,33 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
     id: int
     part: Any
 
-    method: ClassVar[str]
-    many: ClassVar[str | None] = None
     step: ClassVar[int] = 0
     in_place: ClassVar[bool] = False
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """Of the part's method, and each a list of them for `many`: what a request holds besides `id` and `part`."""
+        """Of the part's method, and each a list of them for `call_many`: what a request holds but `id` and `part`."""
         return astuple(self)[2:]
 
     @property
     def call(self) -> Callable[..., Any]:
         """The part's method."""
-        return getattr(self.part, self.method)  # type: ignore[no-any-return]
+        raise NotImplementedError
+
+    @property
+    def call_many(self) -> Callable[..., Any] | None:
+        """The part's method that serves several such requests at once, where it has one."""
+        return None
 
 
 class Prepare(Request, frozen=True, eq=False, gc=False):
     """Let the verifier read the task. Answer: a Task."""
 
     task: Task
-    method: ClassVar[str] = "prepare"
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        return self.part.prepare  # type: ignore[no-any-return]
 
 
 class Draft(Request, frozen=True, eq=False, gc=False):
@@ -62,9 +68,15 @@ class Draft(Request, frozen=True, eq=False, gc=False):
 
     context: Context
     n: int
-    method: ClassVar[str] = "propose"
-    many: ClassVar[str | None] = "propose_many"
     step: ClassVar[int] = 1
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        return self.part.propose  # type: ignore[no-any-return]
+
+    @property
+    def call_many(self) -> Callable[..., Any] | None:
+        return self.part.propose_many if offers(self.part, ProposesMany) else None
 
     @property
     def arguments(self) -> tuple[Any, ...]:
@@ -76,9 +88,15 @@ class Verify(Request, frozen=True, eq=False, gc=False):
 
     context: Context
     proposal: Proposal
-    method: ClassVar[str] = "verify"
-    many: ClassVar[str | None] = "verify_many"
     step: ClassVar[int] = 2
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        return self.part.verify  # type: ignore[no-any-return]
+
+    @property
+    def call_many(self) -> Callable[..., Any] | None:
+        return self.part.verify_many if offers(self.part, VerifiesMany) else None
 
     @property
     def arguments(self) -> tuple[Any, ...]:
@@ -93,9 +111,15 @@ class Decide(Request, frozen=True, eq=False, gc=False):
     verification: Verification
     rng: Draws
     in_place: ClassVar[bool] = True
-    method: ClassVar[str] = "decide"
-    many: ClassVar[str | None] = "decide_many"
     step: ClassVar[int] = 3
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        return self.part.decide  # type: ignore[no-any-return]
+
+    @property
+    def call_many(self) -> Callable[..., Any] | None:
+        return self.part.decide_many if offers(self.part, DecidesMany) else None
 
     @property
     def arguments(self) -> tuple[Any, ...]:
@@ -107,7 +131,10 @@ class Finish(Request, frozen=True, eq=False, gc=False):
 
     context: Context
     in_place: ClassVar[bool] = True
-    method: ClassVar[str] = "finish"
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        return self.part.finish  # type: ignore[no-any-return]
 
 
 class Ask(Request, frozen=True, eq=False, gc=False):
@@ -118,7 +145,6 @@ class Ask(Request, frozen=True, eq=False, gc=False):
     trouble: tuple[Trouble, ...]
     failure: Failure | None
     in_place: ClassVar[bool] = True
-    method: ClassVar[str] = "__call__"
 
     @property
     def arguments(self) -> tuple[Any, ...]:

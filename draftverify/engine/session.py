@@ -24,9 +24,11 @@ from draftverify.engine.requests import Ask, AskPerson, Decide, Draft, Finish, P
 from draftverify.engine.state import State
 from draftverify.errors import DraftVerifyError
 from draftverify.frozen import FrozenDict, freeze
+from draftverify.protocols import Closes
 from draftverify.randomness import Draws, stream_key
 from draftverify.rejection.refusals import is_open, is_unjudged
 from draftverify.secret import quiet
+from draftverify.traits import offers
 from draftverify.values import (
     Choice,
     Context,
@@ -231,9 +233,8 @@ class Session:
         scratch = self.scratch
         for entry in scratch.values():
             try:
-                close = getattr(entry, "close", None)
-                if callable(close) and not isinstance(entry, type):
-                    close()
+                if offers(entry, Closes) and not isinstance(entry, type):
+                    entry.close()
             except BaseException as error:  # no reason to lose the task, or a batch
                 boundary.raised(error)
                 _log.warning("task %r: an entry of scratch cannot be closed", self.task.id, exc_info=True)

@@ -1,4 +1,4 @@
-"""Turns: parts that say `concurrent = False` are called one at a time in the process, since they may share a model.
+"""Turns: parts that say `concurrent=False` are called one at a time in the process, since they may share a model.
 
 Under asyncio the pools of one event loop stand in a line for the turn, and all that wait for the same method of the
 same part are served by one call: tasks that are gathered share their passes, as a batch does. Parts that are concurrent
@@ -19,10 +19,10 @@ from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from draftverify.engine.parts import name_of
 from draftverify.engine.requests import Request
 from draftverify.engine.scheduler import Answers, Group
 from draftverify.errors import DraftVerifyError
+from draftverify.traits import name_of
 
 __all__ = ["Caller", "at_work", "outlast", "turn"]
 
@@ -41,12 +41,12 @@ _has_turn: ContextVar[bool] = ContextVar("has_turn", default=False)
 
 @contextmanager
 def turn(part: object) -> Iterator[None]:
-    """Hold the process's one turn while a part that says `concurrent = False` is called.
+    """Hold the process's one turn while a part that says `concurrent=False` is called.
 
     Raises:
         DraftVerifyError: the event loop of this thread has it, and cannot go on while this waits.
     """
-    if not _must_wait(part):
+    if _has_turn.get():
         yield
         return
     if _turn_of is not None and _turn_of is _running_loop():
@@ -87,10 +87,6 @@ def at_work() -> Callable[[], None]:
     if _has_turn.get():
         _at_work.add(call)
     return lambda: _at_work.discard(call)
-
-
-def _must_wait(part: object) -> bool:
-    return not (getattr(part, "concurrent", True) or _has_turn.get())
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
@@ -138,10 +134,11 @@ class Caller:
     async def call(self, group: Group) -> Answers:
         """What comes of a group's calls, made together with other callers' where that holds up nobody."""
         request = group.requests[0]
-        self.verifier = group.sessions[0].pipeline.verifier
-        if _must_wait(request.part):
+        pipeline = group.sessions[0].pipeline
+        self.verifier = pipeline.verifier
+        if pipeline.takes_turns(request.part) and not _has_turn.get():
             return await self._line.wait(_Waiting(self, group))
-        many = getattr(request.part, request.many, None) if request.in_place and request.many else None
+        many = request.call_many if request.in_place else None
         if (
             many is None
             or len(self._line.callers) == 1
@@ -266,14 +263,14 @@ class _Line:
         near = [each for each in self._waiting if each.caller.verifier is verifier]
         first = min(near, key=lambda each: each.request.step)
         kind, part = type(first.request), first.request.part
-        if kind.many is None or not hasattr(part, kind.many):
+        if first.request.call_many is None:
             return [first]
         return [each for each in self._waiting if type(each.request) is kind and each.request.part is part]
 
     def _worth_waiting(self) -> float:
         """Seconds within which somebody may join the next call who was in time before."""
         served = self._next()
-        if not served or not hasattr(served[0].request.part, served[0].request.many or ""):
+        if not served or served[0].request.call_many is None:
             return 0.0
         verifier = served[0].caller.verifier
         free = {

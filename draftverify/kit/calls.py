@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -12,14 +12,25 @@ from msgspec import UNSET
 
 from draftverify.kit.contexts import advanced, make_draws
 from draftverify.kit.tables import DraftFrom, TableModel, TargetFrom
-from draftverify.values import VERDICTS, Check, Context, Evidence, Held, Proposal, Verification
+from draftverify.traits import EvidenceKind, RuleTraits
+from draftverify.values import (
+    VERDICTS,
+    Check,
+    Context,
+    Evidence,
+    Held,
+    LawKind,
+    Proposal,
+    Shape,
+    Verification,
+)
 
 Call: TypeAlias = "tuple[Any, ...]"
 """The arguments of one call."""
 Answer: TypeAlias = "Callable[[Call], Any]"
 """What the component answers to a call."""
-SHAPES = ("chain", "alternatives", "tree")
-LAWS = ("given", "iid", "without_replacement")
+SHAPES: tuple[Shape, ...] = ("chain", "alternatives", "tree")
+LAWS: tuple[LawKind, ...] = ("given", "iid", "without_replacement")
 
 
 def drafting(answer: Answer, context: Context, n: int) -> list[Call]:
@@ -98,23 +109,21 @@ def _blocks(answer: Answer, context: Context, by_target: bool) -> list[Proposal]
     raise refused
 
 
-def deciding(declared: Callable[[str, Any], Any], contexts: Sequence[Context]) -> Iterator[Call]:
+def deciding(traits: RuleTraits, contexts: Sequence[Context]) -> Iterator[Call]:
     """Blocks of every shape, law and size that a rule takes, with just the evidence that it needs.
 
     Args:
-        declared: what the rule declares under a name, or a default.
+        traits: what the rule says of itself.
         contexts: taken in turn.
     """
-    laws, shapes = declared("laws", LAWS), declared("shapes", SHAPES)
-    needs = set(declared("needs", {"verdicts"}))
+    laws, shapes, needs = traits.laws or LAWS, traits.shapes or SHAPES, traits.needs
     by_target = bool({"target", "raw_maxima"} & needs)
     held = (Held("a", 0.5, 0, 0), Held("b", 0.25, 0, 1))
     for index, (shape, law, n, repetition) in enumerate(product(shapes, laws, range(5), range(3))):
         context = contexts[index % len(contexts)]
         context = advanced(context, 1) if repetition == 1 else context
         ballots = held if repetition == 2 and not by_target else context.held
-        enough = declared("enough", None)
-        context = msgspec.structs.replace(context, attempt=index, enough=enough, held=ballots)
+        context = msgspec.structs.replace(context, attempt=index, enough=traits.enough, held=ballots)
         proposal = DraftFrom(TableModel(seed=1), shape=shape, law=law).propose(context, n)
         if not by_target:
             proposal = msgspec.structs.replace(proposal, items=["abcc"[item] for item in proposal.items])
@@ -122,7 +131,7 @@ def deciding(declared: Callable[[str, Any], Any], contexts: Sequence[Context]) -
         yield context, proposal, verification, make_draws(context.task.id, attempt=index, round=context.round)
 
 
-def _verification(context: Context, proposal: Proposal, needs: set[str], index: int) -> Verification:
+def _verification(context: Context, proposal: Proposal, needs: Set[EvidenceKind], index: int) -> Verification:
     n = len(proposal)
     checks: list[Check] = []
     uniforms = make_draws("synthetic", role="verdicts").uniforms(range(n), draw=index)

@@ -15,20 +15,17 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from draftverify.engine.parts import is_asynchronous
 from draftverify.errors import ContractError
 from draftverify.frozen import FrozenDict
 from draftverify.kit.assertions import ERROR_PROBABILITY, ensure, exercised
-from draftverify.kit.calls import LAWS, SHAPES
 from draftverify.kit.contexts import difference, snapshot
 from draftverify.kit.registry import check
 from draftverify.kit.subject import METHODS, Subject, bare, free, owned
+from draftverify.protocols import Closes, Opens
+from draftverify.traits import TRAITS, has_methods, is_asynchronous, offers, traits_of
 from draftverify.values import EMPTY, Decision, Memory, Outcome, Round, TaskRecord, Trail
 
-_EVIDENCE = {"verdicts", "scores", "target", "raw_maxima", "cross", "hidden"}
-_WORDS = {"laws": LAWS, "shape": SHAPES, "shapes": SHAPES, "provides": _EVIDENCE, "needs": _EVIDENCE}
 STREAMS, PROBED, LATER = 64, 8, 8
-_DECLARED = {*_WORDS, "enough", "exact", "vocabulary", "plain_steps", "family", "concurrent", "deterministic"}
 
 
 @check()
@@ -45,7 +42,7 @@ def constructor_only_stores_its_arguments(subject: Subject) -> None:
         ensure(change is None, f"the constructor changes an argument ({change}); store it as it came")
     slot_lists = [vars(base).get("__slots__", ()) for base in type(rebuilt).__mro__]
     slot_names = {name for slots in slot_lists for name in ([slots] if isinstance(slots, str) else slots)}
-    for name in ({*getattr(rebuilt, "__dict__", ())} | slot_names) - {*parameters} - _DECLARED:
+    for name in ({*getattr(rebuilt, "__dict__", ())} | slot_names) - {*parameters, "traits"}:
         value = getattr(rebuilt, name, None)
         empty = value is None or (isinstance(value, (int, str, list, dict, set)) and not value)
         problem = f"the constructor makes the attribute {name!r}, which is no argument"
@@ -62,18 +59,15 @@ def annotations_resolve(subject: Subject) -> None:
 
 
 @check()
-def declares_known_words(subject: Subject) -> None:
-    """Every entry of laws, shape, shapes, provides and needs is one of the framework's words."""
-    for name, vocabulary in _WORDS.items():
-        value = getattr(subject.given, name, None)
-        for entry in () if value is None else [value] if name == "shape" else value:
-            ensure(
-                entry in vocabulary,
-                f"{name} holds {entry!r}; one of {', '.join(sorted(vocabulary))} is needed",
-            )
+def says_what_it_is(subject: Subject) -> None:
+    """Its `traits` are those of its role, of known words, and nothing of the kind is said elsewhere."""
+    try:
+        traits_of(subject.given, TRAITS[subject.role])
+    except Exception as error:
+        ensure(False, f"{error}")
 
 
-@check(when=lambda s: hasattr(s.given, "open"))
+@check(when=lambda s: offers(s.given, Opens))
 def opens(subject: Subject) -> None:
     """open() takes what the component needs, without an exception."""
     try:
@@ -85,7 +79,7 @@ def opens(subject: Subject) -> None:
         ensure(False, f"open() raised {type(error).__name__}: {error}; {hint}")
 
 
-@check(after=["declares_known_words", "opens"])
+@check(after=["says_what_it_is", "opens"])
 def answers(subject: Subject) -> None:
     """The component answers its calls without an exception."""
     method = METHODS[subject.role]
@@ -188,7 +182,7 @@ def answers_stay_as_they_were(subject: Subject) -> None:
 def reproducible_under_its_seed(subject: Subject) -> None:
     """Two instances with equal arguments answer the same calls alike."""
     expected = subject.answers
-    hint = "draw from context.draws (a rule: rng) and nothing else, or say `deterministic = False`"
+    hint = "draw from context.draws (a rule: rng) and nothing else, or say `deterministic=False`"
     with subject.outside.as_at_first():
         instance = subject.fresh()
         for call, answer in zip(subject.calls, expected, strict=True):
@@ -400,9 +394,9 @@ def _ended(subject: Subject) -> list[TaskRecord]:
     return records
 
 
-@check(after=["keeps_no_state_about_tasks"], when=lambda s: s.repeats() and s.declared("concurrent", True))
+@check(after=["keeps_no_state_about_tasks"], when=lambda s: s.repeats() and s.traits.concurrent)
 def answers_the_same_from_four_threads(subject: Subject) -> None:
-    """Unless `concurrent = False`, calls at the same time get the same answers as calls in turn."""
+    """Unless `concurrent=False`, calls at the same time get the same answers as calls in turn."""
     method = getattr(subject.component, METHODS[subject.role])
     calls, expected = subject.calls * 2, subject.answers * 2
 
@@ -413,7 +407,7 @@ def answers_the_same_from_four_threads(subject: Subject) -> None:
     async def answer_all() -> list[Any]:
         return await asyncio.gather(*map(answer_one, calls))
 
-    hint = "lock, or say `concurrent = False`"
+    hint = "lock, or say `concurrent=False`"
     try:
         if is_asynchronous(subject.component):
             concurrent_answers = subject.wait(answer_all())
@@ -446,7 +440,8 @@ def leaves_global_random_numbers_alone(subject: Subject) -> None:
 
 
 @check(
-    after=["answers_the_same_without_scratch"], when=lambda s: hasattr(s.component, METHODS[s.role] + "_many")
+    after=["answers_the_same_without_scratch"],
+    when=lambda s: has_methods(s.component, METHODS[s.role] + "_many"),
 )
 def many_answers_as_one(subject: Subject) -> None:
     """`propose_many`, `verify_many` or `decide_many` gives for each session what the single call gives, whoever the
@@ -474,7 +469,7 @@ def many_answers_as_one(subject: Subject) -> None:
         free(scratch)
 
 
-@check(after=["opens"], when=lambda s: hasattr(s.given, "close"))
+@check(after=["opens"], when=lambda s: offers(s.given, Closes))
 def closes_twice(subject: Subject) -> None:
     """close() may be called again."""
     instance = subject.fresh()

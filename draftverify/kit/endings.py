@@ -17,6 +17,8 @@ from draftverify.kit.assertions import ensure, exercised
 from draftverify.kit.contexts import difference, make_context, make_draws, snapshot, values_of
 from draftverify.kit.registry import check
 from draftverify.kit.subject import Role, Subject, owned
+from draftverify.protocols import Prepares
+from draftverify.traits import RuleTraits, has_methods, offers
 from draftverify.values import (
     PASS,
     By,
@@ -46,14 +48,13 @@ _REQUESTS: dict[Role, type[Request]] = {"generator": Draft, "verifier": Verify, 
 class _SinglePart(NamedTuple):
     """A stand-in for a pipeline of one part: what the boundary asks a pipeline about its parts."""
 
-    declared: dict[int, tuple[str | None, frozenset[str]]]
-    shapes: frozenset[str] | None = None
+    declared: dict[int, Any]
+    rule_traits: RuleTraits = RuleTraits()
 
 
 def _ensure_readable(subject: Subject, kind: type[Request], call: tuple[Any, ...], answer: Any) -> None:
     part = subject.component
-    laws = frozenset(subject.declared("laws", None) or {"given"})
-    pipeline: Any = _SinglePart({id(part): (subject.declared("shape", None), laws)})
+    pipeline: Any = _SinglePart({id(part): subject.traits})
     reading = boundary.read(kind(0, part, *call), answer, pipeline)
     ensure(type(reading) is not Failure, f"the engine cannot take the answer; {reading}")
 
@@ -68,7 +69,7 @@ def answers_can_be_read(subject: Subject) -> None:
 @check(
     "rule",
     after=["answers_can_be_read"],
-    when=lambda s: set(s.declared("needs", ())) <= {"verdicts", "scores"},
+    when=lambda s: s.traits.needs <= {"verdicts", "scores"},
 )
 def decides_on_what_a_person_passed(subject: Subject) -> None:
     """An item that a person or a trusted fallback passed has no score; the rule decides on it like on any other."""
@@ -124,7 +125,7 @@ def _after(
 
 
 def _brings(name: str) -> Callable[[Subject], bool]:
-    return lambda s: s.role != "generator" and callable(getattr(s.component, name, None))
+    return lambda s: s.role != "generator" and has_methods(s.component, name)
 
 
 @check(after=["answers_can_be_read"], when=_brings("done"))
@@ -194,7 +195,7 @@ def _finished(subject: Subject, context: Context, on: Any = None) -> Any:
         ensure(False, f"{problem}; every task ends in it: give None where there is no answer")
 
 
-@check("verifier", after=["opens"], when=lambda s: callable(getattr(s.component, "prepare", None)))
+@check("verifier", after=["opens"], when=lambda s: offers(s.component, Prepares))
 def prepare_adds_to_the_task(subject: Subject) -> None:
     """prepare(task) gives a Task with the same id and group, the same each time, and leaves the given one as it was."""
     tasks = [make_context(task).task for task in subject.tasks or ()] or [

@@ -89,10 +89,10 @@ def items_can_be_recorded(subject: Subject) -> None:
     _exercised(proposals)
 
 
-@check("generator", after=["parents_stand_before_their_items"], when=lambda s: s.declared("shape", None))
+@check("generator", after=["parents_stand_before_their_items"], when=lambda s: s.traits.shape)
 def keeps_its_shape(subject: Subject) -> None:
     """Every proposal has the shape that the generator declares."""
-    shape, proposals = subject.declared("shape", None), _proposals(subject)
+    shape, proposals = subject.traits.shape, _proposals(subject)
     for proposal in proposals:
         ensure(
             proposal.fits(shape),
@@ -106,7 +106,7 @@ def keeps_its_shape(subject: Subject) -> None:
 @check("generator", after=["returns_a_proposal"])
 def law_is_declared(subject: Subject) -> None:
     """Every proposal's law is among the generator's `laws`, and has q unless it is "given"."""
-    laws = subject.declared("laws", _GIVEN)
+    laws = subject.traits.laws
     for kind, q in ((proposal.law.kind, proposal.law.q) for proposal in _proposals(subject)):
         ensure(
             kind in laws,
@@ -125,7 +125,7 @@ def q_rows_are_distributions(subject: Subject) -> None:
             ensure(np.all(np.isfinite(q)) and np.all(q >= 0), "q has entries that are negative or not finite")
             sums = q[:rows].sum(axis=1)
             ensure(np.all(abs(sums - 1) < 1e-3), f"rows of q sum to {sums}; give probabilities, normalised")
-    if set(subject.declared("laws", _GIVEN)) != _GIVEN:
+    if subject.traits.laws != _GIVEN:
         _exercised_law(subject)
 
 
@@ -140,7 +140,7 @@ def items_are_possible_under_q(subject: Subject) -> None:
                 row[int(item)] > 0,
                 f"q gives item {index}, {item!r}, probability 0; report the row it was drawn from",
             )
-    if set(subject.declared("laws", _GIVEN)) != _GIVEN:
+    if subject.traits.laws != _GIVEN:
         _exercised_law(subject)
 
 
@@ -277,7 +277,7 @@ def _samples(subject: Subject) -> list[_Sample]:
 @check(
     "generator",
     after=["items_are_possible_under_q"],
-    when=lambda s: set(s.declared("laws", _GIVEN)) != {"given"},
+    when=lambda s: s.traits.laws != {"given"},
 )
 def law_is_honest(subject: Subject) -> None:
     """Over many draws, items come as often, and as independently, as the declared law and q say."""
@@ -298,7 +298,7 @@ def law_is_honest(subject: Subject) -> None:
 @check(
     "generator",
     after=["law_is_honest", "draws_anew_each_round"],
-    when=lambda s: set(s.declared("laws", _GIVEN)) != {"given"},
+    when=lambda s: s.traits.laws != {"given"},
 )
 def rounds_are_independent(subject: Subject) -> None:
     """Over many draws, the items of a round do not depend on what was drawn in the round before."""

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from draftverify.kit.assertions import ERROR_PROBABILITY, deviates, ensure, exercised
-from draftverify.kit.calls import LAWS, SHAPES
+from draftverify.kit.calls import LAWS
 from draftverify.kit.contexts import make_context, make_draws, values_of
 from draftverify.kit.registry import check
 from draftverify.kit.subject import Subject
@@ -43,7 +43,7 @@ _CASES = "give cases=[(context, proposal, verification)] in which it does"
 
 
 def _needs(kind: str) -> Callable[[Subject], bool]:
-    return lambda s: kind in s.declared("needs", {"verdicts"})
+    return lambda s: kind in s.traits.needs
 
 
 @check("rule", after=["answers", "answers_stay_as_they_were"])
@@ -181,7 +181,7 @@ def drift_has_an_entry_for_each_value(subject: Subject) -> None:
     metered = any(decision.drift for *_, decision in decided)
     for _, proposal, _, decision in decided:
         drift, values = decision.drift, len(values_of(proposal, decision))
-        if subject.declared("exact", False):
+        if subject.traits.exact:
             problem = f"drift {drift} was reported by a rule that says `exact`"
             ensure(drift == (), f"{problem}; leave it out, or do not declare `exact`")
             continue
@@ -190,12 +190,10 @@ def drift_has_an_entry_for_each_value(subject: Subject) -> None:
         ensure(not metered or len(drift) == values, f"{problem}; {hint}")
         wrong = [tv for tv in drift if type(tv) is not float or not 0 <= tv <= 1]
         ensure(not wrong, f"{wrong[:1]} was reported as drift; a float from 0 to 1 is needed")
-    exercised(
-        metered or subject.declared("exact", False), "no decision reported drift: it measures none here"
-    )
+    exercised(metered or subject.traits.exact, "no decision reported drift: it measures none here")
 
 
-@check("rule", after=_SOUND, when=lambda s: s.declared("exact", False))
+@check("rule", after=_SOUND, when=lambda s: s.traits.exact)
 def exact_means_the_targets_distribution(subject: Subject) -> None:
     """A rule that says `exact` emits, over many rounds, the target's joint distribution, for every shape and law."""
     games, trials = _games(subject), subject.trials
@@ -232,7 +230,7 @@ def exact_means_the_targets_distribution(subject: Subject) -> None:
 @check(
     "rule",
     after=[*_SOUND, "drift_has_an_entry_for_each_value"],
-    when=lambda s: _needs("target")(s) and not s.declared("exact", False),
+    when=lambda s: _needs("target")(s) and not s.traits.exact,
 )
 def drift_bounds_the_distance_from_the_target(subject: Subject) -> None:
     """The mean of the summed drift, where it is measured, is no less than the distance of what is emitted from p."""
@@ -333,9 +331,9 @@ def _games(subject: Subject) -> list[_Game]:
         "crowded": (_Row(0.01, 0.7, 0.01, 0.22, 0.06), _Row(0.01, 0.01, 0.355, 0.615, 0.01)),
     }
     games = []
-    shapes = set(subject.declared("shapes", SHAPES))
+    shapes = subject.traits.shapes
     for mostly, (q, p) in tables.items():
-        for shape, law in product(_LAYOUTS[mostly], subject.declared("laws", LAWS)):
+        for shape, law in product(_LAYOUTS[mostly], subject.traits.laws or LAWS):
             # Siblings are alternatives too: of a rule that takes both, alternatives show what is asked of them here.
             spared = mostly != "doubtful" and shape == "tree" and "alternatives" in shapes
             if shape in shapes and not spared:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from draftverify.kit.tables import cost_of, rows_of
+from draftverify.traits import EvidenceKind, GeneratorTraits, VerifierTraits
 from draftverify.values import (
     UNCHECKED,
     Check,
@@ -49,6 +50,11 @@ class ScriptedGenerator:
     laws: frozenset[LawKind] = frozenset({"given"})
     seconds: float | None = None
     calls: MutableSequence[tuple[str, int, int]] | None = None
+
+    @property
+    def traits(self) -> GeneratorTraits:
+        """The shape and the laws that were given."""
+        return GeneratorTraits(shape=self.shape, laws=self.laws)
 
     def propose(self, context: Context, n: int) -> Proposal:
         """The script's entry for this round."""
@@ -89,10 +95,10 @@ class ScriptedVerifier:
     seconds: float | None = None
 
     @property
-    def provides(self) -> frozenset[str]:
+    def traits(self) -> VerifierTraits:
         """Whichever of "verdicts" and "target" was scripted."""
-        scripted = {"verdicts": self.verdicts, "target": self.target}
-        return frozenset(name for name, script in scripted.items() if script is not None)
+        provides: set[EvidenceKind] = set() if self.verdicts is None else {"verdicts"}
+        return VerifierTraits(provides=provides if self.target is None else {*provides, "target"})
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """The scripted verdict on each item; the rest is unchecked once `context.enough` passed."""

@@ -19,6 +19,8 @@ from draftverify.kit.assertions import ensure
 from draftverify.kit.calls import deciding, drafting, verifying
 from draftverify.kit.contexts import difference, make_context, make_draws, snapshot
 from draftverify.kit.outside import Outside
+from draftverify.protocols import Closes, Opens, Prepares
+from draftverify.traits import TRAITS, has_methods, offers, traits_of
 from draftverify.values import EMPTY, Context, Proposal, Round, Task, Verification
 
 Role: TypeAlias = Literal["generator", "verifier", "rule"]
@@ -100,7 +102,7 @@ class Subject:
             instance = type(self.given)(*places, **names)
         except Exception:
             instance = self.given
-        if hasattr(instance, "open") and not any(instance is opened for opened in self._opened):
+        if offers(instance, Opens) and not any(instance is opened for opened in self._opened):
             self.wait(instance.open())
         self._opened.append(instance)
         return instance
@@ -121,10 +123,13 @@ class Subject:
                 places.append(value)
         return places, names
 
-    def declared(self, name: str, default: Any) -> Any:
-        """A declaration of the component, or the default where it makes none."""
-        value = getattr(self.component, name, None)
-        return default if value is None else value
+    @cached_property
+    def traits(self) -> Any:
+        """What the component says of itself; the defaults where that cannot be read, which `says_what_it_is` tells."""
+        try:
+            return traits_of(self.component, TRAITS[self.role])
+        except Exception:
+            return TRAITS[self.role]()
 
     @property
     def own_inputs(self) -> str:
@@ -139,12 +144,12 @@ class Subject:
 
     def repeats(self) -> bool:
         """Whether the component says that the same call gets the same answer."""
-        return bool(self.declared("deterministic", True))
+        return bool(self.traits.deterministic)
 
     def close(self) -> None:
         """Close every instance that was opened here; what goes wrong with it is for `closes_twice` to say."""
         for instance in self._opened:
-            if hasattr(instance, "close"):
+            if offers(instance, Closes):
                 with suppress(Exception):
                     self.wait(instance.close())
         self._opened.clear()
@@ -165,7 +170,7 @@ class Subject:
             )
             for name, text in _TEXTS.items()
         ]
-        if self.role == "verifier" and hasattr(self.component, "prepare"):
+        if self.role == "verifier" and offers(self.component, Prepares):
             tasks = [self.wait(self.component.prepare(task)) for task in tasks]
         role = "draft" if self.role == "generator" else "verify"
         return [make_context(task, role=role, settings=self.settings) for task in tasks]
@@ -183,14 +188,14 @@ class Subject:
         if self.role == "generator":
             return [drafting(answer, context, self.block) for context in self.contexts]
         if self.role == "verifier":
-            by_target = "target" in self.declared("provides", ())
+            by_target = "target" in self.traits.provides
             proposals_of = self.proposals if callable(self.proposals) else lambda _: self.proposals
             return [
                 verifying(answer, context, proposals_of(context), by_target=by_target)
                 for context in self.contexts
             ]
         if self.cases is None:
-            return [[case] for case in deciding(self.declared, self.contexts)]
+            return [[case] for case in deciding(self.traits, self.contexts)]
         return [[(*case, make_draws(case[0].task.id, round=case[0].round))] for case in self.cases]
 
     @cached_property
@@ -301,7 +306,7 @@ class Subject:
 
 def roles_of(component: Any) -> list[Role]:
     """The roles whose method a component has; none for a class."""
-    callables = [role for role, method in METHODS.items() if callable(getattr(component, method, None))]
+    callables = [role for role, method in METHODS.items() if has_methods(component, method)]
     return [] if isinstance(component, type) else callables
 
 
@@ -322,7 +327,7 @@ def _one_role(component: Any) -> Role:
 def free(scratch: dict[Any, Any]) -> None:
     """Empty a scratch as a driver does: entries that can be closed are."""
     for entry in scratch.values():
-        if callable(getattr(entry, "close", None)):
+        if offers(entry, Closes):
             entry.close()
     scratch.clear()
 

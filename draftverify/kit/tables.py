@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from draftverify.randomness import Draws, inverse_cdf, stream_key
+from draftverify.traits import GeneratorTraits, VerifierTraits
 from draftverify.values import Context, Cost, Evidence, Law, LawKind, Proposal, Shape, Verification
 
 __all__ = ["DraftFrom", "Table", "TableModel", "TablePair", "TargetFrom", "cost_of", "rows_of"]
@@ -171,9 +172,9 @@ class DraftFrom:
     seconds: float | None = None
 
     @property
-    def laws(self) -> frozenset[str]:
-        """The one law that was chosen."""
-        return frozenset({self.law})
+    def traits(self) -> GeneratorTraits:
+        """The shape and the one law that were chosen."""
+        return GeneratorTraits(shape=self.shape, laws={self.law})
 
     def propose(self, context: Context, n: int) -> Proposal:
         """n items; fewer where siblings have run out."""
@@ -238,7 +239,7 @@ class TargetFrom:
         seconds: what a call says it cost; None leaves it to the driver's clock.
     """
 
-    provides = frozenset({"target", "raw_maxima"})
+    traits = VerifierTraits(provides={"target", "raw_maxima"})
 
     model: Table
     _: KW_ONLY

@@ -36,7 +36,7 @@ def _exercised(verified: Sequence[tuple[Context, Proposal, Verification]]) -> No
 
 
 def _provides(kind: str, *, repeats: bool = False) -> Callable[[Subject], bool]:
-    return lambda s: kind in s.declared("provides", {"verdicts"}) and (s.repeats() or not repeats)
+    return lambda s: kind in s.traits.provides and (s.repeats() or not repeats)
 
 
 def _target(answer: Verification) -> Any:
@@ -82,7 +82,7 @@ def verdicts_are_known_words(subject: Subject) -> None:
 @check("verifier", after=["verdicts_are_known_words"])
 def provides_what_it_says(subject: Subject) -> None:
     """Everything in `provides` is in every verification of a block, with a row for each item (and the context)."""
-    provides = subject.declared("provides", {"verdicts"})
+    provides = subject.traits.provides
     verified = _verifications(subject)
     for _, proposal, answer in verified:
         n = len(proposal.items)
@@ -127,8 +127,8 @@ def says_that_it_gives_scores(subject: Subject) -> None:
     ensure(
         not passed or any(item_check.score is None for item_check in passed),
         "every item that passed has a score, and 'scores' is not in `provides`, so that a rule that compares scores "
-        "(best) refuses the verifier; say provides = frozenset({'verdicts', 'scores'}), of a function scores=True, or "
-        "leave the score out",
+        "(best) refuses the verifier; say VerifierTraits(provides={'verdicts', 'scores'}), of a function scores=True, "
+        "or leave the score out",
     )
     exercised(passed, f"no item passed, and scores are about those that do; {_PASSES}")
 
@@ -148,7 +148,7 @@ def target_rows_are_distributions(subject: Subject) -> None:
             ensure(right, "target rows are no distributions; give probabilities that sum to 1, not logits")
 
 
-@check("verifier", after=["provides_what_it_says"], when=lambda s: s.declared("plain_steps", False))
+@check("verifier", after=["provides_what_it_says"], when=lambda s: s.traits.plain_steps)
 def an_empty_block_is_a_plain_step(subject: Subject) -> None:
     """A verifier that says `plain_steps` corrects an empty block in at least one context."""
     steps = [subject.answer((context, Proposal.chain(()))) for context, _ in subject.calls]
@@ -220,7 +220,7 @@ class _PlainSteps:
 @check(
     "verifier",
     after=["reproducible_under_its_seed", "provides_what_it_says", "answers_can_be_read"],
-    when=lambda s: _provides("verdicts", repeats=True)(s) and "cross" not in s.declared("provides", ()),
+    when=lambda s: _provides("verdicts", repeats=True)(s) and "cross" not in s.traits.provides,
 )
 def judges_an_item_alone_as_in_the_block(subject: Subject) -> None:
     """An alternative verified by itself, as in a re-verification, gets the verdict and score that it has in a block."""
@@ -296,7 +296,7 @@ def _ensure_unchecked_for_cause(subject: Subject, context: Context, proposal: Pr
 @check(
     "verifier",
     after=["keeps_no_state_about_tasks", "provides_what_it_says", *_ALONE],
-    when=lambda s: s.repeats() and "cross" not in s.declared("provides", ()),
+    when=lambda s: s.repeats() and "cross" not in s.traits.provides,
 )
 def follows_the_paths_of_a_tree(subject: Subject) -> None:
     """An item of a tree is judged after its own path, as the chain of that path is; or the tree is refused."""

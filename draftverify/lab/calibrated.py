@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from pathlib import Path
 
 import msgspec
@@ -9,10 +10,10 @@ import msgspec
 from draftverify.bench.artifact import PartIdentity, check_made_with, read_artifact
 from draftverify.checks.combined import Combined, as_stages
 from draftverify.checks.stages import AllWay, StagePass
-from draftverify.engine.parts import name_of
 from draftverify.errors import ConfigError, below
 from draftverify.lab.scores import ScoreArtifact, ScoreFit
 from draftverify.protocols import Verifier
+from draftverify.traits import EvidenceKind, VerifierTraits, name_of, traits_of
 from draftverify.values import Check, Context, Proposal
 
 __all__ = ["Calibrated"]
@@ -40,7 +41,7 @@ class Calibrated(Combined):
     def __init__(self, verifier: Verifier, scores: Path, accept: float | None = None) -> None:
         with below("verifier"):
             as_stages((verifier,))
-        if "scores" not in getattr(verifier, "provides", ()):
+        if "scores" not in traits_of(verifier, VerifierTraits).provides:
             raise ConfigError(
                 f"{name_of(verifier)} gives no scores, so there is nothing to calibrate", path="verifier"
             )
@@ -57,10 +58,13 @@ class Calibrated(Combined):
         """The verifier that gives the scores, as a single stage."""
         return (self.verifier,)
 
-    @property
-    def provides(self) -> frozenset[str]:
+    def provided(self, stages: Sequence[VerifierTraits]) -> Set[EvidenceKind]:
         """Verdicts and scores."""
-        return frozenset({"verdicts", "scores"})
+        return {"verdicts", "scores"}
+
+    def stands_outside(self, stages: Sequence[VerifierTraits]) -> bool:
+        """Whether the verifier does."""
+        return stages[0].stands_outside
 
     def open(self) -> None:
         """Open the verifier, and read what its scores mean.

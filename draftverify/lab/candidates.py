@@ -14,11 +14,11 @@ from draftverify.bench.config.specs import ComponentSpec, Experiment, PipelineSp
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.conditions import conditions_of
 from draftverify.bench.runner.workload import Workload
-from draftverify.engine.parts import goes_on_plainly, name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, below
 from draftverify.identity import identity_of
 from draftverify.plugins import did_you_mean
+from draftverify.traits import VerifierTraits, name_of, traits_of
 from draftverify.values import Task
 
 __all__ = [
@@ -115,7 +115,7 @@ def _sized(
     by chance.
     """
     sizes = {2**k for k in range(at_most.bit_length()) if 2**k <= at_most} | {*configured} - {0}
-    if goes_on_plainly(builder.part(spec.verifier)):
+    if traits_of(builder.part(spec.verifier), VerifierTraits).goes_on_plainly:
         sizes.add(0)
     named = {}
     for size in sorted(sizes):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from draftverify.bench.artifact import PartIdentity, check_made_with, read_artifact
-from draftverify.engine.parts import Parts, name_of
+from draftverify.engine.parts import Parts
 from draftverify.errors import ConfigError, below
 from draftverify.lab.scores import ScoreArtifact
 from draftverify.protocols import Verifier
+from draftverify.traits import name_of
 
 __all__ = ["CertifiedThreshold"]
 
@@ -56,12 +57,12 @@ class CertifiedThreshold(float):
         Raises:
             ConfigError: it does.
         """
-        if getattr(pipeline.rule, "stepwise", False):
+        if pipeline.rule_traits.stepwise:
             raise ConfigError(
                 f"{self.path} promises something for whole answers, and the rule {name_of(pipeline.rule)} takes steps "
                 "of them; write a number"
             )
-        if self._read.best and not getattr(pipeline.rule, "takes_best", False):
+        if self._read.best and not pipeline.rule_traits.takes_best:
             raise ConfigError(
                 f"{self.path} counts each task's best item alone (--best), and the rule {name_of(pipeline.rule)} takes "
                 f"others, of which it promises nothing; fit it again without: `{self._read.made_by}`"

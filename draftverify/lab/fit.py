@@ -23,7 +23,6 @@ from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.labelling import is_right, judging_metric
 from draftverify.bench.runner.workload import workload
 from draftverify.checks.scores import check_metrics
-from draftverify.engine.parts import name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ContractError, below
 from draftverify.identity import identity_of
@@ -35,6 +34,7 @@ from draftverify.protocols import BlockSize, Generator, Metric, Verifier
 from draftverify.rejection import retry
 from draftverify.rules import All, Rounds
 from draftverify.secret import quiet
+from draftverify.traits import GeneratorTraits, RuleTraits, name_of, traits_of
 from draftverify.values import EMPTY, Failure, Task, TaskRecord
 
 __all__ = ["Fitted", "fit", "fit_verifier"]
@@ -96,16 +96,16 @@ def fit(
             that takes others.
         DraftVerifyError: a part cannot be built or opened, or a metric failed: what it would have said is unknown.
     """
-    named = _files_to_write(experiment, pipelines)
+    builder = Builder()
+    named = _files_to_write(experiment, pipelines, builder)
     for uses in named.values():
         for spec, _ in uses:
-            if best and not getattr(spec.rule.target, "takes_best", False):
+            if best and not _rule_traits(spec, builder).takes_best:
                 raise ConfigError(
                     f"counting the best items (--best) promises something for the rule best alone, and {spec.name} has "
                     f"{spec.rule.use}, which takes others; leave it out, or name pipelines (--pipeline)",
                     path=f"{spec.path}.rule",
                 )
-    builder = Builder()
     metric_name, judging = judging_metric(experiment, builder, metric)
     loaded = workload(replace(experiment, predict=None), builder)
     check_metrics({metric_name: judging}, loaded.measured)
@@ -180,7 +180,7 @@ def fit_verifier(
         DraftVerifyError: a part cannot be opened, all tasks failed, or the metric did: what it would have said is
             unknown. Where some tasks failed, a warning is logged.
     """
-    shape = getattr(generator, "shape", None)
+    shape = traits_of(generator, GeneratorTraits).shape
     if shape not in (None, "alternatives"):
         raise ConfigError(
             f"the generator's drafts are {shape}s, of which no item is a whole answer; a metric cannot label them",
@@ -242,8 +242,18 @@ def _failed(failures: Sequence[Failure], tasks: Sequence[Task]) -> str:
     return f"{how_many} {len(tasks)} tasks failed, the first by {failures[0]}"
 
 
+def _rule_traits(spec: PipelineSpec, builder: Builder) -> RuleTraits:
+    """What a rule says of itself; it is built with a number for each threshold, whose file is still to be written."""
+    arguments = {
+        name: 0.0 if isinstance(value, ComponentSpec) and value.role == "threshold" else value
+        for name, value in spec.rule.arguments.items()
+    }
+    with below(f"{spec.path}.rule"):
+        return traits_of(builder.part(replace(spec.rule, arguments=arguments)), RuleTraits)
+
+
 def _files_to_write(
-    experiment: Experiment, pipelines: Sequence[str]
+    experiment: Experiment, pipelines: Sequence[str], builder: Builder
 ) -> dict[str, list[tuple[PipelineSpec, Any]]]:
     """The files to write, each with the pipelines that name it and the verifiers whose scores it is for.
 
@@ -270,7 +280,7 @@ def _files_to_write(
         )
     named_files: dict[str, list[tuple[PipelineSpec, Any]]] = {}
     for *_, path, spec, judge in sorted(named, key=lambda entry: entry[:2]):
-        if getattr(spec.rule.target, "stepwise", False):
+        if _rule_traits(spec, builder).stepwise:
             raise ConfigError(
                 f"the rule {spec.rule.use} makes an answer of many items, of which none is a whole one: a metric "
                 "cannot label them",

@@ -23,16 +23,18 @@ from draftverify.bench.records import Entry, RunRecords
 from draftverify.bench.records.directory import made_from
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.workload import workload
+from draftverify.checks.combined import Combined
 from draftverify.checks.scores import measures_of, score
-from draftverify.engine.parts import name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.lab.expectation import ExpectedBlock, expected_acceptance
 from draftverify.lab.replay.driven import Replay, Replayed
 from draftverify.lab.replay.log import Gap
-from draftverify.lab.replay.question import CHANGES, Change, DraftsFrom
+from draftverify.lab.replay.question import CHANGES, Change
 from draftverify.plugins import did_you_mean
+from draftverify.protocols import Closes, Opens, TellsChance
 from draftverify.stats import Estimate
+from draftverify.traits import DraftsFrom, name_of, offers
 from draftverify.values import Outcome, Task, TaskRecord
 
 __all__ = ["Expected", "RecordedPipeline", "Recording", "ReplaySide", "WhatIf"]
@@ -300,16 +302,17 @@ class Recording(RecordedPipeline):
         pipeline, changed = self._changed(changes)
         size = pipeline.block if "block" in changed else None
         estimable = changed and changed <= {"rule", "block"} and (size is None or isinstance(size, Fixed))
-        if not estimable or "target" not in getattr(pipeline.rule, "needs", ()):
+        if not estimable or "target" not in pipeline.rule_traits.needs:
             return None
-        chance = getattr(pipeline.rule, "chance", None)
-        if chance is None:
+        if not offers(pipeline.rule, TellsChance):
             raise ConfigError(
                 f"{name_of(pipeline.rule)} judges a block as a whole, and a record keeps summaries of single tokens; "
                 "its acceptance takes a run",
                 path="rule",
             )
-        blocks = expected_acceptance(self.records, chance, most=None if size is None else size.n)
+        blocks = expected_acceptance(
+            self.records, pipeline.rule.chance, most=None if size is None else size.n
+        )
         return Expected(pipeline=self.name, changes=tuple(changes), blocks=blocks)
 
     def _solved(self, record: TaskRecord) -> tuple[float | None, str]:
@@ -349,7 +352,8 @@ class Recording(RecordedPipeline):
         """
         change = change.strip()
         path, _, value = change.partition("=")
-        names = getattr(self.pipeline.verifier, "names", ())
+        verifier = self.pipeline.verifier
+        names = verifier.names if isinstance(verifier, Combined) else ()
         written = self.written["verifier"].get("stages")
         if path.strip() == "verifier.stages" and written:
             order = read(value, f"--set {change}")[0].plain()
@@ -413,9 +417,9 @@ class Recording(RecordedPipeline):
         if self._opened is None:
             assert self.metric is not None
             metric: Any = self._builder.part(self._experiment.metrics[self.metric])
-            if hasattr(metric, "close"):
+            if offers(metric, Closes):
                 self._closing.callback(metric.close)
-            if hasattr(metric, "open"):
+            if offers(metric, Opens):
                 metric.open()
             self._opened = metric
         return self._opened

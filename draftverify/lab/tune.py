@@ -21,11 +21,14 @@ import numpy as np
 from draftverify.bench.config.located import read
 from draftverify.bench.config.parameters import parameters
 from draftverify.bench.config.specs import PipelineSpec
+from draftverify.checks.combined import Combined
 from draftverify.errors import ConfigError
 from draftverify.lab.recording import Recording, WhatIf
 from draftverify.lab.replay.question import CHANGES
 from draftverify.plugins import did_you_mean
 from draftverify.randomness import stream_key
+from draftverify.traits import GeneratorTraits, traits_of
+from draftverify.values import Shape
 
 __all__ = ["Refused", "Tuned", "default_space", "doubt", "nested", "read_space", "tune"]
 
@@ -238,10 +241,11 @@ def default_space(recording: Recording, tasks: frozenset[str] | None = None) -> 
     if scores:
         quantiles = np.quantile(scores, np.linspace(0, 1, THRESHOLDS + 1)[:-1], method="inverted_cdf")
         thresholds = sorted({float(quantile) for quantile in quantiles})
-    space["rule"] = list(_rules(spec, recording.written.get("rule", {}), thresholds))
+    shape = traits_of(recording.pipeline.generator, GeneratorTraits).shape
+    space["rule"] = list(_rules(spec, shape, recording.written.get("rule", {}), thresholds))
     stages = recording.written["verifier"].get("stages")
     verifier = recording.pipeline.verifier
-    if isinstance(stages, list) and hasattr(verifier, "recalled") and hasattr(verifier, "orders"):
+    if isinstance(stages, list) and isinstance(verifier, Combined):
         places_left = MOST // math.prod(len(values) for values in space.values())
         orders = list(itertools.islice(verifier.orders(), MOST + 1))
         if len(orders) > places_left:
@@ -259,11 +263,12 @@ def _moves_one(order: Sequence[int], stages: int) -> bool:
     return any(stages_left == sorted(stages_left) for stages_left in without_one if stages_left)
 
 
-def _rules(spec: PipelineSpec, written: Mapping[str, Any], thresholds: Sequence[float]) -> Iterator[Any]:
+def _rules(
+    spec: PipelineSpec, shape: Shape | None, written: Mapping[str, Any], thresholds: Sequence[float]
+) -> Iterator[Any]:
     yield dict(written)
     names = [spec.rule.use]
-    drafting = None if isinstance(spec.generator, PipelineSpec) else spec.generator.target
-    if getattr(drafting, "shape", "alternatives") == "alternatives" and spec.rule.use in ("first", "best"):
+    if shape in (None, "alternatives") and spec.rule.use in ("first", "best"):
         names = ["first", "best"]
     for name in names:
         is_own = name == spec.rule.use

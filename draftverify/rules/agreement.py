@@ -14,7 +14,8 @@ import numpy as np
 
 from draftverify.errors import ConfigError, ContractError
 from draftverify.randomness import Draws
-from draftverify.values import Array, Context, Decision, Proposal, Refusal, Shape, Verification
+from draftverify.traits import RuleTraits
+from draftverify.values import Array, Context, Decision, Proposal, Refusal, Verification
 
 __all__ = ["ConsensusSet", "DualAgreement", "Support", "consensus_sets", "cross_of"]
 
@@ -84,8 +85,7 @@ class DualAgreement:
         support: "count" scores a set by items × checks, "root" by √items × checks: fewer but better tested items.
     """
 
-    needs = frozenset({"cross"})
-    shapes: frozenset[Shape] = frozenset({"alternatives"})
+    traits = RuleTraits(shapes={"alternatives"}, needs={"cross"})
 
     def __init__(self, support: Support = "count") -> None:
         self.support: Support = support

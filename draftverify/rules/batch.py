@@ -8,7 +8,7 @@ the splice, one a round, has draw 1 at position 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from itertools import chain
 from typing import ClassVar
 
@@ -17,6 +17,7 @@ import numpy as np
 from draftverify.arrays import at_hand, host_to, mass, on_host, stack, together
 from draftverify.errors import ContractError
 from draftverify.randomness import Draws, array_namespace, inverse_cdf, uniforms
+from draftverify.traits import RuleTraits
 from draftverify.values import GIVEN, Array, Context, Decision, LawKind, Proposal, Verification
 
 __all__ = [
@@ -51,9 +52,9 @@ class BatchRule:
     at_once: ClassVar[int] = 1 << 18
 
     @property
-    def needs(self) -> frozenset[str]:
-        """The evidence that the rule reads."""
-        return frozenset({"target"})
+    def traits(self) -> RuleTraits:
+        """That the rule reads the target's distributions."""
+        return RuleTraits(needs={"target"})
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
@@ -109,18 +110,18 @@ def drafted_from(proposals: Sequence[Proposal], row_of_given: Callable[[int], Ar
     return together(rows, [law.place for law in laws], like=p)
 
 
-def checked_ids(proposals: Sequence[Proposal], p: Array, laws: frozenset[LawKind]) -> Array:
+def checked_ids(proposals: Sequence[Proposal], p: Array, laws: Set[LawKind] | None) -> Array:
     """The blocks' items [batch, n] int64, zero where there are none; n is at least 1.
 
     They lie on the host, for `all_to`; where some came as arrays of the device of p [..., V], there.
 
     Raises:
-        ContractError: for a law that is not one of `laws`, another vocabulary, or an item outside it.
+        ContractError: for a law that is not one of `laws` (None: any is), another vocabulary, or an item outside it.
     """
     xp, size = array_namespace(p), p.shape[-1]
     # Blocks of one law object, as all those of law "given" are, pass or fail together; an empty one is always good.
     for law in {id(o.law): o.law for o in proposals if len(o.items)}.values():
-        if law.kind not in laws:
+        if laws is not None and law.kind not in laws:
             raise ContractError(f"a block of law {law.kind!r} came to a rule that takes {sorted(laws)}")
         if law.q is not None and law.q.shape[-1] != size:
             raise ContractError(

@@ -7,10 +7,11 @@ Source: Sun et al., "Block Verification Accelerates Speculative Decoding", arXiv
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from draftverify.arrays import mass, places, positive
 from draftverify.randomness import Draws, array_namespace
-from draftverify.rules.chains import Blocks, ChainRule
+from draftverify.rules.chains import ON_CHAINS, Blocks, ChainRule
 from draftverify.values import Array, Decision
 
 __all__ = ["BlockVerification"]
@@ -28,7 +29,7 @@ class BlockVerification(ChainRule):
         Sun et al., arXiv:2403.10444.
     """
 
-    exact = True
+    traits = replace(ON_CHAINS, exact=True)
 
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
         """Keep the longest accepted prefix, which is looked for from the end."""

@@ -8,13 +8,17 @@ Source: Narasimhan et al., "Faster Cascades via Speculative Decoding", arXiv:240
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cached_property
 from typing import Literal, TypeAlias, get_args
 
 from draftverify.arrays import positive
 from draftverify.errors import ConfigError
 from draftverify.randomness import array_namespace
 from draftverify.rules.bounds import between
+from draftverify.rules.chains import ON_CHAINS
 from draftverify.rules.positionwise import Positionwise
+from draftverify.traits import RuleTraits
 from draftverify.values import Array, LawKind
 
 __all__ = ["Cascade"]
@@ -58,14 +62,13 @@ class Cascade(Positionwise):
         self.kind = kind
         self.alpha = between("alpha", alpha, -1, 1)
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | ({"raw_maxima"} if self.kind in ("chow", "diff", "opt") else set())
-
-    @property
-    def laws(self) -> frozenset[LawKind]:
+    @cached_property
+    def traits(self) -> RuleTraits:
+        """What the kind of cascade needs and takes."""
         # The others would keep every item on which q puts all its mass, since max q = 1: not a decision.
-        return super().laws if self.kind in ("token_v2", "token_v3") else super().laws - {"given"}
+        laws: set[LawKind] = {"given", "iid"} if self.kind in ("token_v2", "token_v3") else {"iid"}
+        whole = self.kind in ("chow", "diff", "opt")
+        return replace(ON_CHAINS, laws=laws, needs={"target", "raw_maxima"} if whole else {"target"})
 
     def known(self, p: Array, q: Array, p_max: Array = None, q_max: Array = None) -> tuple[Array, ...]:
         """Whether the draft's own item stands; or the least probability that is kept, and 1 − Σ q·a."""

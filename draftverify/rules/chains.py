@@ -20,9 +20,10 @@ from draftverify.rules.batch import (
     sample,
     target_rows,
 )
-from draftverify.values import Array, Decision, LawKind, Proposal, Refusal, Shape, Verification, prefix
+from draftverify.traits import RuleTraits
+from draftverify.values import Array, Decision, Proposal, Refusal, Verification, prefix
 
-__all__ = ["Blocks", "ChainRule"]
+__all__ = ["ON_CHAINS", "Blocks", "ChainRule"]
 
 
 class Blocks(NamedTuple):
@@ -146,6 +147,10 @@ class Blocks(NamedTuple):
         return decisions
 
 
+ON_CHAINS = RuleTraits(shapes={"chain"}, laws={"given", "iid"}, needs={"target"})
+"""What a rule on chains is, unless it says more."""
+
+
 class ChainRule(BatchRule):
     """A rule on chains alone.
 
@@ -153,13 +158,12 @@ class ChainRule(BatchRule):
         reads_q: whether it reads what the items were drawn from.
     """
 
-    shapes: frozenset[Shape] = frozenset({"chain"})
     reads_q: ClassVar[bool] = True
 
     @property
-    def laws(self) -> frozenset[LawKind]:
-        """Where items may come from."""
-        return frozenset({"given", "iid"})
+    def traits(self) -> RuleTraits:
+        """That the rule takes chains, given or drawn."""
+        return ON_CHAINS
 
     def judge(
         self, proposals: Sequence[Proposal], verifications: Sequence[Verification], rngs: Sequence[Draws]
@@ -185,13 +189,13 @@ class ChainRule(BatchRule):
         """
         lengths = [len(proposal.items) for proposal in proposals]
         p = target_rows(verifications, max(lengths) + 1)
-        ids = checked_ids(proposals, p, self.laws)
+        ids = checked_ids(proposals, p, self.traits.laws)
         n, q, p_max, q_max = ids.shape[1], None, None, None
         places = np.arange(len(lengths))[:, None], np.arange(n)
         items, of_blocks, of_items, ends, *draws = all_to(p, ids, *places, lengths, *self.draws(p, rngs, n))
         if self.reads_q and any(o.law.q is not None and len(o.items) for o in proposals):
             q = drafted_from(proposals, lambda b: one_hot(items[b, : lengths[b]], p), p)[:, :n]
-        if "raw_maxima" in self.needs:
+        if "raw_maxima" in self.traits.needs:
             measured = [(v.evidence.target, v.evidence.raw_maxima) for v in verifications if v.evidence]
             p_max = _maxima(p, measured, [length + 1 for length in lengths], n + 1, "verifier")
             drafted = [(o.law.q, o.law.raw_maxima) for o in proposals]

@@ -5,8 +5,13 @@ Source: huggingface/transformers, pull request 45979.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cached_property
+
 from draftverify.rules.bounds import between
+from draftverify.rules.chains import ON_CHAINS
 from draftverify.rules.positionwise import Positionwise
+from draftverify.traits import RuleTraits
 from draftverify.values import Array
 
 __all__ = ["Ensemble"]
@@ -29,9 +34,10 @@ class Ensemble(Positionwise):
         self.measure_drift = measure_drift
         self.weight = between("weight", weight, 0, 1)
 
-    @property
-    def exact(self) -> bool:
-        return self.weight == 1
+    @cached_property
+    def traits(self) -> RuleTraits:
+        """Exact where nothing more is kept than speculative sampling keeps."""
+        return replace(ON_CHAINS, exact=self.weight == 1)
 
     def accept(self, p: Array, q: Array, *statistics: Array) -> Array:
         return self.weight * p + (1 - self.weight) * q

@@ -6,13 +6,14 @@ Source: Sun et al., "SpecTr", arXiv:2310.15141.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from array_api_compat import device
 
 from draftverify.arrays import leading, mass, on_host, places, positive
 from draftverify.randomness import Draws, array_namespace
-from draftverify.rules.walk import TreeRule, walk
-from draftverify.values import Array, Decision, LawKind, Proposal, Verification
+from draftverify.rules.walk import ON_TREES, TreeRule, walk
+from draftverify.values import Array, Decision, Proposal, Verification
 
 __all__ = ["KSeq"]
 
@@ -31,14 +32,13 @@ class KSeq(TreeRule):
         Sun et al., "SpecTr", arXiv:2310.15141.
     """
 
-    laws: frozenset[LawKind] = frozenset({"iid"})
-    exact = True
+    traits = replace(ON_TREES, laws={"iid"}, exact=True)
 
     def judge(
         self, proposals: Sequence[Proposal], verifications: Sequence[Verification], rngs: Sequence[Draws]
     ) -> list[Decision]:
         """Walk down from the contexts."""
-        return walk(proposals, verifications, rngs, self.laws, _independent)
+        return walk(proposals, verifications, rngs, self.traits.laws, _independent)
 
 
 def _independent(p: Array, q: Array, x: Array, tried: Array, u: Array) -> tuple[Array, Array, Array]:

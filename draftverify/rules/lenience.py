@@ -5,9 +5,14 @@ Source: Leviathan et al., arXiv:2211.17192, appendix.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cached_property
+
 from draftverify.arrays import positive
 from draftverify.rules.bounds import between
+from draftverify.rules.chains import ON_CHAINS
 from draftverify.rules.positionwise import Positionwise
+from draftverify.traits import RuleTraits
 from draftverify.values import Array
 
 __all__ = ["Lenience"]
@@ -30,9 +35,10 @@ class Lenience(Positionwise):
         self.measure_drift = measure_drift
         self.lenience = between("lenience", lenience, 0, 1, open_below=True)
 
-    @property
-    def exact(self) -> bool:
-        return self.lenience == 1
+    @cached_property
+    def traits(self) -> RuleTraits:
+        """Exact where nothing more is kept than speculative sampling keeps."""
+        return replace(ON_CHAINS, exact=self.lenience == 1)
 
     def accept(self, p: Array, q: Array, *statistics: Array) -> Array:
         return p / self.lenience

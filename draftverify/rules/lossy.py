@@ -5,10 +5,15 @@ Source: Tran-Thien, quoted in Narasimhan et al., arXiv:2405.19261.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cached_property
+
 from draftverify.arrays import on_host, positive
 from draftverify.randomness import array_namespace
 from draftverify.rules.bounds import between
+from draftverify.rules.chains import ON_CHAINS
 from draftverify.rules.positionwise import Positionwise
+from draftverify.traits import RuleTraits
 from draftverify.values import Array
 
 __all__ = ["Lossy"]
@@ -40,9 +45,10 @@ class Lossy(Positionwise):
         # Above 1 there may be nothing left of p/β − q to replace a rejected item from.
         self.beta = None if beta is None else between("beta", beta, 1 - alpha, 1)
 
-    @property
-    def exact(self) -> bool:
-        return self.alpha == 0 and self.beta in (None, 1)
+    @cached_property
+    def traits(self) -> RuleTraits:
+        """Exact where nothing more is kept than speculative sampling keeps."""
+        return replace(ON_CHAINS, exact=self.alpha == 0 and self.beta in (None, 1))
 
     def accept(self, p: Array, q: Array, *statistics: Array) -> Array:
         return p / (1 - self.alpha)

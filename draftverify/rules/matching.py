@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from array_api_compat import device
@@ -10,9 +11,9 @@ from array_api_compat import device
 from draftverify.arrays import host_to, on_host, positive, row_of
 from draftverify.randomness import Draws, array_namespace, inverse_cdf
 from draftverify.rules.batch import NO_P, numbers, sound
-from draftverify.rules.chains import Blocks, ChainRule
+from draftverify.rules.chains import ON_CHAINS, Blocks, ChainRule
 from draftverify.token_summary import TokenSummary
-from draftverify.values import Array, Decision, LawKind
+from draftverify.values import Array, Decision
 
 __all__ = ["GreedyMatch", "TokenMatch"]
 
@@ -22,7 +23,7 @@ class _Match(ChainRule):
 
     reads_q: ClassVar[bool] = False
     at_once: ClassVar[int] = 1 << 22  # nothing large is made of the rows
-    laws: frozenset[LawKind] = frozenset({"given", "iid", "without_replacement"})
+    traits = replace(ON_CHAINS, laws={"given", "iid", "without_replacement"})
 
 
 class GreedyMatch(_Match):
@@ -34,8 +35,6 @@ class GreedyMatch(_Match):
     Args:
         measure_drift: whether decisions report the drift, see docs/rules.md.
     """
-
-    exact = False  # at a temperature above 0 it does not emit p
 
     def __init__(self, *, measure_drift: bool = False) -> None:
         self.measure_drift = measure_drift
@@ -69,7 +68,7 @@ class TokenMatch(_Match):
     for a given item. The fallback of transformers for drafts without probabilities.
     """
 
-    exact = True
+    traits = replace(_Match.traits, exact=True)
 
     def chance(self, token: int, summary: TokenSummary) -> float:
         """How likely a recorded token is kept, once those before it are: p(x)."""

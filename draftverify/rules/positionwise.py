@@ -29,19 +29,15 @@ __all__ = ["Positionwise"]
 class Positionwise(ChainRule):
     """A law and the template that plays it. Subclass it with an `accept` of your own to play that.
 
-    A law whose `needs` say "raw_maxima" is given p_max and q_max. One that does not do what it is for when q puts all
-    mass on the drafted item leaves "given" out of its `laws`.
+    A law whose traits need "raw_maxima" is given p_max and q_max. One that does not do what it is for when q puts all
+    mass on the drafted item leaves "given" out of its traits' laws; one with π = p, the target's own distribution, is
+    exact.
 
     Attributes:
         measure_drift: whether decisions say how far from p each emitted value's distribution lies.
     """
 
     measure_drift: bool = False
-
-    @property
-    def exact(self) -> bool:
-        """Whether π = p, the target's own distribution."""
-        return False
 
     def known(self, p: Array, q: Array, p_max: Array = None, q_max: Array = None) -> tuple[Array, ...]:
         """What the law must know of a position's whole rows, [..., 1] each. Most need nothing."""
@@ -85,7 +81,7 @@ class Positionwise(ChainRule):
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
         """Keep items while u·q(x) < a(x), then splice from the residual, or from p when all were kept."""
         u, v = batch.draws
-        metered = self.measure_drift and not self.exact
+        metered = self.measure_drift and not self.traits.exact
         if not any(batch.lengths) and not metered:
             return batch.after_nothing(v)
         lengths = batch.leading(self._accepted(batch, u))

@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from msgspec import UNSET
 
 from draftverify.errors import ConfigError, ContractError
-from draftverify.protocols import Collects, Threshold
+from draftverify.protocols import Threshold
 from draftverify.randomness import Draws
 from draftverify.rules.ballots import count
 from draftverify.rules.bounds import at_least_one, between, score_or_none
 from draftverify.rules.stopping import AdaptiveConsistency
+from draftverify.traits import EvidenceKind, RuleTraits
 from draftverify.values import (
     Check,
     Choice,
@@ -37,8 +40,8 @@ from draftverify.values import (
 __all__ = ["All", "Beam", "Best", "BestStep", "First", "LongestPrefix", "Majority", "WeightedVote"]
 
 ALTERNATIVES: frozenset[Shape] = frozenset({"alternatives"})
-VERDICTS: frozenset[str] = frozenset({"verdicts"})
-SCORED: frozenset[str] = frozenset({"verdicts", "scores"})
+VERDICTS: frozenset[EvidenceKind] = frozenset({"verdicts"})
+SCORED: frozenset[EvidenceKind] = frozenset({"verdicts", "scores"})
 
 
 def _passed(checks: tuple[Check, ...]) -> list[int]:
@@ -93,8 +96,6 @@ class First:
         Liao et al., "Reward-Guided Speculative Decoding", arXiv:2501.19324, which takes a step from a threshold on.
     """
 
-    shapes = ALTERNATIVES
-
     def __init__(
         self,
         enough: int = 1,
@@ -117,10 +118,11 @@ class First:
                 path="otherwise",
             )
 
-    @property
-    def needs(self) -> frozenset[str]:
-        """Scores where there is a threshold."""
-        return SCORED if self.threshold is not None else VERDICTS
+    @cached_property
+    def traits(self) -> RuleTraits:
+        """That it needs scores where there is a threshold."""
+        needs = SCORED if self.threshold is not None else VERDICTS
+        return RuleTraits(shapes=ALTERNATIVES, needs=needs, enough=self.enough)
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
@@ -147,27 +149,19 @@ class First:
         return Choice(context.accepted[0], score=scores[0] if scores else None)
 
 
-class _Scored:
-    """What rules that compare scores have in common."""
-
-    needs = SCORED
-    shapes = ALTERNATIVES
-
-
-class _Abstaining(_Scored):
+class _Abstaining:
     """Accepts items from a threshold on, and may say that there is no answer."""
-
-    # Under the stopping rule that it brings, the policy says what becomes of blocks without a good item.
-    collects: ClassVar[Collects] = "given"
 
     def __init__(self, threshold: Threshold | None = None, *, abstain_after: int | None = None) -> None:
         self.threshold = score_or_none("threshold", threshold)
         self.abstain_after = None if abstain_after is None else at_least_one("abstain_after", abstain_after)
 
     @property
-    def abstains(self) -> bool:
-        """Whether a task that ends refused, with nothing left to try, has no answer."""
-        return self.abstain_after is not None
+    def traits(self) -> RuleTraits:
+        """That it compares scores, and whether a task that ends refused, with nothing left to try, has no answer."""
+        # Under the stopping rule that it brings, the policy says what becomes of blocks without a good item.
+        abstains = self.abstain_after is not None
+        return RuleTraits(shapes=ALTERNATIVES, needs=SCORED, collects="given", abstains=abstains)
 
     def _says_none(self, context: Context, verification: Verification, good: Collection[Any]) -> bool:
         """Whether so many blocks were drafted, this one was judged, and nothing good was found in any."""
@@ -190,9 +184,9 @@ class All(_Abstaining):
     """
 
     @property
-    def needs(self) -> frozenset[str]:  # type: ignore[override]
-        """Scores where there is a threshold."""
-        return SCORED if self.threshold is not None else VERDICTS
+    def traits(self) -> RuleTraits:
+        """That it needs scores where there is a threshold."""
+        return replace(super().traits, needs=SCORED if self.threshold is not None else VERDICTS)
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
@@ -219,7 +213,10 @@ class Best(_Abstaining):
         abstain_after: as for `All`.
     """
 
-    takes_best = True
+    @property
+    def traits(self) -> RuleTraits:
+        """That it takes the best item of a task."""
+        return replace(super().traits, takes_best=True)
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
@@ -238,7 +235,7 @@ class Best(_Abstaining):
         return _best_held(context)
 
 
-class BestStep(_Scored):
+class BestStep:
     """Keeps the best passed item of every block, so that an answer grows step by step (stepwise best-of-n).
 
     The value is the tuple of steps; `done` says when it is whole.
@@ -247,7 +244,7 @@ class BestStep(_Scored):
         threshold: as for `Best`.
     """
 
-    stepwise = True
+    traits = RuleTraits(shapes=ALTERNATIVES, needs=SCORED, stepwise=True)
 
     def __init__(self, threshold: Threshold | None = None) -> None:
         self.threshold = score_or_none("threshold", threshold)
@@ -261,7 +258,7 @@ class BestStep(_Scored):
         return _keeping(verification.checks, () if best is None else (best,), refused)
 
 
-class Beam(_Scored):
+class Beam:
     """Holds the best partial answers, each of which a generator may extend; the value is the best at the end.
 
     An item is a whole partial answer. One that extends a held one (`Proposal.extends`) takes its place; of the rest the
@@ -272,7 +269,7 @@ class Beam(_Scored):
         threshold: as for `Best`.
     """
 
-    stepwise = True
+    traits = RuleTraits(shapes=ALTERNATIVES, needs=SCORED, stepwise=True)
 
     def __init__(self, width: int, threshold: Threshold | None = None) -> None:
         self.width = at_least_one("width", width)
@@ -356,9 +353,8 @@ class Majority:
         ballots: the least number of ballots that elects, likewise.
     """
 
-    collects: ClassVar[Collects] = "always"
+    traits = RuleTraits(shapes=ALTERNATIVES, collects="always")
     weighted: ClassVar[bool] = False
-    shapes = ALTERNATIVES
 
     def __init__(self, field: str | None = "answer", *, share: float = 0.0, ballots: int = 1) -> None:
         self.field = field
@@ -393,7 +389,7 @@ class WeightedVote(Majority):
     """As `Majority`, each ballot weighing its score (0 or more); what a person or trusted fallback passes weighs 1."""
 
     weighted: ClassVar[bool] = True
-    needs = SCORED
+    traits = replace(Majority.traits, needs=SCORED)
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
@@ -423,7 +419,7 @@ class LongestPrefix:
     correction goes on from the end of a chain.
     """
 
-    shapes: frozenset[Shape] = frozenset({"chain", "tree"})
+    traits = RuleTraits(shapes={"chain", "tree"})
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws

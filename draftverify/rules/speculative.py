@@ -5,6 +5,9 @@ Sources: Leviathan et al., arXiv:2211.17192; Chen et al., arXiv:2302.01318.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from draftverify.rules.chains import ON_CHAINS
 from draftverify.rules.positionwise import Positionwise
 from draftverify.values import Array
 
@@ -22,7 +25,7 @@ class Speculative(Positionwise):
         Leviathan et al., arXiv:2211.17192; Chen et al., arXiv:2302.01318.
     """
 
-    exact = True
+    traits = replace(ON_CHAINS, exact=True)
 
     def accept(self, p: Array, q: Array, *statistics: Array) -> Array:
         return p

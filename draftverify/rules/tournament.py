@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from draftverify.errors import ContractError
 from draftverify.randomness import Draws
 from draftverify.rules.agreement import cross_of
 from draftverify.rules.bounds import between
-from draftverify.values import Choice, Context, Decision, Proposal, Refusal, Shape, Verification
+from draftverify.traits import RuleTraits
+from draftverify.values import Choice, Context, Decision, Proposal, Refusal, Verification
 
 __all__ = ["Tournament"]
 
@@ -35,17 +38,14 @@ class Tournament:
         arXiv:2306.05685, for both orders.
     """
 
-    needs = frozenset({"cross"})
-    shapes: frozenset[Shape] = frozenset({"alternatives"})
-
     def __init__(self, *, share: float = 0.0, margin: float = 0.0) -> None:
         self.share = between("share", share, 0, 1)
         self.margin = between("margin", margin, 0, 1)
 
-    @property
-    def abstains(self) -> bool:
-        """Whether a task that ends without a winner has no answer."""
-        return bool(self.share or self.margin)
+    @cached_property
+    def traits(self) -> RuleTraits:
+        """That it reads alternatives against each other, and whether a task without a winner has no answer."""
+        return RuleTraits(shapes={"alternatives"}, needs={"cross"}, abstains=bool(self.share or self.margin))
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws

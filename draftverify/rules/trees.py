@@ -9,13 +9,14 @@ Sources: Chen et al., "Sequoia", arXiv:2402.12374; Miao et al., "SpecInfer", arX
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from array_api_compat import device
 
 from draftverify.arrays import leading, mass, on_host, places, positive
 from draftverify.randomness import Draws, array_namespace
-from draftverify.rules.walk import TreeRule, walk
-from draftverify.values import Array, Decision, LawKind, Proposal, Verification
+from draftverify.rules.walk import ON_TREES, TreeRule, walk
+from draftverify.values import Array, Decision, Proposal, Verification
 
 __all__ = ["Tree"]
 
@@ -31,8 +32,7 @@ class Tree(TreeRule):
         Chen et al., "Sequoia", arXiv:2402.12374; Miao et al., "SpecInfer", arXiv:2305.09781; EAGLE-2's code.
     """
 
-    laws: frozenset[LawKind] = frozenset({"given", "without_replacement"})
-    exact = True
+    traits = replace(ON_TREES, laws={"given", "without_replacement"}, exact=True)
     at_once = 1 << 18
 
     def judge(
@@ -44,7 +44,7 @@ class Tree(TreeRule):
             at = [b for b, o in enumerate(proposals) if (o.law.q is None) == (siblings is _given)]
             if at:
                 blocks, verified = [proposals[b] for b in at], [verifications[b] for b in at]
-                walked = walk(blocks, verified, [rngs[b] for b in at], self.laws, siblings)
+                walked = walk(blocks, verified, [rngs[b] for b in at], self.traits.laws, siblings)
                 decisions.update(zip(at, walked, strict=True))
         return [decisions[b] for b in range(len(proposals))]
 

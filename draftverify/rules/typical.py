@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -24,9 +25,9 @@ from draftverify.rules.batch import (
     no_distribution,
     target_rows,
 )
-from draftverify.rules.walk import TreeRule
+from draftverify.rules.walk import ON_TREES, TreeRule
 from draftverify.token_summary import TokenSummary
-from draftverify.values import Array, Decision, LawKind, Proposal, Refusal, Verification
+from draftverify.values import Array, Decision, Proposal, Refusal, Verification
 
 __all__ = ["Typical"]
 
@@ -50,8 +51,7 @@ class Typical(TreeRule):
         Cai et al., arXiv:2401.10774; that the splice is greedy is in Medusa's `generate_candidates`.
     """
 
-    laws: frozenset[LawKind] = frozenset({"given", "iid", "without_replacement"})
-    exact = False
+    traits = replace(ON_TREES, laws={"given", "iid", "without_replacement"})
 
     def __init__(
         self, epsilon: float = 0.09, delta: float | None = None, *, measure_drift: bool = False
@@ -67,7 +67,7 @@ class Typical(TreeRule):
     ) -> list[Decision]:
         """Keep each block's best path; draws nothing."""
         p = target_rows(verifications)
-        items = host_to(p, checked_ids(proposals, p, self.laws))
+        items = host_to(p, checked_ids(proposals, p, self.traits.laws))
         if on_host(p) and not self.measure_drift:
             return [
                 self._row_by_row(proposal, p[b, ...], items[b, :]) for b, proposal in enumerate(proposals)

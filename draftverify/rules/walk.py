@@ -10,7 +10,7 @@ judged with draw 0 at position i; the splice has draw 1 at position 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -29,7 +29,8 @@ from draftverify.rules.batch import (
     sample,
     target_rows,
 )
-from draftverify.values import Array, Decision, LawKind, Proposal, Refusal, Shape, Verification
+from draftverify.traits import RuleTraits
+from draftverify.values import Array, Decision, LawKind, Proposal, Refusal, Verification
 
 __all__ = ["Siblings", "TreeRule", "walk"]
 
@@ -48,18 +49,26 @@ Returns:
 """
 
 
+ON_TREES = RuleTraits(shapes={"alternatives", "chain", "tree"}, needs={"target"})
+"""What a rule on trees is, unless it says more."""
+
+
 class TreeRule(BatchRule):
     """A rule on trees."""
 
-    shapes: frozenset[Shape] = frozenset({"alternatives", "chain", "tree"})
     at_once = 1 << 16
+
+    @property
+    def traits(self) -> RuleTraits:
+        """That the rule takes blocks of any shape."""
+        return ON_TREES
 
 
 def walk(
     proposals: Sequence[Proposal],
     verifications: Sequence[Verification],
     rngs: Sequence[Draws],
-    laws: frozenset[LawKind],
+    laws: Set[LawKind] | None,
     siblings: Siblings,
 ) -> list[Decision]:
     """Walk down all trees of a batch, whose siblings were drawn by one law."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from draftverify import Context, Proposal
+from draftverify import Context, GeneratorTraits, Proposal
 
 __all__ = ["Drafts"]
 
@@ -10,8 +10,7 @@ __all__ = ["Drafts"]
 class Drafts:
     """Proposes a task's recorded answers, in their order."""
 
-    shape = "alternatives"
-    reads: frozenset[str] = frozenset()
+    traits = GeneratorTraits(shape="alternatives", reads=frozenset())
 
     def propose(self, context: Context, n: int) -> Proposal:
         """The next n of them."""

@@ -5,6 +5,7 @@ Each wrapper takes any rule and spoils what goes in or what comes out; the rule 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -20,9 +21,7 @@ class Broken:
 
     def __init__(self, rule: Any) -> None:
         self.rule = rule
-        self.exact = True
-        for name in ("needs", "laws", "shapes"):
-            setattr(self, name, getattr(rule, name))
+        self.traits = replace(rule.traits, exact=True)
 
     def decide(self, context: Any, proposal: Any, verification: Any, rng: Any) -> Decision:
         return self.rule.decide(context, proposal, verification, rng)
@@ -257,8 +256,8 @@ class Misnamed(DraftFrom):
     """Names another law of siblings than it drew by."""
 
     @property
-    def laws(self):
-        return frozenset({self._named})
+    def traits(self):
+        return replace(super().traits, laws={self._named})
 
     @property
     def _named(self):

@@ -6,6 +6,7 @@ Error probability of the passing audits: 1e-6 each by the audit's own limit; all
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -220,18 +221,18 @@ class SlightlyTemperedBlocks(TargetFrom):
     """Verifies blocks at temperature .9 and takes plain steps at 1; `bits` is the dtype of its rows."""
 
     bits = np.float32
-    deterministic = True
+    traits = replace(TargetFrom.traits, deterministic=True)
 
     def verify(self, context, proposal):
         made = TargetFrom(self.model, temperature=0.9 if len(proposal) else 1.0).verify(context, proposal)
         evidence = msgspec.structs.replace(made.evidence, target=made.evidence.target.astype(self.bits))
-        return Verification(evidence=evidence, deterministic=self.deterministic)
+        return Verification(evidence=evidence, deterministic=self.traits.deterministic)
 
 
 class HalfPrecision(SlightlyTemperedBlocks):
     """The same of a verifier that says that its rows may round otherwise another time."""
 
-    deterministic = False
+    traits = replace(SlightlyTemperedBlocks.traits, deterministic=False)
 
 
 def test_a_verifier_at_another_temperature_inside_blocks_is_found():

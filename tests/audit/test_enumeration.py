@@ -30,8 +30,8 @@ def audit(rule, *, laws=None, shapes=None, most=2, stop_at_first=True, **how):
     """The rule for all that it takes."""
     return enumerate_rule(
         rule,
-        laws=rule.laws if laws is None else laws,
-        shapes=getattr(rule, "shapes", EVERY_SHAPE) if shapes is None else shapes,
+        laws=rule.traits.laws if laws is None else laws,
+        shapes=(rule.traits.shapes or EVERY_SHAPE) if shapes is None else shapes,
         most=most,
         stop_at_first=stop_at_first,
         **how,
@@ -56,7 +56,7 @@ def audit(rule, *, laws=None, shapes=None, most=2, stop_at_first=True, **how):
         pytest.param(Ensemble(1.0), 2, marks=pytest.mark.exhaustive),
         pytest.param(KSeq(), 3, marks=pytest.mark.exhaustive),
     ],
-    ids=lambda part: type(part).__name__ if hasattr(part, "laws") else str(part),
+    ids=lambda part: type(part).__name__ if hasattr(part, "traits") else str(part),
 )
 def test_an_exact_rule_passes(rule, most):
     """Every law, shape and block size, to the rounding of doubles."""
@@ -83,11 +83,11 @@ def test_an_exact_rule_of_many_laws_passes(rule):
         pytest.param(TokenMatch(), "without_replacement", marks=pytest.mark.exhaustive),
         pytest.param(KSeq(), "iid", marks=pytest.mark.exhaustive),  # above it has blocks of one
     ],
-    ids=lambda part: type(part).__name__ if hasattr(part, "laws") else part,
+    ids=lambda part: type(part).__name__ if hasattr(part, "traits") else part,
 )
 def test_an_exact_rule_of_many_cases_passes_the_quick_ones(rule, law):
     """One law at a time is what an audit of a pipeline needs."""
-    assert audit(rule, laws=[law], shapes=sorted(rule.shapes)[-1:]).failures == ()
+    assert audit(rule, laws=[law], shapes=sorted(rule.traits.shapes)[-1:]).failures == ()
 
 
 def test_greedy_match_is_exact_at_temperature_0_alone():
@@ -110,7 +110,7 @@ def test_a_long_block_is_enumerated_at_its_full_length():
 )
 def test_a_lossy_rule_is_not_the_target(rule):
     """It would fail, if it claimed anything."""
-    assert not rule.exact
+    assert not rule.traits.exact
     assert audit(rule, most=1).worst > 1e-3
 
 
@@ -164,8 +164,8 @@ BROKEN = [
 )
 def test_a_broken_rule_fails(kind, rule):
     """By far more than the tolerance, or because it breaks its contract."""
-    shapes = [shape for shape in rule.shapes if shape != "alternatives"]
-    laws = {"iid"} & rule.laws or rule.laws
+    shapes = [shape for shape in rule.traits.shapes if shape != "alternatives"]
+    laws = {"iid"} & rule.traits.laws or rule.traits.laws
     found = audit(kind(rule), laws=laws, shapes=shapes)
     assert found.failures
     assert found.worst > 1e-3 or "Error" in found.failures[0]

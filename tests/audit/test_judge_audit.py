@@ -21,6 +21,7 @@ from draftverify.kit.audit import (
     load_audit,
     plan_labels,
 )
+from draftverify.traits import VerifierTraits, families
 
 TURNED = {"first": "second", "second": "first", "tie": "tie"}
 EVERYTHING = frozenset({"order", "answers", "names", "wording", "repeat"})
@@ -39,7 +40,7 @@ class By:
         self.choose = choose
         self.varies = varies
         self.identity = name
-        self.family = family
+        self.traits = VerifierTraits(families=families(family))
         self.asked: list[Presented] = []
 
     def compare(self, asked):
@@ -242,7 +243,7 @@ class Grader:
 class Scores:
     """A verifier that gives scores and knows nothing of judging."""
 
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def verify(self, context, proposal):
         assert context.task.input["question"].startswith("question")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 import torch
@@ -141,7 +143,7 @@ def test_a_difference_that_nobody_explains_fails():
     """A verifier without explain() leaves it open, and an exact claim needs more."""
 
     class Flips(TargetFrom):
-        reads = frozenset({"temperature"})
+        traits = replace(TargetFrom.traits, reads={"temperature"})
 
         def verify(self, context, proposal):
             made = super().verify(context, proposal)

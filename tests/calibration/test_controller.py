@@ -13,6 +13,7 @@ from draftverify.errors import ConfigError
 from draftverify.rules import Limit, LongestPrefix
 from draftverify.stats import tally
 from draftverify.stats.block import Measured
+from draftverify.traits import VerifierTraits
 from draftverify.values import (
     PASS,
     REJECT,
@@ -370,7 +371,7 @@ def test_a_verifier_that_says_it_goes_on_by_itself_is_asked_for_plain_steps_firs
     """A drafter that is never right, and always has something, is let be."""
 
     class GoesOn:
-        plain_steps = True
+        traits = VerifierTraits(plain_steps=True)
 
         def verify(self, context: Context, proposal: Proposal) -> Verification:
             cost = Cost(seconds=1.0 + len(proposal))

@@ -14,6 +14,7 @@ from draftverify.protocols import BlockSize
 from draftverify.stats import geometric_progress
 from draftverify.stats.block import Measured
 from draftverify.stats.block.costs import BatchCosts
+from draftverify.traits import GeneratorTraits, RuleTraits, VerifierTraits
 from draftverify.values import Evidence, Failure, Round, Timing
 from tests.calibration.simulated import PLAIN, Machine, context_of
 
@@ -395,8 +396,11 @@ def test_failed_rounds_are_no_pass(alone: bool) -> None:
 class Words:
     """Drafts that are right, and their verifier, with the calls for many at once and no clock."""
 
-    laws, provides, needs = frozenset({"given"}), frozenset({"target"}), frozenset({"target"})
-    shape = "chain"
+    traits = (
+        GeneratorTraits(shape="chain"),
+        VerifierTraits(provides={"target"}),
+        RuleTraits(needs={"target"}),
+    )
 
     def __init__(self, rows: Callable[[int], float]) -> None:
         self.rows = rows

@@ -27,6 +27,7 @@ from draftverify.rules import (
     Typical,
 )
 from draftverify.stats import acceptance_rate
+from draftverify.traits import GeneratorTraits, VerifierTraits
 from draftverify.values import Task, TaskRecord, iid
 
 ROWS = np.random.default_rng(5).dirichlet([0.7] * 4, size=(2, 5))
@@ -37,9 +38,7 @@ N, TASKS = 3, 200
 class Markov:
     """A draft and a target over four tokens, each a row of the token before."""
 
-    laws = frozenset({"iid"})
-    shape = "chain"
-    provides = frozenset({"target"})
+    traits = (GeneratorTraits(shape="chain", laws={"iid"}), VerifierTraits(provides={"target"}))
 
     def propose(self, context: Context, n: int) -> Proposal:
         last, items, rows = context.accepted[-1] if context.accepted else -1, [], []

@@ -13,7 +13,7 @@ from draftverify.bench.cli.main import main
 PARTS = '''
 import msgspec
 import numpy as np
-from draftverify import Task
+from draftverify import GeneratorTraits, Task
 from draftverify.rules import Speculative
 from draftverify.kit import DraftFrom, TableModel, TargetFrom
 
@@ -27,8 +27,7 @@ class Tasks:
 
 
 class Draft:
-    laws = frozenset({"iid"})
-    shape = "chain"
+    traits = GeneratorTraits(laws={"iid"}, shape="chain")
 
     def propose(self, context, n):
         return DraftFrom(TableModel(20, seed=97, order=2)).propose(context, n)

@@ -11,7 +11,7 @@ from draftverify.bench.cli.main import main
 from tests.broken_plugin_packages import put_on_path
 
 PARTS = '''
-from draftverify import PASS, REJECT, Context, Decision, Proposal, Refusal, Verification
+from draftverify import Context, Decision, PASS, Proposal, REJECT, Refusal, RuleTraits, Verification
 
 
 class Divides:
@@ -39,7 +39,7 @@ class Swallows(Divides):
 class Never:
     """A rule that refuses everything."""
 
-    shapes = frozenset({"alternatives"})
+    traits = RuleTraits(shapes={"alternatives"})
 
     def decide(self, context, proposal, verification, rng) -> Decision:
         return Decision(refused=tuple(Refusal(i, "no") for i, each in enumerate(verification.checks)))

@@ -12,11 +12,11 @@ from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 
 PLUGIN = """
-from draftverify import Proposal
+from draftverify import GeneratorTraits, Proposal
 from dv_guesses.words import WORD
 
 class Guess:
-    shape = "alternatives"
+    traits = GeneratorTraits(shape="alternatives")
 
     def propose(self, context, n):
         return Proposal.alternatives((WORD,))

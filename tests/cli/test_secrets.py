@@ -19,7 +19,7 @@ from draftverify.secret import Secret, note_urls, quiet, redact
 KEY, LOCAL = "sk-Very/Secret+Key=1", "pw-in-the-address"
 
 PARTS = '''
-from draftverify import Check, Proposal, Task, Verification
+from draftverify import Check, GeneratorTraits, Proposal, Task, Verification
 from draftverify.secret import Secret
 from urllib.parse import quote
 
@@ -29,7 +29,7 @@ class Tasks:
 
 class Slips:
     """Says its key in every way that a part says anything."""
-    shape = "alternatives"
+    traits = (GeneratorTraits(shape="alternatives"),)
 
     def __init__(self, key: Secret, url: str) -> None:
         self.key = key
@@ -104,7 +104,7 @@ SPELLER = """
 import base64, json
 from urllib.parse import quote
 
-from draftverify import Check, Failure, Proposal, Refusal, Task, Verification
+from draftverify import Check, Failure, GeneratorTraits, Proposal, Refusal, Task, Verification
 from draftverify.rules import First
 from draftverify.secret import Secret
 
@@ -131,7 +131,7 @@ class Tasks:
 
 class Speller:
     \"\"\"Says its key in every spelling, at every place at which a part says anything.\"\"\"
-    shape = "alternatives"
+    traits = (GeneratorTraits(shape="alternatives"),)
 
     def __init__(self, key: Secret) -> None:
         self.key = key

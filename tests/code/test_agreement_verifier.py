@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from draftverify import Check, ConfigError, Pipeline, Proposal, Task
 from draftverify.kit import Subject, check_component, make_context
 from draftverify.rules import Best, DualAgreement
+from draftverify.traits import GeneratorTraits
 from draftverify_code.agreement import (
     COMPLETION,
     INSTRUCTION,
@@ -91,7 +92,7 @@ def test_every_program_meets_every_test() -> None:
         ("pass", 1.0, "generated_tests"),
     ]
     assert found.notes == {"isolation": "none", "integrity": "separate-process"}
-    assert GeneratedTests.provides == {"verdicts", "scores", "cross"}
+    assert GeneratedTests().traits.provides == {"verdicts", "scores", "cross"}
     suite, programs, limits = board.asked[0]
     assert (suite.kind, suite.entry_points, suite.setup) == ("asserts", ("f",), "import math")
     assert suite.asserts == (TESTS[0], TESTS[1], TESTS[3])
@@ -167,7 +168,7 @@ def test_both_rules_choose() -> None:
     programs = ["none", "all", "good", "good"]
 
     class Drafts:
-        shape = "alternatives"
+        traits = GeneratorTraits(shape="alternatives")
 
         def propose(self, context: Any, n: int) -> Proposal:
             return Proposal.alternatives(programs[:n])

@@ -37,6 +37,7 @@ from draftverify import (
 )
 from draftverify.kit import check_component, make_context
 from draftverify.rules import First
+from draftverify.traits import VerifierTraits
 from draftverify_code.generators.edits import ProgramSource, fingerprint
 from draftverify_code.generators.mutate import Mutate
 from draftverify_code.generators.mutations import PRIORS, mutations
@@ -166,7 +167,7 @@ def _passes(code: Any, setup: str, test: str) -> bool:
 class Judged:
     """A verifier that asks the in-process sandbox, and stops at the first passed program."""
 
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def __init__(self, tests: Tests) -> None:
         self.tests = tests

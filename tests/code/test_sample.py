@@ -258,9 +258,9 @@ def test_another_language_is_asked_for_by_name() -> None:
 def test_it_says_whether_it_can_be_repeated() -> None:
     """The model's word decides."""
     model = Scripted("")
-    assert SamplePrograms(model).deterministic is True
+    assert SamplePrograms(model).traits.deterministic is True
     model.deterministic = False
-    assert SamplePrograms(model).deterministic is False
+    assert SamplePrograms(model).traits.deterministic is False
 
 
 def test_it_conforms() -> None:

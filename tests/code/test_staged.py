@@ -35,6 +35,7 @@ from draftverify.kit import (
     parametrize_with_checks,
 )
 from draftverify.rules import DualAgreement, First
+from draftverify.traits import VerifierTraits
 from draftverify_code.stages.staged import CodeStages
 
 TASK = make_context("a task")
@@ -49,6 +50,10 @@ class Scripted:
     notes: dict[str, Any] = field(default_factory=dict)
     calls: list[tuple[tuple[Any, ...], int | None]] = field(default_factory=list)
     seconds: float | None = None
+
+    @property
+    def traits(self) -> VerifierTraits:
+        return VerifierTraits(name=self.name)
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         self.calls.append((tuple(proposal.items), context.enough))
@@ -258,6 +263,12 @@ class Resource:
     concurrent: bool = True
     provides: frozenset[str] = frozenset({"verdicts"})
 
+    @property
+    def traits(self) -> VerifierTraits:
+        return VerifierTraits(
+            provides=self.provides, deterministic=self.deterministic, concurrent=self.concurrent
+        )
+
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         return Verification(checks=(Check("pass"),) * len(proposal))
 
@@ -314,23 +325,23 @@ def test_what_cannot_be_opened_leaves_nothing_open() -> None:
 
 def test_declarations_are_those_of_the_stages() -> None:
     """One stage that is not deterministic, or not safe from two threads, makes the whole so; scores are the last's."""
-    assert CodeStages([Resource("a"), Resource("b")]).deterministic
-    assert not CodeStages([Resource("a", deterministic=False), Resource("b")]).deterministic
-    assert not CodeStages([Resource("a"), Resource("b", concurrent=False)]).concurrent
+    assert CodeStages([Resource("a"), Resource("b")]).traits.deterministic
+    assert not CodeStages([Resource("a", deterministic=False), Resource("b")]).traits.deterministic
+    assert not CodeStages([Resource("a"), Resource("b", concurrent=False)]).traits.concurrent
     scored = Resource("b", provides=frozenset({"verdicts", "scores"}))
-    assert CodeStages([Resource("a"), scored]).provides == {"verdicts", "scores"}
-    assert CodeStages([scored, Resource("a")]).provides == {"verdicts"}
-    assert CodeStages([Resource("a"), scored], trusted=2).provides == {"verdicts"}
+    assert CodeStages([Resource("a"), scored]).traits.provides == {"verdicts", "scores"}
+    assert CodeStages([scored, Resource("a")]).traits.provides == {"verdicts"}
+    assert CodeStages([Resource("a"), scored], trusted=2).traits.provides == {"verdicts"}
     crossed = Resource("c", provides=frozenset({"verdicts", "cross"}))
-    assert CodeStages([Resource("a"), crossed]).provides == {"verdicts", "cross"}
-    assert CodeStages([crossed, Resource("a")]).provides == {"verdicts"}
-    assert CodeStages([crossed, crossed], trusted=2).provides == {"verdicts"}
+    assert CodeStages([Resource("a"), crossed]).traits.provides == {"verdicts", "cross"}
+    assert CodeStages([crossed, Resource("a")]).traits.provides == {"verdicts"}
+    assert CodeStages([crossed, crossed], trusted=2).traits.provides == {"verdicts"}
 
 
 class Crossed:
     """A last stage that notes of each text which letters are in it."""
 
-    provides = frozenset({"verdicts", "cross"})
+    traits = VerifierTraits(provides={"verdicts", "cross"})
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         cross = np.array([[letter in item for letter in "ab"] for item in proposal.items])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from draftverify import (
@@ -23,6 +24,7 @@ from draftverify import (
     escalate,
 )
 from draftverify.engine.requests import Ask
+from draftverify.traits import GeneratorTraits, RuleTraits, VerifierTraits
 
 from .odd_values import SITES, WRONG, fields, spoilt
 
@@ -33,8 +35,7 @@ ROLES = {"prepare", "draft", "verify", "decide", "finish", "ask", "size", "done"
 class Guilty:
     """Says something wrong where the task's id says so, and else what is right."""
 
-    laws = frozenset({"given", "iid"})
-    provides = frozenset({"verdicts", "target"})
+    traits = (GeneratorTraits(laws={"given", "iid"}), VerifierTraits(provides={"verdicts", "target"}))
 
     def _says(self, role: str, task: str, right: Any) -> Any:
         site, _, rest = task.partition("|")
@@ -86,7 +87,7 @@ class Guilty:
 class GuiltyTogether(Guilty):
     """The same, asked for many at once."""
 
-    concurrent = False
+    traits = tuple(replace(traits, concurrent=False) for traits in (*Guilty.traits, RuleTraits()))
 
     def propose_many(self, contexts: list[Context], counts: list[int]) -> list[Any]:
         """One by one."""

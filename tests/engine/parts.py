@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from draftverify import Check, Context, Decision, Draws, Proposal, Refusal, Verification
+from draftverify.traits import GeneratorTraits, RuleTraits, VerifierTraits
 
 
 class Blocks:
     """Proposes the given blocks, one a round, then is exhausted."""
 
-    shape = None
+    traits = GeneratorTraits()
 
     def __init__(self, *blocks: Any) -> None:
         self.blocks = blocks
@@ -29,7 +30,7 @@ class Blocks:
 class Judge:
     """Gives each item the verdict that a function of (context, item) names."""
 
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def __init__(self, fn: Any) -> None:
         self.fn = fn
@@ -45,7 +46,7 @@ class Judge:
 class TakeFirst:
     """Keeps the lowest passed alternative and is done; refuses the rejected ones."""
 
-    shapes = frozenset({"alternatives"})
+    traits = RuleTraits(shapes={"alternatives"})
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
@@ -64,7 +65,7 @@ class TakeFirst:
 class Prefix:
     """Keeps the passed prefix of a chain and splices the verifier's correction."""
 
-    shapes = frozenset({"chain"})
+    traits = RuleTraits(shapes={"chain"})
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
@@ -81,7 +82,7 @@ class Prefix:
 class Ballots:
     """Holds every passed item; the value is the commonest."""
 
-    shapes = frozenset({"alternatives"})
+    traits = RuleTraits(shapes={"alternatives"})
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws

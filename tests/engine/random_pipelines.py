@@ -50,6 +50,7 @@ from draftverify.rules import (
     Rounds,
     WeightedVote,
 )
+from draftverify.traits import VerifierTraits
 from draftverify.values import UNCHECKED, TaskRecord
 
 
@@ -120,7 +121,7 @@ class LaterGuesses(Guesses):
 class Judge:
     """Random verdicts, with scores, corrections and notes."""
 
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def __init__(self, seed: float, fails: float, corrects: float) -> None:
         self.seed, self.fails, self.corrects = seed, fails, corrects

@@ -24,6 +24,7 @@ from draftverify import (
     reverify,
 )
 from draftverify.rules import Limit
+from draftverify.traits import BlockTraits, GeneratorTraits
 
 from .parts import Ballots, Blocks, Judge, Prefix, TakeFirst
 
@@ -59,7 +60,7 @@ class PricedJudge(Judge):
 class Letters:
     """Drafts one letter after the other, each for a second of machine time and a unit."""
 
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain")
 
     def propose(self, context, n):
         return Proposal.chain(("a",) * n, cost=Cost(seconds=0.5, units=0.5))
@@ -151,7 +152,7 @@ def test_a_block_size_learns_from_the_generators_rounds_alone():
     seen = []
 
     class Watching:
-        deterministic = True
+        traits = BlockTraits(deterministic=True)
 
         def size(self, context):
             return 1

@@ -37,12 +37,15 @@ from draftverify.checks.metrics import score
 from draftverify.engine import boundary
 from draftverify.engine.events import TaskDone
 from draftverify.rejection import Clause
+from draftverify.traits import GeneratorTraits, RuleTraits
 from draftverify.values import Choice, Explanation
 
 from .guilty import Guilty, GuiltyTogether, beside_fine_ones, cases, is_fine, person, pipeline
 from .odd_values import FILLED_IN, NESTED, PART, SITES, WRONG, fields, request, said_of, spoilt
 
-PARTS: Any = SimpleNamespace(declared={id(PART): (None, frozenset({"given", "iid"}))}, shapes=None)
+PARTS: Any = SimpleNamespace(
+    declared={id(PART): GeneratorTraits(laws={"given", "iid"})}, rule_traits=RuleTraits()
+)
 
 
 def recorded(value: Any) -> Round | None:

@@ -40,6 +40,7 @@ from draftverify.engine.requests import Ask, Decide, Draft, Finish, Prepare, Ver
 from draftverify.kit import make_context, make_draws
 from draftverify.rules import All, First, Limit, Majority
 from draftverify.secret import Secret
+from draftverify.traits import BlockTraits, GeneratorTraits, RuleTraits, VerifierTraits
 from draftverify.values import Explanation, Held, TaskRecord
 
 from .parts import Blocks, Judge, Prefix, TakeFirst
@@ -53,7 +54,10 @@ def q(rows):
 
 
 def read(request: Any, value: Any, *, shape=None, shapes=None) -> Any:
-    parts: Any = SimpleNamespace(declared={id(request.part): (shape, LAWS)}, shapes=shapes)
+    parts: Any = SimpleNamespace(
+        declared={id(request.part): GeneratorTraits(shape=shape, laws=LAWS)},
+        rule_traits=RuleTraits(shapes=shapes),
+    )
     return boundary.read(request, value, parts)
 
 
@@ -416,7 +420,7 @@ def test_a_stopping_rule_says_none_or_a_number(said):
 class Sized:
     """A block size whose two methods do as they are told."""
 
-    deterministic = True
+    traits = BlockTraits(deterministic=True)
 
     def __init__(self, size: Any, observe: Any = None) -> None:
         self.says, self.learns = size, observe
@@ -455,7 +459,7 @@ def test_one_bad_value_fails_one_task_of_a_batch(bad):
     cost = Cost(units=bad[0]) if isinstance(bad, list) else None
 
     class Odd:
-        provides = frozenset({"verdicts", "scores"})
+        traits = VerifierTraits(provides={"verdicts", "scores"})
 
         def verify(self, context, proposal):
             odd = context.task.id == "1"

@@ -39,6 +39,7 @@ from draftverify import (
 )
 from draftverify.engine.drivers import drive
 from draftverify.engine.scheduler import Scheduler
+from draftverify.traits import GeneratorTraits, RuleTraits, VerifierTraits
 
 from .parts import Blocks, Judge, Prefix, TakeFirst
 
@@ -62,7 +63,7 @@ class Noisy:
 class Strict:
     """Passes low items until the first high one; its checks fail now and then."""
 
-    provides = frozenset({"verdicts"})
+    traits = VerifierTraits(provides={"verdicts"})
 
     def verify(self, context, proposal):
         checks = []
@@ -80,7 +81,7 @@ class Strict:
 class Random:
     """Keeps the passed prefix, splices a draw of its own with probability one half."""
 
-    shapes = frozenset({"chain"})
+    traits = RuleTraits(shapes={"chain"})
 
     def decide(self, context, proposal, verification, rng):
         kept = []
@@ -125,9 +126,8 @@ class Coroutines:
 
     def __init__(self, part):
         self.part = part
-        for name in ("shape", "laws", "provides"):
-            if hasattr(part, name):
-                setattr(self, name, getattr(part, name))
+        if hasattr(part, "traits"):
+            self.traits = part.traits
 
     async def propose(self, context, n):
         await asyncio.sleep(0)
@@ -464,7 +464,7 @@ def test_passes_stay_full_when_sessions_join_late():
             ]
 
     class Counts:
-        shape = "chain"
+        traits = GeneratorTraits(shape="chain")
 
         def propose(self, context, n):
             return Proposal.chain((context.round,))
@@ -523,7 +523,7 @@ def test_ended_sessions_let_go_of_their_arrays():
     most = 0
 
     class Measuring:
-        provides = frozenset({"target"})
+        traits = VerifierTraits(provides={"target"})
 
         def verify(self, context, proposal):
             nonlocal most
@@ -533,7 +533,7 @@ def test_ended_sessions_let_go_of_their_arrays():
             return Verification(evidence=Evidence(target=target))
 
     class Keep:
-        needs = frozenset({"target"})
+        traits = RuleTraits(needs={"target"})
 
         def decide(self, context, proposal, verification, rng):
             return Decision(kept=tuple(range(len(proposal))), done=context.round == 2)
@@ -549,7 +549,7 @@ def test_ended_sessions_let_go_of_their_arrays():
 class TakingTurns:
     """Says so when two calls are inside at once."""
 
-    concurrent = False
+    traits = VerifierTraits(concurrent=False)
 
     def __init__(self) -> None:
         self.inside = 0
@@ -620,7 +620,7 @@ def test_the_library_prints_nothing(capfd):
 class OneAtATime:
     """Not concurrent; its calls take a while, and what is counted is how many were inside at once."""
 
-    concurrent = False
+    traits = GeneratorTraits(concurrent=False)
 
     def __init__(self) -> None:
         self.inside = self.most = 0
@@ -658,7 +658,7 @@ def test_run_inside_the_event_loop_does_not_wait_for_the_loop_itself():
     """A rule that calls `run` while a coroutine of the same loop has the turn fails, and says what to do."""
 
     class Later:
-        concurrent = False
+        traits = GeneratorTraits(concurrent=False)
 
         async def propose(self, context, n):
             await asyncio.sleep(0.1)

@@ -21,10 +21,11 @@ from draftverify import (
     verifier,
 )
 from draftverify.bench.runner.marks import marks_of as pipeline_marks
-from draftverify.checks.verifiers import AllOf, AnyOf, Regex, check_families, families_of
+from draftverify.checks.verifiers import AllOf, AnyOf, Regex, check_families
 from draftverify.kit import DraftFrom, TableModel, TargetFrom
 from draftverify.lab import Calibrated
 from draftverify.rules import Best, First, Speculative, Tournament
+from draftverify.traits import GeneratorTraits, VerifierTraits
 
 
 def drafts(family: str | None = None) -> Any:
@@ -96,7 +97,7 @@ def test_fallbacks_are_generators_too() -> None:
 def test_inner_pipelines_draft_as_their_generators_do() -> None:
     """And are warned of themselves when they are built."""
     inner = Pipeline(drafts("tiny"), TESTS, First())
-    assert families_of(inner) == {"tiny"}
+    assert inner.traits.families == {"tiny"}
     assert marks_of(inner, judge("tiny"), First()) == MARKED
     assert marks_of(Pipeline(inner, TESTS, First()), judge("tiny"), First()) == MARKED
     assert marks_of(inner, judge("other"), First()) == ()
@@ -110,8 +111,7 @@ def test_pairs_that_a_model_judges_are_a_judgement() -> None:
     """Cross evidence, with no verdict beside it."""
 
     class Pairs:
-        provides = frozenset({"cross"})
-        family = "tiny"
+        traits = VerifierTraits(families={"tiny"}, provides={"cross"})
 
         def verify(self, context: Any, proposal: Proposal) -> Verification:
             return Verification(evidence=Evidence(cross=[[0.5]]))
@@ -121,8 +121,14 @@ def test_pairs_that_a_model_judges_are_a_judgement() -> None:
 
 def test_distributions_are_no_judgement() -> None:
     """A draft model of the target's family is what speculative decoding wants."""
-    draft, target = DraftFrom(TableModel(4)), TargetFrom(TableModel(4))
-    draft.family = target.family = "tiny"  # type: ignore[attr-defined]
+
+    class Draft(DraftFrom):
+        traits = GeneratorTraits(shape="chain", laws={"iid"}, families={"tiny"})
+
+    class Target(TargetFrom):
+        traits = VerifierTraits(provides={"target", "raw_maxima"}, families={"tiny"})
+
+    draft, target = Draft(TableModel(4)), Target(TableModel(4))
     assert marks_of(draft, target, Speculative(), block=2) == ()
 
 

@@ -13,6 +13,7 @@ import pytest
 from draftverify import Check, Decision, Pipeline, Proposal, Task, Verification
 from draftverify.engine import turns
 from draftverify.rules import All, Limit
+from draftverify.traits import GeneratorTraits, VerifierTraits
 from draftverify.values import TaskRecord
 
 from .parts import Judge, Prefix
@@ -24,7 +25,7 @@ PASS = 0.02
 class Counts:
     """Drafts the number of the round, in the event loop: who was answered in one tick is back in one tick."""
 
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain")
 
     async def propose(self, context, n):
         return Proposal.chain((context.round,))
@@ -33,7 +34,7 @@ class Counts:
 class CountsInThreads:
     """The same in threads, which need some time, and more on a busy machine."""
 
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain")
 
     def propose(self, context, n):
         return Proposal.chain((context.round,))
@@ -42,7 +43,7 @@ class CountsInThreads:
 class Shared:
     """Takes turns; remembers who was in each of its calls, and whether two were under way at once."""
 
-    concurrent = False
+    traits = VerifierTraits(concurrent=False)
 
     def __init__(self, seconds: float = PASS) -> None:
         self.seconds = seconds
@@ -110,7 +111,7 @@ def test_whoever_is_prepared_or_drafted_for_by_the_same_model_catches_up():
     """Preparing, drafting and verifying take turns with each other; nobody is verified while others are behind."""
 
     class Model(Shared):
-        shape = "chain"
+        traits = (GeneratorTraits(shape="chain", concurrent=False), VerifierTraits(concurrent=False))
 
         def prepare(self, task):
             time.sleep(0.001)

@@ -25,6 +25,7 @@ from draftverify import (
     verifier,
 )
 from draftverify.rules import All, Best, First, Limit, LongestPrefix, Majority, Rounds, Speculative
+from draftverify.traits import VerifierTraits
 from draftverify.values import Correction
 
 from .parts import Blocks, Judge, TakeFirst
@@ -206,7 +207,7 @@ def test_a_rule_that_needs_more_than_checks_takes_nobodys_word(policy):
     """A person has no distributions: an error when the pipeline is built."""
 
     class Target(Judge):
-        provides = frozenset({"target"})
+        traits = VerifierTraits(provides={"target"})
 
     with pytest.raises(PipelineError, match="measures nothing"):
         Pipeline(Blocks(), Target(None), Speculative(), policy=policy)

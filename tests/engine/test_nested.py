@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -25,14 +26,14 @@ from draftverify import (
 )
 from draftverify.bench.records import timeless
 from draftverify.rules import All, Best, First, Limit, LongestPrefix, Rounds
+from draftverify.traits import GeneratorTraits, VerifierTraits
 from draftverify.values import TaskRecord
 
 
 class Letters:
     """Drafts the next letters of a word, some of them wrong; says what it was shown."""
 
-    shape = "chain"
-    reads = frozenset({"temperature", "top_k"})
+    traits = GeneratorTraits(shape="chain", reads={"temperature", "top_k"})
 
     def __init__(self) -> None:
         self.calls: list[int] = []
@@ -56,7 +57,7 @@ class Letters:
 class Alphabet:
     """Checks letters in one pass, and has the right one in the place of a wrong one."""
 
-    reads = frozenset[str]()
+    traits = VerifierTraits(reads=frozenset[str]())
 
     def __init__(self) -> None:
         self.calls: list[int] = []
@@ -140,7 +141,7 @@ def test_settings_that_an_inner_part_cannot_read_are_refused_when_built():
     """The check goes down to the innermost parts."""
 
     class Picky(Letters):
-        reads = frozenset({"warmth"})
+        traits = replace(Letters.traits, reads={"warmth"})
 
         def check_settings(self, settings):
             if "warmth" in settings:

@@ -28,12 +28,13 @@ from draftverify import (
 )
 from draftverify.bench.records.encoding import decode, encode
 from draftverify.rules import All, Limit, LongestPrefix
+from draftverify.traits import VerifierTraits
 
 
 class Says:
     """A part whose one method is a function."""
 
-    provides = frozenset({"verdicts", "cross"})
+    traits = (VerifierTraits(provides={"verdicts", "cross"}),)
 
     def __init__(self, **methods: Any) -> None:
         vars(self).update(methods)

@@ -43,6 +43,7 @@ from draftverify.engine.requests import Answer, Ask
 from draftverify.engine.scheduler import Scheduler
 from draftverify.engine.session import Session
 from draftverify.rules import All, First, LongestPrefix, Majority, Rounds
+from draftverify.traits import VerifierTraits
 
 from .parts import Blocks, Judge
 
@@ -63,7 +64,7 @@ def assert_restores(pipeline: Pipeline, record: TaskRecord, ask: Any = None) -> 
 class Rechecks:
     """Gives the verdicts of a table by round and pass; an exception among them is raised."""
 
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def __init__(self, *rounds: list[Any], deterministic: bool = True) -> None:
         self.rounds = rounds
@@ -191,7 +192,7 @@ def test_settings_restored_items_and_notes_are_frozen_too():
     reached: list[Any] = []
 
     class Reads:
-        reads = frozenset({"schema"})
+        traits = VerifierTraits(reads={"schema"})
 
         def verify(self, context: Context, proposal: Proposal) -> Verification:
             reached.extend([context.settings["schema"], context.task.input["array"], *proposal.items])

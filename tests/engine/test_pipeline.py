@@ -21,6 +21,7 @@ from draftverify import (
 )
 from draftverify.rules import First
 from draftverify.stats.block import Measured
+from draftverify.traits import GeneratorTraits, RuleTraits, Traits, VerifierTraits
 
 from .parts import Ballots, Blocks, Judge, Prefix, TakeFirst
 
@@ -91,7 +92,7 @@ def test_a_verifier_function_stops_early():
     """With `enough` items passed the function is not called again."""
 
     class Enough(TakeFirst):
-        enough = 1
+        traits = RuleTraits(enough=1)
 
     called = []
     pipeline = Pipeline(
@@ -107,7 +108,7 @@ class Wants:
     """A rule with declared needs."""
 
     def __init__(self, **declared):
-        self.__dict__.update(declared)
+        self.traits = RuleTraits(**declared)
 
     def decide(self, context, proposal, verification, rng):
         raise AssertionError
@@ -122,27 +123,30 @@ class Wants:
         ),
         (
             (
-                type("Iid", (Blocks,), {"laws": frozenset({"iid"})})(),
+                type("Iid", (Blocks,), {"traits": GeneratorTraits(laws={"iid"})})(),
                 Judge(None),
                 Wants(laws=frozenset({"given"})),
             ),
             "by the law iid",
         ),
         (
-            (type("Chains", (Blocks,), {"shape": "chain"})(), Judge(None), TakeFirst()),
+            (
+                type("Chains", (Blocks,), {"traits": GeneratorTraits(shape="chain")})(),
+                Judge(None),
+                TakeFirst(),
+            ),
             "proposes chains; the rule TakeFirst judges alternatives",
         ),
         (
             (
-                type("A", (Blocks,), {"vocabulary": "llama"})(),
-                type("B", (Judge,), {"vocabulary": "gemma"})(None),
+                type("A", (Blocks,), {"traits": GeneratorTraits(vocabulary="llama")})(),
+                type("B", (Judge,), {"traits": VerifierTraits(vocabulary="gemma")})(None),
                 TakeFirst(),
             ),
             "has the vocabulary llama",
         ),
         ((Blocks, Judge(None), TakeFirst()), "is the class Blocks; an instance is needed"),
         ((Blocks(), TakeFirst(), TakeFirst()), "has no method verify()"),
-        ((Blocks(), Judge(None), Wants(needs=frozenset({"magic"}))), "'magic' is no kind of evidence"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused_when_built(parts, words):
@@ -154,7 +158,10 @@ def test_parts_that_do_not_fit_are_refused_when_built(parts, words):
 
 def test_the_measured_block_is_refused_for_trees():
     """It would take a larger tree for a longer chain; chains, and drafters that declare no shape, it takes."""
-    makers = {shape: type("Shaped", (Blocks,), {"shape": shape})() for shape in ("chain", "tree", None)}
+    makers = {
+        shape: type("Shaped", (Blocks,), {"traits": GeneratorTraits(shape=shape)})()
+        for shape in ("chain", "tree", None)
+    }
     rule = Wants(laws=None)
     with pytest.raises(
         PipelineError, match="proposes trees; the block Measured is for alternatives, chains; give a number"
@@ -168,7 +175,7 @@ def test_settings_that_a_part_cannot_read_are_refused_when_built():
     """The part's own error comes before any task."""
 
     class Picky(Judge):
-        reads = frozenset({"temperature"})
+        traits = VerifierTraits(reads={"temperature"})
 
         def check_settings(self, settings):
             if settings["temperature"] < 0:
@@ -183,7 +190,7 @@ def test_a_setting_that_nobody_reads_is_refused_when_built():
     """Any part may be the one that reads it, functions too; the message has the nearest name that is read."""
 
     class Stops:
-        reads = frozenset({"length"})
+        traits = Traits(reads={"length"})
 
         def __call__(self, context, new):
             return None
@@ -192,7 +199,7 @@ def test_a_setting_that_nobody_reads_is_refused_when_built():
     draft = generator(lambda c, n: range(c.settings["spread"]), reads=["spread"])
     judge = verifier(lambda c, item: item >= c.settings["least"], reads=["least"])
     built = Pipeline(draft, judge, TakeFirst(), done=Stops(), block=9, settings=settings)
-    assert built.reads == {"spread", "least", "length"}
+    assert built.traits.reads == {"spread", "least", "length"}
     assert built.run("x").value == 2
     with pytest.raises(ConfigError, match=r"settings\.sprad: no part .*'sprad'; did you mean spread\?"):
         Pipeline(draft, judge, TakeFirst(), settings={"sprad": 4})
@@ -389,9 +396,12 @@ def test_a_vocabulary_is_asked_for_only_to_be_compared():
     """Reading all words of a large one takes as long as several rounds."""
 
     class Large(Judge):
-        @property
-        def vocabulary(self):
+        def read(self):
             raise AssertionError("nobody needs it")
+
+        @property
+        def traits(self):
+            return VerifierTraits(vocabulary=self.read)
 
     Pipeline(Blocks(), Large(None), TakeFirst())
 
@@ -399,7 +409,7 @@ def test_a_vocabulary_is_asked_for_only_to_be_compared():
 class Opened:
     """Says what becomes of it."""
 
-    shape = "alternatives"
+    traits = (GeneratorTraits(shape="alternatives"),)
 
     def __init__(self, name: str, log: list[str], fails: str = "") -> None:
         self.name = name
@@ -436,19 +446,3 @@ def test_what_was_opened_is_closed_when_another_part_cannot_be():
     with pytest.raises(OSError, match="close"):
         pipeline.close()
     assert log == ["close generator", "close verifier"]
-
-
-@pytest.mark.parametrize(
-    ("attribute", "value", "words"),
-    [
-        ("laws", "given", "no law"),
-        ("laws", {"idd"}, "'idd' is no law"),
-        ("shape", "trees", "'trees' is no shape"),
-    ],
-)
-def test_words_that_a_generator_declares_are_known_ones(attribute, value, words):
-    """A misspelt law or shape is found when the pipeline is built."""
-    part = Opened("generator", [])
-    setattr(part, attribute, value)
-    with pytest.raises(PipelineError, match=words):
-        Pipeline(part, Opened("verifier", []), First())

@@ -29,6 +29,7 @@ from draftverify import (
     retry,
     reverify,
 )
+from draftverify.traits import BlockTraits, GeneratorTraits, RuleTraits, VerifierTraits
 from draftverify.values import Round, Trail
 
 from .parts import Ballots, Blocks, Judge, Prefix, TakeFirst
@@ -305,7 +306,7 @@ def test_the_stopping_rule_sees_the_verifiers_context_after_the_round():
         seen["done"] = context, list(context.accepted)
 
     class Enough(TakeFirst):
-        enough = 1
+        traits = RuleTraits(enough=1)
 
     Pipeline(Blocks([1, 4]), Judging(even), Enough(), block=2, done=done).run(TASK)
     before, (after, accepted) = seen["verify"], seen["done"]
@@ -323,7 +324,7 @@ def test_a_stopping_rule_or_block_size_that_raises_fails_its_task_alone():
     assert (outcome.status, outcome.value, outcome.failure.error) == ("failed", (2,), "ZeroDivisionError")
 
     class NoSize:
-        deterministic = True
+        traits = BlockTraits(deterministic=True)
 
         def size(self, context):
             raise KeyError("table")
@@ -549,7 +550,7 @@ def test_every_role_and_round_has_draws_of_its_own():
     drawn = []
 
     class Drawing:
-        shape = "chain"
+        traits = (GeneratorTraits(shape="chain"),)
 
         def propose(self, context, n):
             drawn.append(context.draws.uniform(0))
@@ -604,7 +605,7 @@ def test_the_last_round_is_shown_alike_live_and_restored():
     """In every field but the arrays, which no record holds."""
 
     class Noting(Judge):
-        deterministic = False
+        traits = VerifierTraits(deterministic=False)
 
         def verify(self, context, proposal):
             verification = super().verify(context, proposal)

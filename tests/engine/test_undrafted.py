@@ -29,14 +29,14 @@ from draftverify.lab.replay import Replay
 from draftverify.rules import First, LongestPrefix
 from draftverify.stats import drafting
 from draftverify.stats.block import Measured
+from draftverify.traits import GeneratorTraits, VerifierTraits
 from draftverify.values import Check, Verification
 
 
 class Priced:
     """Drafts what a function of the task says, at so many units."""
 
-    shape = "alternatives"
-    drafts_from = "round"
+    traits = GeneratorTraits(shape="alternatives", drafts_from="round")
 
     def __init__(self, says: Callable[[int], str], units: float) -> None:
         self.says = says
@@ -196,14 +196,14 @@ def test_a_verifier_that_goes_on_by_itself_is_never_left():
     """Where an empty block is a plain step, that is how not to draft, whatever the policy."""
 
     class Next:
-        plain_steps = True
+        traits = VerifierTraits(plain_steps=True)
 
         def verify(self, context: Context, proposal: Proposal) -> Verification:
             checks = (Check("reject", correction="right"),) if proposal.items else ()
             return Verification(checks=checks, correction=() if checks else ("right",), cost=Cost(0.0, 1.0))
 
     class Guess(Priced):
-        shape = "chain"
+        traits = GeneratorTraits(shape="chain")
 
         def propose(self, context: Context, n: int) -> Proposal:
             return Proposal.chain(("wrong",) * n)

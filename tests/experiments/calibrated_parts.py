@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from typing import Any
 
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 
 from draftverify import Check, Context, Cost, Outcome, Proposal, Task, Verification
 from draftverify.rules import LongestPrefix
+from draftverify.traits import GeneratorTraits, VerifierTraits
 
 
 class Tasks:
@@ -37,8 +39,7 @@ class Chain:
         seconds: an item takes.
     """
 
-    shape = "chain"
-    reads = frozenset[str]()
+    traits = GeneratorTraits(shape="chain", reads=frozenset[str]())
 
     def __init__(self, chance: float, seconds: float = 0.1) -> None:
         self.chance = chance
@@ -68,8 +69,7 @@ class OnePass:
         each: seconds that an item adds.
     """
 
-    plain_steps = True
-    reads = frozenset[str]()
+    traits = VerifierTraits(reads=frozenset[str](), plain_steps=True)
 
     def __init__(self, fixed: float = 1.0, each: float = 0.02) -> None:
         self.fixed = fixed
@@ -93,7 +93,7 @@ class Prefix(LongestPrefix):
 class Guesses(Chain):
     """The same as alternatives, each with a score; a right one scores 1, a wrong one sometimes .6."""
 
-    shape = "alternatives"
+    traits = dataclasses.replace(Chain.traits, shape="alternatives")
 
     def propose(self, context: Context, n: int) -> Proposal:
         """n alternatives."""
@@ -109,8 +109,7 @@ class Branches:
     An item takes .1 s. A block of n holds the right path as far as n / 2 deep.
     """
 
-    shape = "tree"
-    reads = frozenset[str]()
+    traits = GeneratorTraits(shape="tree", reads=frozenset[str]())
 
     def propose(self, context: Context, n: int) -> Proposal:
         """n items; a pair stands on the second item of the pair before it."""
@@ -137,8 +136,7 @@ class Scorer:
         least: the score from which an item passes.
     """
 
-    provides = frozenset({"verdicts", "scores"})
-    reads = frozenset[str]()
+    traits = VerifierTraits(provides={"verdicts", "scores"}, reads=frozenset[str]())
 
     def __init__(self, seconds: float = 1.0, least: float = 0.5) -> None:
         self.seconds = seconds

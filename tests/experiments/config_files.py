@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Literal, Protocol
 
-from draftverify import PASS, REJECT, Context, Generator, Proposal, Verification
+from draftverify import Context, Generator, GeneratorTraits, PASS, Proposal, REJECT, Verification
 from draftverify.secret import Secret
 
 
@@ -61,7 +61,7 @@ class Guess:
         file: read by nobody.
     """
 
-    reads = frozenset({"temperature", "top_k"})
+    traits = GeneratorTraits(reads={"temperature", "top_k"})
 
     def __init__(
         self,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from draftverify import Check, Context, Cost, Proposal, Task, Verification
+from draftverify.traits import GeneratorTraits, VerifierTraits
 
 
 class Shared:
@@ -29,7 +30,7 @@ class Shared:
 class Sampler(Shared):
     """Draws whole numbers below the setting `spread`."""
 
-    reads = frozenset({"spread"})
+    traits = GeneratorTraits(reads={"spread"})
 
     def propose(self, context: Context, n: int) -> Proposal:
         """Alternatives."""
@@ -60,7 +61,7 @@ class Even(Shared):
 class Worth:
     """Passes everything; a larger number is worth more."""
 
-    provides: ClassVar[frozenset[str]] = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """The number is the score."""

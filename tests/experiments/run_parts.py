@@ -22,6 +22,7 @@ from draftverify import (
     Task,
     Verification,
 )
+from draftverify.traits import GeneratorTraits, VerifierTraits
 
 LENGTH = 8
 
@@ -42,7 +43,7 @@ class Guess:
         log: a file to which a line is added at each call.
     """
 
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain")
 
     def __init__(
         self,
@@ -147,7 +148,7 @@ class Mended(Check1):
 class Alone(Check1):
     """The same, and not to be called from two threads at once; says so when it is."""
 
-    concurrent = False
+    traits = VerifierTraits(concurrent=False)
     inside = 0
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:

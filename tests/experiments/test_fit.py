@@ -18,14 +18,13 @@ from draftverify.rules import All
 from tests.calibration.test_artifact import POINT
 
 PARTS = '''
-from draftverify import Check, Proposal, Verification
+from draftverify import Check, GeneratorTraits, Proposal, Verification, VerifierTraits
 
 
 class Guesses:
     """Five numbers of each task, of which the large ones are right more often."""
 
-    shape = "alternatives"
-    reads = frozenset()
+    traits = GeneratorTraits(shape="alternatives", reads=frozenset())
 
     def propose(self, context, n):
         first = context.drafted
@@ -34,8 +33,7 @@ class Guesses:
 
 
 class Scorer:
-    provides = frozenset({"verdicts", "scores"})
-    reads = frozenset()
+    traits = VerifierTraits(provides={"verdicts", "scores"}, reads=frozenset())
 
     def __init__(self, factor: float = 1.0) -> None:
         self.factor = factor

@@ -20,14 +20,13 @@ pipelines:
 """
 
 PARTS = '''
-from draftverify import Proposal
+from draftverify import GeneratorTraits, Proposal
 
 
 class Two:
     """Proposes two letters."""
 
-    shape = "alternatives"
-    reads = frozenset()
+    traits = GeneratorTraits(shape="alternatives", reads=frozenset())
 
     def propose(self, context, n):
         return Proposal.alternatives(("a", "b"), exhausted=True)

@@ -21,14 +21,13 @@ from draftverify_llm import RecordedJudge
 from tests.report.runs import overview_of
 
 PARTS = '''
-from draftverify import Proposal
+from draftverify import GeneratorTraits, Proposal
 
 
 class Two:
     """Proposes the two answers of the task."""
 
-    shape = "alternatives"
-    reads = frozenset()
+    traits = GeneratorTraits(shape="alternatives", reads=frozenset())
 
     def propose(self, context, n):
         return Proposal.alternatives((context.task.input["first"], context.task.input["second"]), exhausted=True)

@@ -14,6 +14,7 @@ from draftverify.bench.records import load_run
 from draftverify.bench.tables.summary import Row
 from draftverify.checks.metrics import EqualAnswer
 from draftverify.rules import Best, First
+from draftverify.traits import VerifierTraits
 from draftverify.view.overview import overview
 from tests.experiments.metric_parts import Answers, Asks, Believes, Faster, Shared
 from tests.report.runs import overview_of
@@ -378,7 +379,7 @@ def test_scores_of_outcomes_are_shown() -> None:
     """The mean of what a rule that compares scores chose; a metric of that name stands in its place."""
 
     class Scored:
-        provides = frozenset({"verdicts", "scores"})
+        traits = VerifierTraits(provides={"verdicts", "scores"})
 
         def verify(self, context: Any, proposal: Any) -> Any:
             return Verification(checks=tuple(Check("pass", score=float(item)) for item in proposal.items))

@@ -33,7 +33,7 @@ YAML_READER = YAML(typ="safe")
 PARTS = '''
 """Numbers to be guessed, from a list that the task brings."""
 
-from draftverify import Check, Context, Proposal, Task, Verification
+from draftverify import Check, Context, GeneratorTraits, Proposal, Task, Verification, VerifierTraits
 
 
 class Tasks:
@@ -54,7 +54,7 @@ class Halves:
 
 
 class Listed:
-    drafts_from = "list"
+    traits = GeneratorTraits(drafts_from="list")
 
     def propose(self, context: Context, n: int) -> Proposal:
         items, start = context.task.input["list"], context.drafted
@@ -62,11 +62,11 @@ class Listed:
 
 
 class Unsaid(Listed):
-    drafts_from = None
+    traits = GeneratorTraits()
 
 
 class Scored:
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         from draftverify import Cost
@@ -390,17 +390,15 @@ def test_a_space_that_is_none_is_refused(text, said, tmp_path):
 
 
 STAGED = '''
-from draftverify import Check, Cost, Verification
+from draftverify import Check, Cost, Verification, VerifierTraits
 
 
 class Stage:
     """Passes from a bound on, at a price."""
 
-    provides = frozenset({"verdicts", "scores"})
-    thresholds = ("bound",)
-
     def __init__(self, name: str, bound: int = 0, seconds: float = 1.0) -> None:
         self.name, self.bound, self.seconds = name, bound, seconds
+        self.traits = VerifierTraits(name=name, provides={"verdicts", "scores"}, thresholds={"bound"})
 
     def verify(self, context, proposal):
         checks = tuple(Check("pass", item / 10) for item in proposal.items)

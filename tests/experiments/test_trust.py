@@ -19,7 +19,7 @@ from draftverify.view.overview import overview
 from tests.browser import watched
 
 PARTS = """
-from draftverify import Check, Proposal, Task, Verification
+from draftverify import Check, GeneratorTraits, Proposal, Task, Verification, VerifierTraits
 
 
 class Numbers:
@@ -28,7 +28,7 @@ class Numbers:
 
 
 class Guesses:
-    shape = "alternatives"
+    traits = GeneratorTraits(shape="alternatives")
 
     def __init__(self, step: int = 7) -> None:
         self.step = step
@@ -38,14 +38,14 @@ class Guesses:
 
 
 class Steps(Guesses):
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain")
 
     def propose(self, context, n):
         return Proposal.chain([1] * n)
 
 
 class AtLeast:
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def __init__(self, least: int) -> None:
         self.least = least

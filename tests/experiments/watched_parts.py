@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from draftverify import Check, Context, Proposal, Task, Verification
+from draftverify.traits import GeneratorTraits, VerifierTraits
 
 
 class Numbers:
@@ -38,8 +40,7 @@ class Guesses:
         log: a file to which a line is added at each call.
     """
 
-    shape = "alternatives"
-    reads = frozenset[str]()
+    traits = GeneratorTraits(shape="alternatives", reads=frozenset[str]())
 
     def __init__(
         self, right: float = 0.7, then: float = 0.7, turns: int = 0, log: Path | None = None
@@ -71,8 +72,6 @@ class Judge:
         scores: right answers score .9, wrong ones .3, whatever is passed.
     """
 
-    reads = frozenset[str]()
-
     def __init__(
         self,
         right: float = 0.95,
@@ -82,7 +81,9 @@ class Judge:
         scores: bool = False,
     ) -> None:
         self.scores = scores
-        self.provides = frozenset({"verdicts", "scores"} if scores else {"verdicts"})
+        self.traits = VerifierTraits(
+            provides={"verdicts", "scores"} if scores else {"verdicts"}, reads=frozenset()
+        )
         self.right = right
         self.wrong = wrong
         self.then = then
@@ -104,7 +105,7 @@ class Judge:
 class Steps(Guesses):
     """The same as the steps of a plan, each the task's number."""
 
-    shape = "chain"  # type: ignore[assignment]
+    traits = replace(Guesses.traits, shape="chain")
 
     def propose(self, context: Context, n: int) -> Proposal:
         """A chain of them."""
@@ -114,8 +115,7 @@ class Steps(Guesses):
 class Machine:
     """Passes right steps up to the first wrong one, and goes on with a right one itself."""
 
-    plain_steps = True
-    reads = frozenset[str]()
+    traits = VerifierTraits(reads=frozenset[str](), plain_steps=True)
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per step, and the step that follows those that pass."""

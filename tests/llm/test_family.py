@@ -114,5 +114,5 @@ def test_what_is_said_counts_and_parts_pass_it_on() -> None:
     assert LlamaCpp("nothing.gguf", family="mine").family == "mine"
     remote = Endpoint("http://127.0.0.1/v1", "gpt-4o", family="mine")
     assert isinstance(remote, TextModel)
-    assert Sample(remote).family == "mine"
-    assert Sample(object()).family is None  # type: ignore[arg-type]
+    assert Sample(remote).traits.families == {"mine"}
+    assert not Sample(object()).traits.families  # type: ignore[arg-type]

@@ -22,6 +22,7 @@ from draftverify import (
     retry,
 )
 from draftverify.kit import check_component
+from draftverify.traits import VerifierTraits
 from draftverify_llm import Completion, Endpoint, LlamaCpp, LocalModel, Sample
 from draftverify_llm.text import Prompt
 
@@ -51,7 +52,7 @@ class Echo:
 class Refuse:
     """Refuses everything in the first `times` rounds, with feedback; keeps one answer after that."""
 
-    reads = frozenset[str]()
+    traits = (VerifierTraits(reads=frozenset()),)
 
     def __init__(self, times: int) -> None:
         self.times = times
@@ -134,9 +135,9 @@ def test_plain_text_has_no_turns_for_feedback() -> None:
 def test_it_says_whether_it_can_be_repeated() -> None:
     """The model's word decides."""
     echo = Echo()
-    assert Sample(echo).deterministic is True
+    assert Sample(echo).traits.deterministic is True
     echo.deterministic = False
-    assert Sample(echo).deterministic is False
+    assert Sample(echo).traits.deterministic is False
 
 
 def test_a_template_takes_the_tasks_fields() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from draftverify import ConfigError, Pipeline, Proposal, ResourceError, Task, generator
-from draftverify.checks.families import stands_outside
 from draftverify.errors import EndpointTimeout
 from draftverify.identity import identity_of
 from draftverify.kit import check_component, make_context
@@ -368,7 +367,7 @@ def test_identity_lasts_while_a_judge_is_asked_and_in_the_next_process():
 
 def test_the_family_is_the_models():
     """A judge's word rests on its model's."""
-    assert Judge(Says(right)).family == PairwiseJudge(Says(longer)).family == "scripted"
+    assert Judge(Says(right)).traits.families == PairwiseJudge(Says(longer)).traits.families == {"scripted"}
 
 
 @pytest.mark.parametrize("kind", [Judge, PairwiseJudge])
@@ -377,8 +376,8 @@ def test_a_judge_whose_model_cannot_be_told_is_still_no_outside_check(kind):
     model = Says(right)
     model.family = None
     judge = kind(model)
-    assert judge.family == "unknown"
-    assert not stands_outside(judge)
+    assert judge.traits.families == {"unknown"}
+    assert not judge.traits.stands_outside
 
 
 @pytest.mark.parametrize("kind", [Judge, PairwiseJudge])

@@ -23,6 +23,7 @@ from draftverify import (
 from draftverify.checks.verifiers import check_families
 from draftverify.kit import Subject, check_component, make_context
 from draftverify.rules import First, LongestPrefix, Majority, Rounds
+from draftverify.traits import VerifierTraits
 from draftverify_llm import Completion
 from draftverify_reasoning import SelfRefine, SolutionSampler, Steps
 
@@ -227,7 +228,7 @@ def test_without_outside_feedback_it_is_refused() -> None:
     Pipeline(SelfRefine(script), judge, First(), policy=feedback(2))
 
     class Own:
-        family = "script"
+        traits = VerifierTraits(families={"script"})
 
         def verify(self, context: Any, proposal: Proposal) -> Any: ...
 
@@ -237,7 +238,7 @@ def test_without_outside_feedback_it_is_refused() -> None:
     with pytest.warns(SelfVerificationWarning):
         check_families(Pipeline(spoken, Own(), First()))
     # A verifier that has the family's word beside an outside check is one.
-    Own.outside = True  # type: ignore[attr-defined]
+    Own.traits = VerifierTraits(families={"script"}, outside=True)
     check_families(Pipeline(SelfRefine(script), Own(), First(), policy=feedback(2)))
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from draftverify import Check, ConfigError, Proposal, ResourceError
-from draftverify.checks.verifiers import stands_outside
 from draftverify.kit import Subject, check_component, make_context
 from draftverify_reasoning import RewardModel, StepwiseSolution
 
@@ -182,4 +181,4 @@ def test_its_word_is_a_model_s_whether_its_family_is_known_or_not():
     """So it never counts as the outside check that stands behind a model, and is marked unaudited."""
     model = RewardModel("somewhere")
     assert model.family == "unknown"
-    assert not stands_outside(model)
+    assert not model.traits.stands_outside

@@ -12,7 +12,7 @@ from draftverify.bench.runner.run import run
 from draftverify.errors import ConfigError
 
 PARTS = """
-from draftverify import PASS, Proposal, Task, Verification
+from draftverify import GeneratorTraits, PASS, Proposal, Task, Verification
 
 class One:
     def __init__(self, id: str, group: str) -> None:
@@ -22,7 +22,7 @@ class One:
         return [Task(id=self.id, group=self.group, input={"text": "a\\0b"})]
 
 class Echo:
-    shape = "alternatives"
+    traits = (GeneratorTraits(shape="alternatives"),)
 
     def propose(self, context, n):
         return Proposal.alternatives((context.task.input["text"],))

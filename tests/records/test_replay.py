@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from typing import Any
@@ -41,6 +42,7 @@ from draftverify.rules import (
     Rounds,
     Speculative,
 )
+from draftverify.traits import GeneratorTraits, VerifierTraits
 from draftverify.values import UNCHECKED, Check, Cost, Law, TaskRecord, Verification
 
 
@@ -56,8 +58,7 @@ class Drafter:
         self, drafts_from: str | None, shape: str, values: int = 5, length: int = 7, units: float = 0.0
     ) -> None:
         self.units = units
-        if drafts_from is not None:
-            self.drafts_from = drafts_from
+        self.traits = GeneratorTraits(shape=shape, drafts_from=drafts_from)
         self.kind = drafts_from
         self.shape = shape
         self.values = values
@@ -101,7 +102,7 @@ class Drafter:
 class Judge:
     """Judges each item by itself, after the values before it; some checks fail, and it may stop as it is told to."""
 
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def __init__(self, shape: str, corrects: bool = False, failing: bool = False, stops: bool = True) -> None:
         self.shape = shape
@@ -319,20 +320,19 @@ def alternatives(items: list[int], drafts_from: str | None = "list") -> Any:
     """A generator of one list."""
 
     class Listed:
+        traits = GeneratorTraits(drafts_from=drafts_from)
+
         def propose(self, context: Any, n: int) -> Proposal:
             start = context.drafted
             return Proposal.alternatives(items[start : start + n], exhausted=start + n >= len(items))
 
-    made = Listed()
-    if drafts_from:
-        made.drafts_from = drafts_from
-    return made
+    return Listed()
 
 
 class Scored:
     """Passes everything, with the item as its score."""
 
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def verify(self, context: Any, proposal: Proposal) -> Verification:
         """One score per item."""
@@ -445,7 +445,7 @@ def test_a_generator_that_does_not_say_what_it_reads_is_replayed_as_it_was():
 def test_a_generator_that_is_not_what_it_is_said_to_be_is_found_out():
     """Two things at one place of the record."""
     drafter = Drafter("round", "alternatives")
-    del drafter.drafts_from
+    drafter.traits = dataclasses.replace(drafter.traits, drafts_from=None)
     judge = Judge("alternatives")
     made, other = (Pipeline(drafter, judge, First(threshold=0.95), policy=retry(times)) for times in (3, 2))
     found = replayed(made, other, "budget", drafts_from="continuation")
@@ -455,7 +455,7 @@ def test_a_generator_that_is_not_what_it_is_said_to_be_is_found_out():
 def test_a_generator_that_is_not_deterministic_drafts_once():
     """A second draft of the same place would have been another one."""
     drafter = Drafter("continuation", "chain")
-    drafter.deterministic = False
+    drafter.traits = dataclasses.replace(drafter.traits, deterministic=False)
     judge = ScriptedVerifier(lambda context, item: False)
     made, other = (
         Pipeline(drafter, judge, LongestPrefix(), block=2, policy=retry(times)) for times in (1, 2)
@@ -506,7 +506,9 @@ def test_a_rule_on_distributions_decides_as_it_did(name, more):
 class Drawing(Drafter):
     """Draws from its own q."""
 
-    laws = frozenset({"iid"})
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.traits = dataclasses.replace(self.traits, laws={"iid"})
 
     def propose(self, context: Any, n: int) -> Proposal:
         """As it is, with a q."""
@@ -587,7 +589,7 @@ def test_a_block_that_passes_whole_has_the_recorded_correction():
     """Under another threshold too: the verifier goes on from the same values."""
 
     class Steps(Judge):
-        thresholds = ("least",)
+        traits = VerifierTraits(thresholds=("least",))
         least = 0.0
 
         def verify(self, context: Any, proposal: Proposal) -> Verification:

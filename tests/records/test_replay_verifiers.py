@@ -15,6 +15,7 @@ from draftverify.checks.verifiers import AllOf, AnyOf
 from draftverify.errors import ConfigError
 from draftverify.lab.replay import Replay
 from draftverify.rules import Best, First, Limit, LongestPrefix
+from draftverify.traits import VerifierTraits
 from draftverify.values import UNCHECKED, Check, Cost, Verification
 
 from .test_replay import Drafter, alternatives, number
@@ -23,11 +24,9 @@ from .test_replay import Drafter, alternatives, number
 class Stage:
     """Judges each item by itself and what it stands on; stops early where it is one that does."""
 
-    provides = frozenset({"verdicts", "scores"})
-    thresholds = ("threshold",)
-
     def __init__(self, name: str, threshold: float = 0.3, failing: bool = False, units: float = 0.0) -> None:
         self.name = name
+        self.traits = VerifierTraits(name=name, provides={"verdicts", "scores"}, thresholds={"threshold"})
         self.threshold = threshold
         self.failing = failing
         self.units = units

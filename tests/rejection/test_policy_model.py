@@ -6,13 +6,14 @@ import random
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 import draftverify as dv
 from draftverify.rules import All, First, Limit, LongestPrefix, Majority, Rounds
+from draftverify.traits import VerifierTraits
 
 from . import policy_model as model
 
@@ -115,7 +116,7 @@ class Drafter:
 class Judge:
     """The world's verifier."""
 
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def __init__(self, world: ScriptedWorld) -> None:
         self.world = world
@@ -131,7 +132,8 @@ class ScriptedRule:
     """A rule that fails, or says that there is no answer, where the world says so."""
 
     def __init__(self, world: ScriptedWorld, rule: Any) -> None:
-        self.world, self.rule, self.abstains = world, rule, world.case.may_abstain
+        self.world, self.rule = world, rule
+        self.traits = replace(rule.traits, abstains=world.case.may_abstain)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "rule":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from draftverify import Check, Context, Outcome, Proposal, Task, Verification
+from draftverify.traits import GeneratorTraits
 
 HOSTILE = (
     "<script>document.title='owned'</script><img src=x onerror=\"alert(1)\">\n"
@@ -45,7 +46,7 @@ class Programs:
         right: give the right one at once.
     """
 
-    shape = "alternatives"
+    traits = GeneratorTraits(shape="alternatives")
 
     def __init__(self, right: bool = False) -> None:
         self.right = right
@@ -84,7 +85,7 @@ class Doubles:
 class Votes:
     """Ballots: "right" mostly."""
 
-    shape = "alternatives"
+    traits = GeneratorTraits(shape="alternatives")
 
     def propose(self, context: Context, n: int) -> Proposal:
         """n answers."""
@@ -103,7 +104,7 @@ class Fine:
 class Walk:
     """A chain of steps, of which the third is wrong at first."""
 
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain")
 
     def propose(self, context: Context, n: int) -> Proposal:
         """The next steps."""

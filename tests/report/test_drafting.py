@@ -14,14 +14,14 @@ from draftverify.view.task_detail import task_detail
 from tests.browser import watched
 
 PARTS = """
-from draftverify import Check, Context, Cost, Proposal, Task, Verification
+from draftverify import Check, Context, Cost, GeneratorTraits, Proposal, Task, Verification
 
 class Numbers:
     def load(self) -> list[Task]:
         return [Task(id=f"t{i}", input={"right": f"it is {i}, and no other"}) for i in range(60)]
 
 class Guess:
-    shape = "alternatives"
+    traits = GeneratorTraits(shape="alternatives")
     def __init__(self, right: bool, seconds: float) -> None:
         self.right = right
         self.seconds = seconds

@@ -131,9 +131,9 @@ def test_the_command_writes_the_file_anywhere(shaped, tmp_path, capsys):
 def test_the_command_that_made_the_run_is_told(tmp_path, monkeypatch):
     """run.json has it, and the page; the directory stands there as it was given, without where it lies on the disk."""
     (tmp_path / "parts.py").write_text(
-        "from draftverify import Task\nfrom draftverify import Check, Proposal, Verification\n"
+        "from draftverify import Check, GeneratorTraits, Proposal, Task, Verification\n"
         "class Some:\n    def load(self):\n        return [Task(id='a')]\n"
-        "class Say:\n    shape = 'alternatives'\n"
+        "class Say:\n    traits = GeneratorTraits(shape='alternatives')\n"
         "    def propose(self, context, n):\n        return Proposal.alternatives(['x'])\n"
         "class Yes:\n    def verify(self, context, proposal):\n        return Verification(checks=(Check('pass'),))\n"
     )

@@ -13,6 +13,7 @@ from draftverify import ConfigError, Pipeline, Proposal, Task
 from draftverify.kit import Subject, check_component, make_context
 from draftverify.rules import LongestPrefix
 from draftverify.stats.block import Measured
+from draftverify.traits import GeneratorTraits
 from draftverify_retrieval import (
     ApproximateSearch,
     ApproximateVectors,
@@ -50,8 +51,7 @@ def one_by_one(index, k, task, next_query=walk):
 class Anything:
     """Drafts rows at random, of any number, some of which do not exist."""
 
-    laws = frozenset({"given"})
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain", laws={"given"})
 
     def propose(self, context, n):
         rng = np.random.default_rng(context.draws.seed())

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from draftverify import Check, ConfigError, ContractError, Evidence, Pipeline, Proposal, Verification
 from draftverify.kit import parametrize_with_checks
 from draftverify.rules import ConsensusSet, DualAgreement, consensus_sets
+from draftverify.traits import GeneratorTraits, VerifierTraits
 
 P, R, E, T, U = (Check(v) for v in ("pass", "reject", "error", "timeout", "unchecked"))  # type: ignore[arg-type]
 NAN = math.nan
@@ -192,7 +193,7 @@ def test_what_is_no_matrix_is_told() -> None:
 class Digits:
     """Five numbers, of which most are divisible by what the checks ask."""
 
-    shape = "alternatives"
+    traits = GeneratorTraits(shape="alternatives")
 
     def propose(self, context: Any, n: int) -> Proposal:
         return Proposal.alternatives([7, 4, 9, 8, 16][:n])
@@ -201,7 +202,7 @@ class Digits:
 class Divisible:
     """Cross evidence alone: number i is divisible by k."""
 
-    provides = frozenset({"cross"})
+    traits = VerifierTraits(provides={"cross"})
 
     def verify(self, context: Any, proposal: Proposal) -> Verification:
         by = (2, 4, 3, 11)

@@ -39,6 +39,7 @@ from draftverify.rules import (
     SureMajority,
     WeightedVote,
 )
+from draftverify.traits import RuleTraits
 from draftverify.values import Outcome, TaskRecord
 from draftverify_reasoning import Answered
 
@@ -277,7 +278,5 @@ def test_a_round_without_a_ballot_is_a_first_try_without_trouble(rule: Any) -> N
 
 def test_an_unknown_word_for_when_a_rule_collects_is_told() -> None:
     """When the pipeline is built."""
-    rule: Any = Majority()
-    rule.collects = "sometimes"
     with pytest.raises(PipelineError, match="'sometimes' is no word for when a rule collects"):
-        Pipeline(sampled(0), Answered(), rule)
+        RuleTraits(collects="sometimes")  # type: ignore[arg-type]

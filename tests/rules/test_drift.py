@@ -167,7 +167,7 @@ def test_the_meter_shows_the_distance_of_what_is_emitted(
 
 
 @pytest.mark.parametrize(
-    ("rule", "pi", "bonus"), [entry for entry in LOSSY if "given" in entry[0].laws], **names
+    ("rule", "pi", "bonus"), [entry for entry in LOSSY if "given" in entry[0].traits.laws], **names
 )
 def test_the_meter_of_given_items(rule: Any, pi: Any, bonus: Any) -> None:
     """q is all on the drafted item."""
@@ -178,7 +178,7 @@ def test_the_meter_of_given_items(rule: Any, pi: Any, bonus: Any) -> None:
 @pytest.mark.parametrize(
     ("rule", "drafter"),
     [
-        *((rule, draft_unknown) for rule, *_ in LOSSY if "given" in rule.laws),
+        *((rule, draft_unknown) for rule, *_ in LOSSY if "given" in rule.traits.laws),
         *(
             (Typical(measure_drift=True), draft_tree((2, 2), kind))
             for kind in ("given", "iid", "without_replacement")

@@ -28,6 +28,7 @@ from draftverify.rules import (
     TokenMatch,
     Tree,
 )
+from draftverify.traits import RuleTraits
 
 from . import oracle
 from .enumeration import (
@@ -139,13 +140,13 @@ LOSSY = [
 def test_each_law_emits_its_declared_pi(rule: Any, pi: Any, size: int, n: int, zeros: bool) -> None:
     """π at every drafted position, p for the bonus."""
     model = Model(size, 13 * size + n, zeros=zeros)
-    assert not rule.exact
+    assert not rule.traits.exact
     assert error(joint(model, n + 1, n, rule, draft_iid), declared_joint(model, n + 1, n, pi)) < EXACT
 
 
 @pytest.mark.parametrize(
     ("rule", "pi"),
-    [(rule, pi) for rule, pi in LOSSY if "given" in rule.laws],
+    [(rule, pi) for rule, pi in LOSSY if "given" in rule.traits.laws],
     ids=lambda part: getattr(part, "kind", type(part).__name__),
 )
 def test_each_law_that_takes_given_items_emits_its_pi_of_a_point_mass(rule: Any, pi: Any) -> None:
@@ -263,9 +264,7 @@ def test_more_siblings_are_accepted_more_often() -> None:
 class WrongResidual(Positionwise):
     """The residual of another π than the one that is accepted by."""
 
-    needs = frozenset({"target"})
-    laws = frozenset({"iid"})
-    exact = True
+    traits = RuleTraits(shapes={"chain"}, needs={"target"}, laws={"iid"}, exact=True)
     elementwise = True
 
     def accept(self, p: Any, q: Any, p_max: Any = None, q_max: Any = None) -> Any:

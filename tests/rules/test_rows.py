@@ -24,6 +24,7 @@ from draftverify.rules import (
     Tree,
     Typical,
 )
+from draftverify.traits import GeneratorTraits
 from draftverify.values import Law
 
 from .test_sampling import CHAIN_RULES, TREE_RULES, a_block, law_of, on_torch
@@ -244,8 +245,7 @@ def test_a_q_that_was_rounded_is_taken() -> None:
 class Drafts:
     """Proposes nothing, or one item, of a law."""
 
-    laws = frozenset({"iid"})
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain", laws={"iid"})
 
     def __init__(self, items: tuple[int, ...], law: Law) -> None:
         self.items = items
@@ -299,7 +299,7 @@ def test_raw_maxima_of_another_length_are_refused(length: int) -> None:
 # The meter
 
 
-@pytest.mark.parametrize("rule", [r for r in CHAIN_RULES + TREE_RULES if not r.exact], **BY_NAME)
+@pytest.mark.parametrize("rule", [r for r in CHAIN_RULES + TREE_RULES if not r.traits.exact], **BY_NAME)
 def test_the_drift_is_measured_where_it_is_asked_for_and_changes_nothing(rule: Any) -> None:
     """Off, as a rule comes, a decision has none of it; on, it is the same decision."""
     names = [

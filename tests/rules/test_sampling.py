@@ -35,6 +35,7 @@ from draftverify.rules import (
     Tree,
     Typical,
 )
+from draftverify.traits import GeneratorTraits, VerifierTraits
 
 CHAIN_RULES = [
     Speculative(),
@@ -89,7 +90,7 @@ def on_torch(
 
 
 def law_of(rule: Any, seed: int) -> str:
-    return sorted(rule.laws)[seed % len(rule.laws)]
+    return sorted(rule.traits.laws)[seed % len(rule.traits.laws)]
 
 
 @pytest.mark.parametrize("rule", CHAIN_RULES + TREE_RULES, ids=lambda rule: type(rule).__name__)
@@ -301,17 +302,17 @@ def test_a_law_that_a_rule_is_not_made_for_is_refused_when_built(
     """Before any task runs; one-hot drafts under Chow, Diff and OPT would all be kept."""
 
     class Part:
-        provides = frozenset({"target", "raw_maxima"})
+        def __init__(self, laws: Any) -> None:
+            self.traits = (GeneratorTraits(laws=laws), VerifierTraits(provides={"target", "raw_maxima"}))
 
         def propose(self, context: Any, n: int) -> Any: ...
 
         def verify(self, context: Any, proposal: Any) -> Any: ...
 
-    part: Any = Part()
-    part.laws = frozenset(laws)
+    part: Any = Part(laws)
     with pytest.raises(PipelineError, match=message):
         Pipeline(part, part, rule)
-    part.laws = frozenset(rule.laws)
+    part = Part(rule.traits.laws)
     Pipeline(part, part, rule)
 
 
@@ -340,9 +341,10 @@ def test_which_rules_are_exact() -> None:
     """Lossy laws are exact at the end of their range, and say so."""
     exact = [Speculative(), BlockVerification(), TokenMatch(), KSeq(), Tree()]
     exact += [Lenience(1.0), Lossy(0.0), Ensemble(1.0)]
-    assert all(rule.exact for rule in exact)
+    assert all(rule.traits.exact for rule in exact)
     assert not any(
-        rule.exact for rule in [Lenience(0.9), Lossy(0.1), Ensemble(0.9), Cascade("token_v3", 0.0), Typical()]
+        rule.traits.exact
+        for rule in [Lenience(0.9), Lossy(0.1), Ensemble(0.9), Cascade("token_v3", 0.0), Typical()]
     )
 
 

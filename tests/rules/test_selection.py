@@ -44,6 +44,7 @@ from draftverify.rules import (
     Rounds,
     WeightedVote,
 )
+from draftverify.traits import VerifierTraits
 
 P, R, E, T, A, U = (Check(v) for v in ("pass", "reject", "error", "timeout", "abstain", "unchecked"))  # type: ignore[arg-type]
 
@@ -488,6 +489,8 @@ def test_true_is_no_vote_for_one() -> None:
 class Growing:
     """Adds a letter to each held partial; the score of a partial is the number of its b's."""
 
+    traits = (VerifierTraits(provides={"verdicts", "scores"}),)
+
     def propose(self, context: Any, n: int) -> Proposal:
         if not context.held:
             return Proposal.alternatives(["a", "b", "c"][:n])
@@ -496,9 +499,6 @@ class Growing:
 
     def verify(self, context: Any, proposal: Proposal) -> Verification:
         return Verification(checks=tuple([Check("pass", float(item.count("b"))) for item in proposal.items]))
-
-
-Growing.provides = frozenset({"verdicts", "scores"})  # type: ignore[attr-defined]
 
 
 def test_a_beam_holds_the_best_partials_and_lets_go_of_those_that_were_extended() -> None:
@@ -564,7 +564,7 @@ def test_all_keeps_what_reaches_a_threshold() -> None:
     """What passed below it is refused; without a threshold scores are not needed."""
     decision = decide(All(0.5), *scored(0.4, 0.5, 0.9), R)
     assert (decision.kept, refused(decision)) == ((1, 2), [3, 0])
-    assert (All().needs, All(0.5).needs) == ({"verdicts"}, {"verdicts", "scores"})
+    assert (All().traits.needs, All(0.5).traits.needs) == ({"verdicts"}, {"verdicts", "scores"})
 
 
 def test_all_abstains_after_so_many_blocks_without_a_good_item() -> None:

@@ -17,6 +17,7 @@ from draftverify.errors import ConfigError, StoreError
 from draftverify.kit import make_context
 from draftverify.rules import First, GreedyMatch, Speculative, Tree
 from draftverify.token_summary import TokenSummary, pack_summaries, read_summaries
+from draftverify.traits import GeneratorTraits, VerifierTraits
 from draftverify.values import Law, iid
 
 
@@ -158,9 +159,7 @@ def test_a_rule_without_distributions_is_refused() -> None:
 class Coin:
     """A generator and a verifier over two tokens, whose distributions are known."""
 
-    laws = frozenset({"iid"})
-    shape = "chain"
-    provides = frozenset({"target"})
+    traits = (GeneratorTraits(shape="chain", laws={"iid"}), VerifierTraits(provides={"target"}))
     q = np.asarray([[0.25, 0.75]])
 
     def propose(self, context: Context, n: int) -> Proposal:
@@ -194,6 +193,10 @@ def test_it_stands_in_for_the_rule_everywhere() -> None:
 
     rule = GreedyMatch()
     made = Summarised(rule)
-    assert (made.needs, made.laws, identity_of(made)) == (rule.needs, rule.laws, identity_of(rule))
+    assert (made.traits.needs, made.traits.laws, identity_of(made)) == (
+        rule.traits.needs,
+        rule.traits.laws,
+        identity_of(rule),
+    )
     assert name_of(made) == "GreedyMatch"
     assert hasattr(made, "finish") == hasattr(rule, "finish")

@@ -20,6 +20,7 @@ from draftverify.identity import identity_of
 from draftverify.lab import Calibrated, CertifiedThreshold, LabelledScore, fit_scores
 from draftverify.lab.scores import ScoreArtifact
 from draftverify.rules import All, Best, BestStep, First, FirstStop, Rounds, Threshold
+from draftverify.traits import VerifierTraits
 
 SURE = [LabelledScore(str(i), float(i % 10), i % 10 >= 5) for i in range(500)]
 """Right from score 5 on."""
@@ -28,7 +29,7 @@ SURE = [LabelledScore(str(i), float(i % 10), i % 10 >= 5) for i in range(500)]
 class Scorer:
     """The item is its score."""
 
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def __init__(self, factor: float = 1.0) -> None:
         self.factor = factor
@@ -157,12 +158,12 @@ def test_a_worker_reads_it_again(tmp_path: Path) -> None:
 
 
 PARTS = '''
-from draftverify import Check, Decision, Proposal, Task, Verification
+from draftverify import Check, Decision, GeneratorTraits, Proposal, RuleTraits, Task, Verification, VerifierTraits
 from draftverify.rules import Threshold
 
 
 class Guesses:
-    shape = "alternatives"
+    traits = GeneratorTraits(shape="alternatives")
 
     def propose(self, context, n):
         first = context.drafted
@@ -170,7 +171,7 @@ class Guesses:
 
 
 class Scorer:
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def __init__(self, factor: float = 1.0) -> None:
         self.factor = factor
@@ -182,7 +183,7 @@ class Scorer:
 class Keep:
     """A rule of one's own."""
 
-    needs = frozenset({"verdicts", "scores"})
+    traits = RuleTraits(needs={"verdicts", "scores"})
 
     def __init__(self, least: Threshold) -> None:
         self.least = least

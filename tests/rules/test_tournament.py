@@ -23,6 +23,7 @@ from draftverify import (
     retry,
 )
 from draftverify.rules import Tournament
+from draftverify.traits import VerifierTraits
 
 P, R, E, A = (Check(v) for v in ("pass", "reject", "error", "abstain"))  # type: ignore[arg-type]
 NAN = math.nan
@@ -47,7 +48,7 @@ def decide(cross: Any, *checks: Check, rule: Any = None) -> Any:
 class Judged:
     """Gives the same evidence, and checks where there are any, for every block."""
 
-    provides = frozenset({"verdicts", "scores", "cross"})
+    traits = VerifierTraits(provides={"verdicts", "scores", "cross"})
 
     def __init__(self, *tables: Any, checks: tuple[Check, ...] = ()) -> None:
         self.tables = tables

@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from draftverify import (
 )
 from draftverify.kit import DraftFrom, TableModel, TargetFrom
 from draftverify.randomness import inverse_cdf, stream_key
+from draftverify.traits import GeneratorTraits, RuleTraits, VerifierTraits
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -44,7 +46,7 @@ class ReportsAnotherTemperature:
     """Draws at temperature 0.7 and reports the row of temperature 1."""
 
     caught_by = "law_is_honest"
-    laws = frozenset({"iid"})
+    traits = GeneratorTraits(laws={"iid"})
 
     def propose(self, context: Any, n: int) -> Proposal:
         row = MODEL(context.accepted)
@@ -56,7 +58,7 @@ class ClaimsWithoutReplacement:
     """Draws siblings independently and says that they were drawn without replacement."""
 
     caught_by = "law_is_honest"
-    laws = frozenset({"without_replacement"})
+    traits = GeneratorTraits(laws={"without_replacement"})
 
     def propose(self, context: Any, n: int) -> Proposal:
         drawn = DraftFrom(MODEL, shape="alternatives").propose(context, n)
@@ -67,7 +69,7 @@ class ClaimsIndependence:
     """Draws siblings without replacement from a uniform row, so that only their togetherness is wrong."""
 
     caught_by = "law_is_honest"
-    laws = frozenset({"iid"})
+    traits = GeneratorTraits(laws={"iid"})
 
     def propose(self, context: Any, n: int) -> Proposal:
         flat = TableModel(5, sharpness=0.0)
@@ -79,8 +81,7 @@ class UsesOneUniformTwice:
     """Draws every item of the chain with the same uniform."""
 
     caught_by = "law_is_honest"
-    laws = frozenset({"iid"})
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain", laws={"iid"})
 
     def propose(self, context: Any, n: int) -> Proposal:
         items: list[int] = []
@@ -95,8 +96,7 @@ class DropsWhatItDoubts:
     """Stops before a drawn item that it finds unlikely: the items that stay are not drawn from q."""
 
     caught_by = "law_is_honest"
-    laws = frozenset({"iid"})
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain", laws={"iid"})
 
     def propose(self, context: Any, n: int) -> Proposal:
         drawn = DraftFrom(MODEL).propose(context, n)
@@ -109,8 +109,7 @@ class DrawsFromTheRulesStream:
     """Makes its own draws, of the rule's role."""
 
     caught_by = "draft_stream_is_its_own"
-    laws = frozenset({"iid"})
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain", laws={"iid"})
 
     def propose(self, context: Any, n: int) -> Proposal:
         rule = Draws(stream_key(0, context.task.id, context.attempt, "rule"), context.round)
@@ -120,7 +119,7 @@ class DrawsFromTheRulesStream:
 class GivenByTheRulesStream(DrawsFromTheRulesStream):
     """Says that its items are given, but the rule's draws choose them."""
 
-    laws = frozenset({"given"})
+    traits = replace(DrawsFromTheRulesStream.traits, laws={"given"})
 
     def propose(self, context: Any, n: int) -> Proposal:
         return Proposal.chain(super().propose(context, n).items)
@@ -136,7 +135,7 @@ class BreaksItsShape:
     """Declares chains and proposes alternatives."""
 
     caught_by = "keeps_its_shape"
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain")
 
     def propose(self, context: Any, n: int) -> Proposal:
         return Proposal.alternatives(list(range(n)))
@@ -193,7 +192,7 @@ class ReportsLogits:
     """Reports unnormalised weights as q."""
 
     caught_by = "q_rows_are_distributions"
-    laws = frozenset({"iid"})
+    traits = GeneratorTraits(laws={"iid"})
 
     def propose(self, context: Any, n: int) -> Proposal:
         drawn = DraftFrom(MODEL).propose(context, n)
@@ -204,7 +203,7 @@ class DrawsTheImpossible:
     """Reports a q that gives what it drew no probability."""
 
     caught_by = "items_are_possible_under_q"
-    laws = frozenset({"iid"})
+    traits = GeneratorTraits(laws={"iid"})
 
     def propose(self, context: Any, n: int) -> Proposal:
         return Proposal.alternatives([1] * n, iid(np.asarray([[1.0, 0.0]])))
@@ -342,11 +341,11 @@ class ImportsItsTypesForCheckersOnly:
         return Proposal.chain([1] * n)
 
 
-class InventsALaw:
-    """Declares a law that there is not."""
+class SaysItWhereNobodyLooks:
+    """Declares its law as an attribute of its own."""
 
-    caught_by = "declares_known_words"
-    laws = frozenset({"independent"})
+    caught_by = "says_what_it_is"
+    laws = frozenset({"iid"})
 
     def propose(self, context: Any, n: int) -> Proposal:
         return Proposal.chain([1] * n)
@@ -465,7 +464,7 @@ class PromisesScores(_Even):
     """Says that it scores, and does not."""
 
     caught_by = "provides_what_it_says"
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
 
 class KeepsItsScoresToItself(_Even):
@@ -483,7 +482,7 @@ class PromisesATarget(_Even):
     """Says that it gives distributions, and gives verdicts."""
 
     caught_by = "provides_what_it_says"
-    provides = frozenset({"target"})
+    traits = VerifierTraits(provides={"target"})
 
 
 class CallsACrashAReject(_Even):
@@ -579,7 +578,7 @@ class DividesByNothing(_Even):
 
     caught_by = "answers_can_be_read"
     says = "the score of item 0 is nan (float); a finite number is needed"
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def verify(self, context: Any, proposal: Proposal) -> Verification:
         checks = super().verify(context, proposal).checks
@@ -610,13 +609,13 @@ class SaysItGoesOn(_Even):
 
     caught_by = "an_empty_block_is_a_plain_step"
     says = "an empty block brings no correction"
-    plain_steps = True
+    traits = VerifierTraits(plain_steps=True)
 
 
 class _Target:
     """The rows of a table, spoilt below."""
 
-    provides = frozenset({"target"})
+    traits = VerifierTraits(provides={"target"})
 
     def rows(self, context: Any, proposal: Proposal) -> Any:
         return TargetFrom(MODEL).verify(context, proposal).evidence.target
@@ -741,7 +740,7 @@ class KeepsBehindACorrection(Prefix):
 
     caught_by = "keeps_a_path"
     says = "items [0] corrected; an item stands on its parents"
-    shapes = frozenset({"chain"})
+    traits = RuleTraits(shapes={"chain"})
 
     def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
         passed = all(check.verdict == "pass" for check in verification.checks[1:])
@@ -765,8 +764,7 @@ class ComparesScoresOnly(Prefix):
 
     caught_by = "decides_on_what_a_person_passed"
     says = "an item passed by a person has no score"
-    needs = frozenset({"verdicts", "scores"})
-    shapes = frozenset({"alternatives"})
+    traits = RuleTraits(shapes={"alternatives"}, needs={"verdicts", "scores"})
 
     def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
         scores = {i: check.score for i, check in enumerate(verification.checks) if check.verdict == "pass"}
@@ -838,10 +836,7 @@ class LosesPatience(Prefix):
 class Speculative:
     """Speculative sampling written plainly: right, and spoilt below."""
 
-    needs = frozenset({"target"})
-    shapes = frozenset({"chain"})
-    laws = frozenset({"iid"})
-    exact = True
+    traits = RuleTraits(shapes={"chain"}, laws={"iid"}, needs={"target"}, exact=True)
 
     def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
         p, q = verification.evidence.target, proposal.law.q
@@ -859,7 +854,7 @@ class Speculative:
         return Decision(kept=tuple(range(n)), spliced=(bonus,), drift=self.drift(n + 1))
 
     def drift(self, values: int) -> tuple[float, ...]:
-        return () if self.exact else (1.0,) * values
+        return () if self.traits.exact else (1.0,) * values
 
     def residual(self, p: Any, q: Any) -> Any:
         return np.maximum(p - q, 0)
@@ -890,7 +885,7 @@ class ClaimsEveryLaw(Speculative):
     """Takes siblings drawn without replacement for a chain of draws: right only for what it was written for."""
 
     caught_by = "exact_means_the_targets_distribution"
-    laws = frozenset({"iid", "given"})
+    traits = replace(Speculative.traits, laws={"iid", "given"})
 
     def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
         if proposal.law.q is None:
@@ -902,7 +897,7 @@ class SplicesOutside(Speculative):
     """Splices a value that is no token."""
 
     caught_by = "splices_values_of_the_vocabulary"
-    exact = False
+    traits = replace(Speculative.traits, exact=False)
 
     def bonus(self, p: Any, q: Any) -> Any:
         return [0.0] * p.shape[1] + [1.0]
@@ -912,7 +907,7 @@ class ReportsDriftOfSomeBlocks(Speculative):
     """Emits something else than p, and shows it of the blocks that it kept whole alone."""
 
     caught_by = "drift_has_an_entry_for_each_value"
-    exact = False
+    traits = replace(Speculative.traits, exact=False)
 
     def drift(self, values: int) -> tuple[float, ...]:
         return (1.0,) * values if values > 2 else ()
@@ -931,7 +926,7 @@ class ReportsTooLittleDrift(Speculative):
     """Keeps every draft, which emits q, and shows a tenth of the distance, at most."""
 
     caught_by = "drift_bounds_the_distance_from_the_target"
-    exact = False
+    traits = replace(Speculative.traits, exact=False)
 
     def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
         n, p = len(proposal.items), verification.evidence.target
@@ -943,7 +938,7 @@ class DrawsFromTheDraftersStream(Speculative):
     """Draws from context.draws instead of its own rng."""
 
     caught_by = "draws_from_rng_alone"
-    exact = False
+    traits = replace(Speculative.traits, exact=False)
 
     def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
         return super().decide(context, proposal, verification, context.draws)

@@ -15,6 +15,7 @@ import numpy as np
 
 from draftverify import PASS, REJECT, UNCHECKED, Check, Proposal, Verification, generator, verifier
 from draftverify.kit import Subject
+from draftverify.traits import GeneratorTraits, VerifierTraits
 
 # Right
 
@@ -78,7 +79,7 @@ class Cursor:
 class Scalars:
     """Proposes NumPy's numbers, in a list of them."""
 
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain")
 
     def propose(self, context: Any, n: int) -> Proposal:
         return Proposal.chain([np.int64(i) for i in range(n)])
@@ -111,7 +112,7 @@ class StopsAtEnough:
 class Database:
     """Asks a database, which it opens; its connection is of one thread at a time."""
 
-    concurrent = False
+    traits = VerifierTraits(concurrent=False)
 
     def __init__(self, words: tuple[str, ...] = ("a", "the cat")) -> None:
         self.words = words
@@ -253,7 +254,7 @@ class ConnectsInTheCall:
     """Opens its database at the first call, in the thread that makes it."""
 
     caught_by = "answers_the_same_from_four_threads"
-    says = "say `concurrent = False`"
+    says = "say `concurrent=False`"
 
     def __init__(self) -> None:
         self._rows: Any = None

@@ -8,6 +8,7 @@ import asyncio
 import math
 import random
 from collections import Counter
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,6 +18,7 @@ import numpy as np
 from draftverify import Check, Choice, Decision, Draws, Evidence, Proposal, Refusal, Verification, iid
 from draftverify.kit import DraftFrom, TableModel, TargetFrom, make_context
 from draftverify.randomness import inverse_cdf
+from draftverify.traits import GeneratorTraits, RuleTraits, VerifierTraits
 
 from .broken import Prefix, Speculative
 
@@ -55,8 +57,7 @@ def draw(row: Any, u: float) -> int:
 class Drafts:
     """Draws a chain from a table: right, and spoilt below."""
 
-    laws = frozenset({"iid"})
-    shape: Any = "chain"
+    traits = GeneratorTraits(shape="chain", laws={"iid"})
 
     def row(self, context: Any, items: list[int]) -> Any:
         return MODEL([*context.accepted, *items])
@@ -139,8 +140,7 @@ class MirrorsItsNumbers(Drafts):
 
 @slip("law_is_honest", "is not drawn by the declared law")
 class SortsItsSiblings:
-    laws = frozenset({"without_replacement"})
-    shape = "alternatives"
+    traits = GeneratorTraits(shape="alternatives", laws={"without_replacement"})
 
     def propose(self, context: Any, n: int) -> Proposal:
         made = DraftFrom(MODEL, shape="alternatives", law="without_replacement").propose(context, n)
@@ -151,7 +151,7 @@ class SortsItsSiblings:
 class ReportsTheFirstParentsRow:
     """Children of the second root get the q of the first one's."""
 
-    laws = frozenset({"iid"})
+    traits = GeneratorTraits(laws={"iid"})
 
     def propose(self, context: Any, n: int) -> Proposal:
         made = DraftFrom(MODEL, parents=(-1, -1, 1), shape="tree").propose(context, n)
@@ -387,7 +387,7 @@ class StopsAtARefusal(Evens):
 class Scores(Evens):
     """Scores each item, well or badly."""
 
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def score(self, item: Any, items: Any) -> Any:
         return 1 / (1 + item)
@@ -399,7 +399,7 @@ class Scores(Evens):
 
 @slip("answers_can_be_read", "nan")
 class ScoresNothing(Scores):
-    provides = frozenset({"verdicts"})
+    traits = VerifierTraits()
 
     def score(self, item: Any, items: Any) -> Any:
         return float("nan") if item == 3 else 0.5
@@ -518,7 +518,7 @@ class JudgesByTheTruth(Evens):
 class Measures:
     """Gives a table's rows: right, and spoilt below."""
 
-    provides = frozenset({"target"})
+    traits = VerifierTraits(provides={"target"})
 
     def rows(self, context: Any, proposal: Any) -> Any:
         return TargetFrom(MODEL).verify(context, proposal).evidence.target  # type: ignore[union-attr]
@@ -589,7 +589,7 @@ class CachesRowsByTask(Measures):
 
 @slip("provides_what_it_says", "raw_maxima has 1 rows for 3 items")
 class GivesOneMaximum(Measures):
-    provides = frozenset({"target", "raw_maxima"})
+    traits = replace(Measures.traits, provides={"target", "raw_maxima"})
 
     def verify(self, context: Any, proposal: Any) -> Any:
         rows = self.rows(context, proposal)
@@ -702,7 +702,7 @@ class DecidesWithTheKey(Plain):
 
 @slip("draws_anew_each_round", "random numbers of one round are used again in the next")
 class DecidesWithTheKeyAndSaysNothing(DecidesWithTheKey):
-    exact = False
+    traits = replace(DecidesWithTheKey.traits, exact=False)
 
 
 @slip("exact_means_the_targets_distribution", "look at the probability of acceptance")
@@ -745,7 +745,7 @@ class DrawsTheResidualWithTheSameNumber(Plain):
 class Siblings(Plain):
     """Recursive rejection of independent siblings: right, and spoilt below."""
 
-    shapes = frozenset({"alternatives"})
+    traits = replace(Plain.traits, shapes={"alternatives"})
 
     def decide(self, context: Any, proposal: Any, verification: Any, rng: Any) -> Decision:
         p = np.array(verification.evidence.target[0])
@@ -789,7 +789,7 @@ class DrawsTheBonusFromThePadding(Plain):
 class Votes(Prefix):
     """Holds what passed and counts it at the end: right, and spoilt below."""
 
-    shapes = frozenset({"alternatives"})
+    traits = RuleTraits(shapes={"alternatives"})
 
     def decide(self, context: Any, proposal: Any, verification: Any, rng: Any) -> Decision:
         checks = verification.checks

@@ -34,6 +34,7 @@ from draftverify.kit import (
     parametrize_with_checks,
 )
 from draftverify.rules import LongestPrefix
+from draftverify.traits import GeneratorTraits, VerifierTraits
 
 from .broken import BROKEN, Prefix, ProposesTooMany, Speculative
 from .odd import HONEST, ODD
@@ -97,7 +98,7 @@ def test_a_part_of_coroutines_is_checked_where_a_loop_runs_already() -> None:
 class TossesHonestly:
     """A verifier that says that it may answer otherwise another time."""
 
-    deterministic = False
+    traits = VerifierTraits(deterministic=False)
 
     def verify(self, context: Any, proposal: Proposal) -> Verification:
         import random
@@ -190,8 +191,7 @@ def test_a_report_names_the_key_that_was_added_and_the_check_that_failed() -> No
 class SeedsALibrary:
     """Draws with NumPy's generator, seeded anew for each round."""
 
-    laws = frozenset({"iid"})
-    shape = "alternatives"
+    traits = GeneratorTraits(shape="alternatives", laws={"iid"})
 
     def propose(self, context: Any, n: int) -> Proposal:
         row = np.asarray([0.5, 0.3, 0.2])
@@ -287,7 +287,7 @@ class ByType:
 class DraftsNothing:
     """A generator that finds nothing in the kit's own tasks."""
 
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain")
 
     def propose(self, context: Any, n: int) -> Proposal:
         return Proposal.chain(context.task.input.get("rows", [])[:n])
@@ -356,6 +356,8 @@ def test_a_component_of_two_roles_is_checked_in_both() -> None:
     """A model that drafts and verifies is held to both contracts."""
 
     class Both(TargetFrom):
+        traits = (TargetFrom.traits, GeneratorTraits(shape="chain"))
+
         def propose(self, context: Any, n: int) -> Proposal:
             return Proposal.chain([1] * (n + 1))
 

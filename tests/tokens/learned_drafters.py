@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import torch
 
-from draftverify import Context, Proposal
+from draftverify import Context, GeneratorTraits, Proposal
 from draftverify_tokens import DraftTree, History, TokenModel, probabilities
 
 
@@ -54,7 +54,7 @@ class MedusaLike:
         widths: how many tokens of each head are tried.
     """
 
-    shape = "tree"
+    traits = GeneratorTraits(shape="tree")
 
     def __init__(self, heads: Path, widths: Sequence[int] = (4, 3, 2)) -> None:
         self.heads = heads
@@ -141,9 +141,6 @@ class EagleLike:
         head: a file with an `EagleHead`'s weights.
     """
 
-    shape = "chain"
-    concurrent = False
-
     def __init__(self, model: TokenModel, head: Path) -> None:
         self.model = model
         self.head = head
@@ -154,9 +151,9 @@ class EagleLike:
         made.load_state_dict(torch.load(self.head, weights_only=True))
         return made.eval()
 
-    @property
-    def vocabulary(self) -> str:
-        return self.model.vocabulary
+    @cached_property
+    def traits(self) -> GeneratorTraits:
+        return GeneratorTraits(shape="chain", vocabulary=self.model.vocabulary, concurrent=False)
 
     def room(self, context: Context, n: int) -> int:
         """Nothing before there are features."""

@@ -8,6 +8,7 @@ import pytest
 from draftverify import Fixed, Pipeline, Proposal, TaskRecord
 from draftverify.rules import Speculative, Tree
 from draftverify.stats.block import Measured
+from draftverify.traits import GeneratorTraits
 from draftverify_tokens import (
     DraftModel,
     DraftTree,
@@ -30,7 +31,7 @@ PROMPT = {"prompt_ids": [7, 7, 7, 8, 7, 7]}
 class Bare:
     """A drafter that brings nothing."""
 
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain")
 
     def propose(self, context, n):
         return Proposal.chain(())

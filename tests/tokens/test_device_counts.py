@@ -18,6 +18,7 @@ from draftverify.bench.runner.summarised import Summarised
 from draftverify.kit import make_context
 from draftverify.rules import Speculative
 from draftverify.token_summary import read_summaries
+from draftverify.traits import GeneratorTraits
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, EarlyExit, NoDraft, PromptLookup, Stop, Target
 from draftverify_tokens.reader import BlockReader
@@ -192,7 +193,7 @@ class Other(Speculative):
 class Seldom:
     """Drafts in some rounds."""
 
-    laws, shape = frozenset({"given"}), "chain"
+    traits = GeneratorTraits(shape="chain")
 
     def propose(self, context: Any, n: int) -> Proposal:
         return Proposal.chain((3, 4) if context.round % 6 == 5 else ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -278,8 +279,8 @@ class Mislabelled(DraftTree):
     tells = "without_replacement"
 
     @property
-    def laws(self):
-        return frozenset({self.tells})
+    def traits(self):
+        return replace(super().traits, laws={self.tells})
 
     def propose_many(self, contexts, ns):
         made = super().propose_many(contexts, ns)

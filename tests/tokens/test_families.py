@@ -17,6 +17,7 @@ import torch
 
 from draftverify import ConfigError, Pipeline, Proposal, Task
 from draftverify.rules import Speculative, Tree
+from draftverify.traits import GeneratorTraits
 from draftverify_llm import LocalModel
 from draftverify_tokens import Stop, Target
 from draftverify_tokens.models import positions_of
@@ -62,10 +63,9 @@ def greedy(module: Any, prompt: Sequence[int], tokens: int) -> list[int]:
 class Knowing:
     """A drafter of somebody else's: the right tokens, which it was told, with wrong ones around them."""
 
-    laws = frozenset({"given"})
-
     def __init__(self, shape: str, answers: dict[str, list[int]]) -> None:
         self.shape = shape
+        self.traits = GeneratorTraits(shape=shape)
         self.answers = answers
 
     def propose(self, context: Any, n: int) -> Proposal:

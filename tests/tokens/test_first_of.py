@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from draftverify.kit import (
 )
 from draftverify.rules import GreedyMatch, Limit, LongestPrefix, Speculative
 from draftverify.stats.block import Measured
+from draftverify.traits import GeneratorTraits, vocabulary_of
 from draftverify_tokens.first_of import FirstOf
 from draftverify_tokens.prompt_lookup import PromptLookup
 from draftverify_tokens.suffix import Suffix
@@ -35,7 +37,7 @@ class Part:
     def __init__(self, proposal=EMPTY, **declared):
         self.proposal = proposal
         self.seen = []
-        vars(self).update(declared)
+        self.traits = GeneratorTraits(**declared)
 
     def propose(self, context, n):
         self.seen.append(n)
@@ -54,7 +56,7 @@ class Part:
 class Silent:
     """Draws, and proposes nothing when its draw is small: whether the next is asked depends on the draw."""
 
-    laws = frozenset({"iid"})
+    traits = GeneratorTraits(laws={"iid"})
 
     def propose(self, context, n):
         if context.draws.uniform(0) < 0.5:
@@ -122,14 +124,14 @@ def test_a_batch_asks_each_drafter_once_for_those_that_wait():
 def test_it_declares_what_its_drafters_declare():
     """All laws, the narrowest common shape, what is unsafe in one is unsafe in all."""
     draft = DraftFrom(TableModel(4))
-    assert FirstOf([PromptLookup(), draft]).laws == {"given", "iid"}
-    assert FirstOf([PromptLookup(), Part()]).laws == {"given"}
-    assert FirstOf([PromptLookup(), draft]).shape == "chain"
-    assert FirstOf([PromptLookup(), Suffix(tree=True)]).shape == "tree"
-    assert FirstOf([PromptLookup(), Part()]).shape is None
-    assert FirstOf([PromptLookup(), Suffix()]).concurrent
-    assert not FirstOf([PromptLookup(), Part(concurrent=False)]).concurrent
-    assert not FirstOf([PromptLookup(), Part(deterministic=False)]).deterministic
+    assert FirstOf([PromptLookup(), draft]).traits.laws == {"given", "iid"}
+    assert FirstOf([PromptLookup(), Part()]).traits.laws == {"given"}
+    assert FirstOf([PromptLookup(), draft]).traits.shape == "chain"
+    assert FirstOf([PromptLookup(), Suffix(tree=True)]).traits.shape == "tree"
+    assert FirstOf([PromptLookup(), Part()]).traits.shape is None
+    assert FirstOf([PromptLookup(), Suffix()]).traits.concurrent
+    assert not FirstOf([PromptLookup(), Part(concurrent=False)]).traits.concurrent
+    assert not FirstOf([PromptLookup(), Part(deterministic=False)]).traits.deterministic
 
 
 def test_a_rule_must_take_every_law():
@@ -140,23 +142,22 @@ def test_a_rule_must_take_every_law():
 
 
 class LongestPrefixOfGiven(LongestPrefix):
-    laws = frozenset({"given"})
+    traits = replace(LongestPrefix.traits, laws={"given"})
 
 
 def test_drafters_of_different_vocabularies_are_refused():
     """Where one has none, it follows the others."""
-    assert FirstOf([PromptLookup(), Part(vocabulary="a"), Part(vocabulary="a")]).vocabulary == "a"
-    assert FirstOf([PromptLookup()]).vocabulary is None
+    assert vocabulary_of(FirstOf([PromptLookup(), Part(vocabulary="a"), Part(vocabulary="a")]).traits) == "a"
+    assert vocabulary_of(FirstOf([PromptLookup()]).traits) is None
     with pytest.raises(ConfigError, match="Part a, Part b"):
-        _ = FirstOf([Part(vocabulary="a"), Part(vocabulary="b")]).vocabulary
+        vocabulary_of(FirstOf([Part(vocabulary="a"), Part(vocabulary="b")]).traits)
     with pytest.raises(ConfigError, match="drafters is empty"):
         FirstOf([])
 
 
 def test_opening_closing_and_settings_reach_every_drafter():
     """Those that have the method."""
-    parts = [Part(), Part()]
-    parts[0].reads = {"a"}
+    parts = [Part(reads={"a"}), Part()]
     model = TableModel(4)
     with Pipeline(FirstOf([*parts, PromptLookup()]), TargetFrom(model), Speculative(), settings={"a": 1}):
         pass
@@ -264,9 +265,10 @@ def test_what_a_drafter_refuses_is_named_where_it_stands():
 
         return method
 
-    part = Part(
-        check_settings=refuse("settings.top_k"), open=refuse("ngram"), check_verifier=refuse("own_cache")
-    )
+    part = Part()
+    part.check_settings = refuse("settings.top_k")
+    part.open = refuse("ngram")
+    part.check_verifier = refuse("own_cache")
     both = FirstOf([PromptLookup(), part])
     with pytest.raises(ConfigError, match=r"^settings\.top_k: no$"):
         both.check_settings({})

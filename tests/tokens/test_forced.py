@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from draftverify import ConfigError, Pipeline, Proposal, Task
 from draftverify.kit import check_component, make_context
 from draftverify.rules import Speculative, Tree
+from draftverify.traits import GeneratorTraits, traits_of
 from draftverify_llm import LocalModel
 from draftverify_tokens import (
     DraftModel,
@@ -30,7 +31,7 @@ from draftverify_tokens import (
 )
 from draftverify_tokens.history import History
 from draftverify_tokens.reader import BlockReader
-from draftverify_tokens.sampling import probabilities
+from draftverify_tokens.sampling import CONSTRAINTS, probabilities
 from tests.tokens.joint import deviation
 from tests.tokens.test_grammar import END, LANGUAGES, SCHEMA
 from tests.tokens.tiny import tiny_llama, tiny_model
@@ -234,8 +235,7 @@ def drafter(how: str, model: LocalModel) -> Any:
 class Forgetful:
     """A drafter whose session has lost its scratch at every round."""
 
-    laws = frozenset({"given"})
-    reads = Forced.reads
+    traits = GeneratorTraits(reads=frozenset(CONSTRAINTS))
 
     def __init__(self, part: Any) -> None:
         self.part = part
@@ -246,7 +246,7 @@ class Forgetful:
 
 
 def pipeline(part: Any, model: LocalModel, given_settings: dict, tokens: int = 40) -> Pipeline:
-    rule = Tree() if getattr(part, "shape", None) == "tree" else Speculative()
+    rule = Tree() if traits_of(part, GeneratorTraits).shape == "tree" else Speculative()
     return Pipeline(part, Target(model), rule, block=6, done=Stop(tokens), settings=given_settings)
 
 
@@ -350,7 +350,7 @@ def test_a_draft_model_that_looks_at_the_forced_text_reads_less_often(monkeypatc
 class Copying:
     """A drafter with a continuation, which remembers what it was asked."""
 
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain")
     certain = False
 
     def __init__(self, items: tuple[int, ...]) -> None:

@@ -13,6 +13,7 @@ from transformers import BatchEncoding
 
 from draftverify import ConfigError, DraftVerifyError, PipelineError, Proposal
 from draftverify.stats.block import Measured
+from draftverify.traits import GeneratorTraits
 from draftverify_llm import LocalModel
 from draftverify_tokens import (
     DRAFTERS,
@@ -407,7 +408,7 @@ def test_a_task_that_fails_raises():
     """With the prompt's place and why; a stream does so where it comes to it."""
 
     class Broken:
-        shape = "chain"
+        traits = GeneratorTraits(shape="chain")
 
         def propose(self, context, n):
             if len(context.accepted) > 3:

@@ -246,7 +246,7 @@ def test_a_model_of_another_make_is_refused() -> None:
             (FirstOf([Suffix(), guest]), "generator.drafters.1"),
             (DraftTree(guest), "generator.drafter"),
         ):
-            rule = Tree() if drafter.shape == "tree" else Speculative()
+            rule = Tree() if drafter.traits.shape == "tree" else Speculative()
             with pytest.raises(ConfigError, match=rf"^{place}\.own_cache: .*{named}"):
                 Pipeline(drafter, target, rule, block=3).open()
 

@@ -18,6 +18,7 @@ from draftverify.bench.cli.main import main
 from draftverify.bench.records import load_run
 from draftverify.kit import make_context
 from draftverify.rules import KSeq, Tree
+from draftverify.traits import BlockTraits
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftTree, Stop, Target
 from tests.tokens.joint import deviation
@@ -222,7 +223,7 @@ def test_a_drafter_that_was_not_asked_begins_anew(directory):
     from draftverify import Context, Round
 
     class Alternating:
-        deterministic = True
+        traits = BlockTraits(deterministic=True)
 
         def size(self, context: Context) -> int:
             return 0 if context.round % 3 == 2 else 8

@@ -12,6 +12,7 @@ import torch
 from draftverify import ConfigError, ContractError, Pipeline, Proposal
 from draftverify.kit import make_context
 from draftverify.rules import Speculative, Tree
+from draftverify.traits import GeneratorTraits
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, DraftTree, NoDraft, Suffix, Target
 from draftverify_tokens.models import positions_of
@@ -36,10 +37,9 @@ def untold(monkeypatch):
 class Trees:
     """A third party's drafter of trees."""
 
-    laws = frozenset({"given"})
-
     def __init__(self, shape: str | None = "tree") -> None:
         self.shape = shape
+        self.traits = GeneratorTraits(shape=shape)
 
     def propose(self, context: Any, n: int) -> Proposal:
         return Proposal.tree((1, 2, 3)[:n], (-1, -1, 1)[:n])

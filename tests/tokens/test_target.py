@@ -9,6 +9,7 @@ import torch
 from draftverify import ConfigError, ContractError, Pipeline, Proposal, Task, Trail
 from draftverify.kit import check_component, make_context
 from draftverify.rules import Speculative
+from draftverify.traits import vocabulary_of
 from draftverify_llm import LocalModel
 from draftverify_tokens import PromptLookup, Stop, Target, probabilities
 from tests.tokens.tiny import byte_tokenizer, context_of, rows, rows_of, tiny_llama, tiny_model
@@ -78,8 +79,8 @@ def test_a_tree_is_one_pass_and_each_token_sees_its_own_path():
 def test_hidden_states_are_given_where_they_are_asked_for():
     """Of the whole prompt and the block at first, then of what is new; and `provides` says so."""
     target, context = Target(MODEL, hidden=(-1,)), context_of(MODEL, PROMPT)
-    assert "hidden" in target.provides
-    assert "hidden" not in Target(MODEL).provides
+    assert "hidden" in target.traits.provides
+    assert "hidden" not in Target(MODEL).traits.provides
     first = target.verify(context, Proposal.chain((1, 2))).evidence.hidden
     assert (first.start, tuple(first.states.shape)) == (0, (7, 1, 32))
     later = msgspec.structs.replace(context, accepted=Trail.of([1, 9]))
@@ -156,11 +157,11 @@ def test_half_precision_is_not_called_deterministic():
     """A block and single steps round differently in bfloat16, and the records say so."""
     half = LocalModel.from_module(tiny_llama().bfloat16(), byte_tokenizer())
     found = Target(half).verify(context_of(half, PROMPT), Proposal.chain((1,)))
-    assert not Target(half).deterministic
+    assert not Target(half).traits.deterministic
     assert not found.deterministic
     assert found.evidence.target.dtype == torch.float32
-    assert Target(MODEL).deterministic
-    assert Target(MODEL).vocabulary == MODEL.vocabulary
+    assert Target(MODEL).traits.deterministic
+    assert vocabulary_of(Target(MODEL).traits) == MODEL.vocabulary
 
 
 def test_tokens_are_described_so_that_they_join_to_the_text():

@@ -31,12 +31,13 @@ from draftverify.lab import Calibrated, LabelledScore, fit_scores
 from draftverify.lab.replay import Replay
 from draftverify.lab.scores import ScoreArtifact
 from draftverify.rules import All, EnoughEvidence, First
+from draftverify.traits import VerifierTraits
 
 
 class Scorer:
     """The item is its score; it rejects all, so that nothing but the score can pass."""
 
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def __init__(self, factor: float = 1.0) -> None:
         self.factor = factor

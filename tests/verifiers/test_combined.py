@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -31,6 +31,7 @@ from draftverify.bench.records import timeless
 from draftverify.checks.verifiers import AllOf, AnyOf, Regex
 from draftverify.kit import Subject, make_context, parametrize_with_checks
 from draftverify.rules import All, Best, First, LongestPrefix, Tournament
+from draftverify.traits import VerifierTraits, vocabulary_of
 
 CONTEXT = make_context("any")
 WORDS = ["pass", "reject", "abstain", "error", "timeout"]
@@ -39,11 +40,12 @@ WORDS = ["pass", "reject", "abstain", "error", "timeout"]
 class Says:
     """Says of each item what a table has, and stops early; remembers what it was asked."""
 
-    reads: frozenset[str] = frozenset()
+    said: ClassVar[dict[str, Any]] = {"reads": frozenset()}
 
     def __init__(self, table: dict[str, str | Check], name: str = "says", cost: Cost | None = None) -> None:
         self.table = table
         self.name = name
+        self.traits = VerifierTraits(**self.said, name=name)
         self.cost = cost
         self.asked: list[list[str]] = []
 
@@ -415,10 +417,12 @@ def test_members_keep_what_they_can_do() -> None:
     log: list[str] = []
 
     class Full(Says):
-        vocabulary = "words"
-        concurrent = False
-        deterministic = False
-        reads = frozenset({"length"})
+        said: ClassVar[dict[str, Any]] = {
+            "vocabulary": "words",
+            "concurrent": False,
+            "deterministic": False,
+            "reads": {"length"},
+        }
 
         def prepare(self, task: Task) -> Task:
             return Task(id=task.id, input={**task.input, "prepared": True})
@@ -439,10 +443,10 @@ def test_members_keep_what_they_can_do() -> None:
             log.append(f"close {self.name}")
 
     whole = AllOf([Says({}), AnyOf([Full({}, "full")])])
-    assert whole.vocabulary == "words"
-    assert not whole.concurrent
-    assert not whole.deterministic
-    assert whole.reads == {"length"}
+    assert vocabulary_of(whole.traits) == "words"
+    assert not whole.traits.concurrent
+    assert not whole.traits.deterministic
+    assert whole.traits.reads == {"length"}
     assert whole.prepare(Task(id="t")).input == {"prepared": True}
     assert whole.describe([1]) == ["<1>"]
     assert not hasattr(AllOf([Says({})]), "describe")
@@ -457,8 +461,9 @@ def test_members_keep_what_they_can_do() -> None:
     assert caught.value.path == "stages.1.stages.0.file"
     assert log[:2] == ["open full", "open broken"]
     assert "close full" in log
-    with pytest.raises(ConfigError, match="different vocabularies, other and words"):
-        _ = AllOf([Full({}), type("Other", (Says,), {"vocabulary": "other"})({})]).vocabulary
+    other = type("Other", (Says,), {"said": {"vocabulary": "other"}})({}, "other")
+    with pytest.raises(ConfigError, match="different vocabularies: full words, other other"):
+        vocabulary_of(AllOf([Full({}, "full"), other]).traits)
 
 
 class Ends(Says):
@@ -588,10 +593,10 @@ def test_scores_are_those_of_whose_word_stands() -> None:
     """All of: the last one's. Any of: only where every one gives them."""
     scored = verifier(lambda c, item: Check("pass", score=float(len(item))), scores=True)
     plain = Says({})
-    assert AllOf([plain, scored]).provides == {"verdicts", "scores"}
-    assert AllOf([scored, plain]).provides == {"verdicts"}
-    assert AnyOf([scored, scored]).provides == {"verdicts", "scores"}
-    assert AnyOf([plain, scored]).provides == {"verdicts"}
+    assert AllOf([plain, scored]).traits.provides == {"verdicts", "scores"}
+    assert AllOf([scored, plain]).traits.provides == {"verdicts"}
+    assert AnyOf([scored, scored]).traits.provides == {"verdicts", "scores"}
+    assert AnyOf([plain, scored]).traits.provides == {"verdicts"}
     longest = Pipeline(generator(lambda c, n: ["a", "abc", "ab"]), AllOf([plain, scored]), Best(), block=3)
     assert longest.run("x").value == "abc"
 
@@ -629,7 +634,7 @@ def test_conformance(component: Any, check: Any) -> None:
 class Larger:
     """Compares the items that it is given in pairs: the larger number wins."""
 
-    provides = frozenset({"verdicts", "cross"})
+    traits = VerifierTraits(provides={"verdicts", "cross"})
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         items = np.asarray(proposal.items, dtype=float)

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from draftverify import Check, Proposal, Task, Verification
+from draftverify import Check, GeneratorTraits, Proposal, Task, Verification
 
 
 class Tasks:
@@ -26,7 +26,7 @@ class Tasks:
 
 
 class Gated:
-    shape = "alternatives"
+    traits = GeneratorTraits(shape="alternatives")
 
     def __init__(self, gate: Path) -> None:
         self.gate = gate

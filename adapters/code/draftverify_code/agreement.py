@@ -17,6 +17,7 @@ import warnings
 import zlib
 from collections.abc import Mapping
 from copy import copy
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
@@ -24,12 +25,13 @@ from typing import Any, Literal
 import numpy as np
 
 from draftverify import Check, ConfigError, Context, Cost, Evidence, Proposal, Task, Verification
+from draftverify.traits import VerifierTraits, families
 from draftverify_code.generators.recorded import find_task
 from draftverify_code.program import program_of
 from draftverify_code.sandbox import Sandbox, Suite, SuiteFinding
 from draftverify_code.stages.running import capped, integrity_of
 from draftverify_code.stages.tests import Tests
-from draftverify_llm import RecordedTask, TextModel, read_recording, read_rows
+from draftverify_llm import RecordedTask, TextModel, model_traits, read_recording, read_rows
 
 __all__ = ["COMPLETION", "INSTRUCTION", "GeneratedTests", "agreeing", "extract_asserts", "read_tests"]
 
@@ -77,10 +79,6 @@ class GeneratedTests:
         Chen et al., CodeT: Code Generation with Generated Tests, 2207.10397.
     """
 
-    reads: frozenset[str] = frozenset()
-    provides = frozenset({"verdicts", "scores", "cross"})
-    name = "generated_tests"
-
     def __init__(
         self,
         path: Path | None = None,
@@ -115,15 +113,17 @@ class GeneratedTests:
         self._lock = Lock()
         self._recorded: dict[str, RecordedTask] | None = None
 
-    @property
-    def family(self) -> str | None:
-        """The model's."""
-        return getattr(self.model, "family", None)
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether the same task always gets the same tests, which is the model's to say."""
-        return self.model is None or bool(getattr(self.model, "deterministic", False))
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """As its model's; recorded tests are the same every time."""
+        model = model_traits(self.model)
+        return VerifierTraits(
+            name="generated_tests",
+            provides={"verdicts", "scores", "cross"},
+            reads=frozenset(),
+            families=families(model.family),
+            deterministic=self.model is None or model.deterministic,
+        )
 
     def open(self) -> None:
         """Check the settings, and read the file.
@@ -157,7 +157,7 @@ class GeneratedTests:
         programs = [program_of(item) for item in proposal.items]
         tests, units = self._tests(context)
         cross = np.full((len(programs), len(tests)), np.nan)
-        checks = (Check("abstain", reason="no tests", stage=self.name),) * len(programs)
+        checks = (Check("abstain", reason="no tests", stage=self.traits.name),) * len(programs)
         notes: dict[str, str] = {"integrity": "separate-process"}
         if tests and programs:
             entry_point, setup = _entry_point(context.task), str(context.task.input.get("setup") or "")
@@ -185,9 +185,9 @@ class GeneratedTests:
         feedback = capped(check.feedback)
         if share > 0.0:
             feedback = feedback if share < 1.0 else ""
-            return Check("pass", score, feedback=feedback, stage=self.name, caveat=check.caveat)
+            return Check("pass", score, feedback=feedback, stage=self.traits.name, caveat=check.caveat)
         none = 0.0 if check.verdict == "reject" else None
-        return Check(check.verdict, none, check.reason, feedback, self.name, caveat=check.caveat)
+        return Check(check.verdict, none, check.reason, feedback, self.traits.name, caveat=check.caveat)
 
     def _tests(self, context: Context) -> tuple[tuple[str, ...], float]:
         """The task's tests, repeated ones as often as they were written, and what asking for them cost just now."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from string import Formatter
 from typing import Any
 
 import regex
 
 from draftverify import ConfigError, Context, Cost, Proposal, Task
+from draftverify.traits import GeneratorTraits, families
 from draftverify_llm.text import (
     BatchTextModel,
     Completion,
@@ -19,6 +20,7 @@ from draftverify_llm.text import (
     as_messages,
     check_model,
     check_sampling,
+    model_traits,
     read_prompt,
     read_sampling,
     reads_sampling,
@@ -55,8 +57,6 @@ class Sample:
             object in braces without the words around it; the whole answer where it matches nothing, or is absent.
     """
 
-    shape = "alternatives"
-
     def __init__(
         self,
         model: TextModel,
@@ -77,10 +77,16 @@ class Sample:
         self.stop = stop
         self.take = take
 
-    @property
-    def reads(self) -> frozenset[str]:
-        """The settings that it was not given itself."""
-        return reads_sampling(self.temperature, self.top_p)
+    @cached_property
+    def traits(self) -> GeneratorTraits:
+        """As its model's; it reads the settings that it was not given itself."""
+        model = model_traits(self.model)
+        return GeneratorTraits(
+            shape="alternatives",
+            reads=reads_sampling(self.temperature, self.top_p),
+            families=families(model.family),
+            deterministic=model.deterministic,
+        )
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Refuse a temperature or top_p that no model can follow.
@@ -89,16 +95,6 @@ class Sample:
             ConfigError: naming the setting.
         """
         read_sampling(settings, self.temperature, self.top_p)
-
-    @property
-    def family(self) -> str | None:
-        """The model's."""
-        return getattr(self.model, "family", None)
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether the same draws give the same answers, which is the model's to say."""
-        return getattr(self.model, "deterministic", False)
 
     def open(self) -> None:
         """Check the arguments, and that the model can be had.

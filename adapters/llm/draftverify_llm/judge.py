@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from draftverify import Check, ConfigError, Context, Cost, Proposal, Verification
 from draftverify.checks.verifiers import at_threshold
 from draftverify.kit.audit import Grade, PresentedAnswer, Variation
+from draftverify.traits import VerifierTraits
 from draftverify_llm.judging import (
     ModelJudge,
     answer_text,
@@ -47,9 +49,10 @@ class Judge(ModelJudge):
         max_tokens: of a reply that is read as text.
     """
 
-    provides = frozenset({"verdicts", "scores"})
-    thresholds = ("threshold",)
-    reads: frozenset[str] = frozenset()
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """As its model's."""
+        return self._traits({"verdicts", "scores"}, thresholds={"threshold"})
 
     def __init__(
         self,

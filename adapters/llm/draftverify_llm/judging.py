@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, Literal
 
 from draftverify import Check, ContractError, Task
+from draftverify.protocols import Closes, Opens
+from draftverify.traits import EvidenceKind, VerifierTraits, offers
 from draftverify_llm.first_token import word_tokens
 from draftverify_llm.identity import model_identity
 from draftverify_llm.local import LocalModel
 from draftverify_llm.prompts import SHIPPED
-from draftverify_llm.text import TextModel
+from draftverify_llm.text import TextModel, model_traits
 
 __all__ = ["ModelJudge", "answer_text", "identity_of_judge", "no_verdict", "open_model", "question_text"]
 
@@ -25,25 +27,22 @@ class ModelJudge:
     prompt: Path | None
     paraphrases: Sequence[Path]
 
-    @property
-    def deterministic(self) -> bool:
-        """Whether the same texts get the same word, which is the model's to say."""
-        return getattr(self.model, "deterministic", False)
-
-    @property
-    def concurrent(self) -> bool:
-        """Whether threads may call it, which is the model's to say."""
-        return getattr(self.model, "concurrent", True)
-
-    @property
-    def family(self) -> str:
-        """The model's; "unknown" where it cannot tell: a model's word is no outside check for all that."""
-        return getattr(self.model, "family", None) or "unknown"
+    def _traits(self, provides: Set[EvidenceKind], thresholds: Set[str] = frozenset()) -> VerifierTraits:
+        """A judge's traits, by its model's; a model's word is no outside check, also where its family is unknown."""
+        model = model_traits(self.model)
+        return VerifierTraits(
+            provides=provides,
+            thresholds=thresholds,
+            reads=frozenset(),
+            families={model.family or "unknown"},
+            concurrent=model.concurrent,
+            deterministic=model.deterministic,
+        )
 
     def close(self) -> None:
         """Close the model."""
-        if (closes := getattr(self.model, "close", None)) is not None:
-            closes()
+        if offers(self.model, Closes):
+            self.model.close()
 
     def _prompt_files(self, kind: str) -> list[Path]:
         """The prompt, and the audit's other wordings: the user's, else the package's of this kind."""
@@ -68,8 +67,8 @@ def open_model(model: TextModel, verdicts: Sequence[str]) -> None:
     Raises:
         ConfigError, ResourceError: as said.
     """
-    if (opens := getattr(model, "open", None)) is not None:
-        opens()
+    if offers(model, Opens):
+        model.open()
     if isinstance(model, LocalModel):
         word_tokens(model, verdicts)
 

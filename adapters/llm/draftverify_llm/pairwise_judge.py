@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from draftverify import Check, ConfigError, Context, Cost, Evidence, Proposal, Verification
 from draftverify.kit.audit import PairVerdict, Presented, Variation
+from draftverify.traits import VerifierTraits
 from draftverify_llm.judging import (
     ModelJudge,
     answer_text,
@@ -54,8 +56,10 @@ class PairwiseJudge(ModelJudge):
         max_tokens: of a reply that is read as text.
     """
 
-    provides = frozenset({"verdicts", "scores", "cross"})
-    reads: frozenset[str] = frozenset()
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """As its model's."""
+        return self._traits({"verdicts", "scores", "cross"})
 
     def __init__(
         self,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from draftverify import ConfigError, Context, Proposal, Verification
 from draftverify.kit.audit import PairVerdict, Presented, Variation, as_choice
+from draftverify.traits import EvidenceKind, VerifierTraits
 from draftverify_llm.pairwise_judge import Against, compared
 
 __all__ = ["RecordedJudge"]
@@ -33,10 +35,6 @@ class RecordedJudge:
         family: the line of models that the verdicts rest on, such as "gpt-4".
     """
 
-    provides = frozenset({"verdicts", "scores", "cross"})
-    reads: frozenset[str] = frozenset()
-    deterministic = True
-
     def __init__(
         self, path: Path, fields: Mapping[str, str] = {}, against: Against = "all", family: str = "unknown"
     ) -> None:
@@ -45,6 +43,12 @@ class RecordedJudge:
         self.against = against
         self.family = family
         self._said: tuple[dict[_Key, PairVerdict], bool] | None = None
+
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """Of the family that was given."""
+        provides: set[EvidenceKind] = {"verdicts", "scores", "cross"}
+        return VerifierTraits(provides=provides, reads=frozenset(), families={self.family})
 
     def open(self) -> None:
         """Read the file.

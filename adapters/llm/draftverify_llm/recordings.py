@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from draftverify import ConfigError, Context, Task
+from draftverify.traits import GeneratorTraits
 from draftverify_llm.jsonl import read_rows
 
 __all__ = [
@@ -81,9 +82,7 @@ class RecordedSamples:
         path, fields, match: as of `read_recording`.
     """
 
-    reads: frozenset[str] = frozenset()
-    shape = "alternatives"
-    drafts_from = "list"
+    traits = GeneratorTraits(shape="alternatives", reads=frozenset(), drafts_from="list")
 
     def __init__(self, path: Path, fields: Mapping[str, str], match: Literal["task_id", "prompt"]) -> None:
         self.path = Path(path)

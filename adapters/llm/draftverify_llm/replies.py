@@ -16,7 +16,7 @@ from draftverify import ResourceError
 from draftverify.errors import EndpointError, EndpointTimeout
 from draftverify_llm.first_token import FirstToken, first_tokens
 from draftverify_llm.local import LocalModel
-from draftverify_llm.text import TextModel
+from draftverify_llm.text import TextModel, model_traits
 
 __all__ = ["VerdictReply", "ask", "read_word"]
 
@@ -60,9 +60,7 @@ def ask(
         distinct = [_by_token(token) for token in first_tokens(model, list(once), verdicts)]
     else:
         # As many at once as the model says that it takes.
-        at_once = getattr(model, "concurrency", getattr(model, "parallel", 1))
-        workers = min(at_once, 32) if getattr(model, "concurrent", True) else 1
-        with ThreadPoolExecutor(max_workers=max(workers, 1)) as pool:
+        with ThreadPoolExecutor(max_workers=max(min(model_traits(model).at_once, 32), 1)) as pool:
             distinct = list(pool.map(lambda prompt: _by_reply(model, prompt, verdicts, max_tokens), once))
     replies = [distinct[once[prompt]] for prompt in prompts]
     paid: set[str] = set()

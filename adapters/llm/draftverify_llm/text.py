@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 from draftverify.errors import ConfigError
 
@@ -13,12 +13,14 @@ __all__ = [
     "Completion",
     "FinishReason",
     "Message",
+    "ModelTraits",
     "Prompt",
     "TextModel",
     "as_messages",
     "before_stop",
     "check_model",
     "check_sampling",
+    "model_traits",
     "only_text",
     "read_finish",
     "read_prompt",
@@ -160,6 +162,34 @@ class BatchTextModel(TextModel, Protocol):
             For each prompt what `complete` would answer to it alone, up to rounding.
         """
         ...
+
+
+class ModelTraits(NamedTuple):
+    """What a text model says of itself, with the defaults where it says nothing.
+
+    Args:
+        family, deterministic, continues_turns: as of `TextModel`.
+        concurrent: whether threads may call it.
+        at_once: how many calls it takes beside each other.
+    """
+
+    family: str | None
+    deterministic: bool
+    continues_turns: bool
+    concurrent: bool
+    at_once: int
+
+
+def model_traits(model: object) -> ModelTraits:
+    """What a text model says of itself."""
+    concurrent = getattr(model, "concurrent", True)
+    return ModelTraits(
+        family=getattr(model, "family", None),
+        deterministic=bool(getattr(model, "deterministic", False)),
+        continues_turns=bool(getattr(model, "continues_turns", False)),
+        concurrent=concurrent,
+        at_once=getattr(model, "concurrency", getattr(model, "parallel", 1)) if concurrent else 1,
+    )
 
 
 def read_prompt(input: Mapping[str, Any]) -> Prompt:

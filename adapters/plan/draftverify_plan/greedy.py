@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from draftverify import Context, Proposal
+from draftverify.traits import GeneratorTraits
 from draftverify_plan.problem import PlanningProblem, problem_of
 
 __all__ = ["Greedy"]
@@ -24,9 +23,7 @@ class Greedy:
     Source: relaxed plans are those of FF (Hoffmann and Nebel, 2001); see `relaxation`.
     """
 
-    reads: frozenset[str] = frozenset()
-    shape: ClassVar[str] = "chain"
-    drafts_from: ClassVar[str] = "accepted"
+    traits = GeneratorTraits(shape="chain", reads=frozenset(), drafts_from="accepted")
 
     def __init__(self, circles: int = 8) -> None:
         self.circles = circles

@@ -16,9 +16,10 @@ import sys
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import IO, Any, ClassVar
+from typing import IO, Any
 
 from draftverify import Context, DraftVerifyError, Proposal
+from draftverify.traits import GeneratorTraits
 from draftverify_plan.problem import problem_of
 
 __all__ = ["Planner", "PlannerError"]
@@ -36,8 +37,7 @@ class Planner:
         timeout: seconds for one plan.
     """
 
-    reads: frozenset[str] = frozenset()
-    shape: ClassVar[str] = "chain"
+    traits = GeneratorTraits(shape="chain", reads=frozenset())
 
     def __init__(self, engine: str = "pyperplan", timeout: float = 60.0) -> None:
         self.engine = engine

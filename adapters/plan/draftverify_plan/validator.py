@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from msgspec.structs import replace
 
 from draftverify import UNCHECKED, Check, Context, Proposal, Task, Verification
+from draftverify.traits import VerifierTraits
 from draftverify_plan.planner import Planner
 from draftverify_plan.problem import PlanState, StepError, need_planning, prepared, problem_of
 
@@ -25,16 +27,14 @@ class Validator:
         steps: how many of its steps to offer.
     """
 
-    reads: frozenset[str] = frozenset()
-
     def __init__(self, correction: Planner | None = None, steps: int = 1) -> None:
         self.correction = correction
         self.steps = steps
 
-    @property
-    def plain_steps(self) -> bool:
-        """Whether an empty block brings the planner's step."""
-        return self.correction is not None
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """That an empty block brings the planner's step, where there is one."""
+        return VerifierTraits(reads=frozenset(), plain_steps=self.correction is not None)
 
     def prepare(self, task: Task) -> Task:
         """The task with its problem parsed.

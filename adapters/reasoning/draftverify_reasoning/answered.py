@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from draftverify import PASS, Check, Context, Proposal, Verification
+from draftverify.traits import VerifierTraits
 from draftverify_llm import answer_text
 from draftverify_reasoning.answers import FORMS, Form, extract
 from draftverify_reasoning.checking import check_solutions
@@ -23,7 +24,7 @@ class Answered:
             with a number in it has an answer; name the form that the prompt asks for.
     """
 
-    reads: frozenset[str] = frozenset()
+    traits = VerifierTraits(reads=frozenset())
 
     def __init__(self, form: Form = "auto") -> None:
         self.form = form

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from draftverify import ConfigError, Task
+from draftverify.traits import GeneratorTraits, families
 from draftverify_llm import (
     BatchTextModel,
     Completion,
@@ -16,6 +17,7 @@ from draftverify_llm import (
     check_model,
     fields_of,
     filled,
+    model_traits,
     question_text,
     read_sampling,
     reads_sampling,
@@ -48,19 +50,15 @@ class PromptedGenerator:
         self.stop = stop
 
     @property
-    def deterministic(self) -> bool:
-        """Whether the same draws give the same solutions, which is the model's to say."""
-        return getattr(self.model, "deterministic", False)
-
-    @property
-    def family(self) -> str | None:
-        """The model's."""
-        return getattr(self.model, "family", None)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """The settings that it was not given itself."""
-        return reads_sampling(self.temperature, self.top_p)
+    def traits(self) -> GeneratorTraits:
+        """As the model's; they read the settings that they were not given themselves."""
+        model = model_traits(self.model)
+        return GeneratorTraits(
+            shape="alternatives",
+            reads=reads_sampling(self.temperature, self.top_p),
+            families=families(model.family),
+            deterministic=model.deterministic,
+        )
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Refuse a temperature or top_p that no model can follow.
@@ -93,7 +91,7 @@ class PromptedGenerator:
 
     def _needs_continuing(self) -> None:
         """Refuse a model that cannot go on with an answer that was begun."""
-        if self.chat and not getattr(self.model, "continues_turns", False):
+        if self.chat and not model_traits(self.model).continues_turns:
             raise ConfigError(
                 f"{type(self.model).__name__} cannot go on with a turn that was begun; with `chat: false` the question "
                 "and the steps are one text that it continues, or use llm.local",

@@ -19,6 +19,7 @@ from draftverify import (
     Task,
     Verification,
 )
+from draftverify.traits import VerifierTraits
 from draftverify_reasoning.answered import NO_ANSWER
 from draftverify_reasoning.answers import Form, same
 from draftverify_reasoning.checking import check_solutions
@@ -40,9 +41,7 @@ class GymScorer:
             as grids are, need "tag".
     """
 
-    provides = frozenset({"verdicts", "scores"})
-    thresholds = ("threshold",)
-    reads: frozenset[str] = frozenset()
+    traits = VerifierTraits(provides={"verdicts", "scores"}, reads=frozenset(), thresholds=("threshold",))
 
     def __init__(self, threshold: float = 1.0, form: Form = "auto") -> None:
         self.threshold = threshold
@@ -93,7 +92,7 @@ class KnownAnswer:
         form: how the answer is found in a text that does not come with one, as of `extract`.
     """
 
-    reads: frozenset[str] = frozenset()
+    traits = VerifierTraits(reads=frozenset())
 
     def __init__(self, field: str, form: Form = "auto") -> None:
         self.field = field

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol
 
 from draftverify import UNCHECKED, Check, Context, ContractError, Proposal, Verification
+from draftverify.protocols import Closes, Opens
+from draftverify.traits import VerifierTraits, offers, traits_of
 from draftverify_llm import question_text
 from draftverify_reasoning.scoring import StepwiseSolution, verdict
 
@@ -38,34 +41,34 @@ class ProcessVerifier:
         Lightman et al., Let's verify step by step, 2023, arXiv:2305.20050.
     """
 
-    provides = frozenset({"verdicts", "scores"})
-    thresholds = ("threshold",)
-    reads: frozenset[str] = frozenset()
-    deterministic = True
-
     def __init__(self, scorer: StepScorer, threshold: float = 0.0) -> None:
         self.scorer = scorer
         self.threshold = threshold
 
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """Of the scorer's families."""
+        return VerifierTraits(
+            provides={"verdicts", "scores"},
+            reads=frozenset(),
+            families=traits_of(self.scorer, VerifierTraits).families,
+            thresholds={"threshold"},
+        )
+
     def open(self) -> None:
         """Open the scorer."""
-        if hasattr(self.scorer, "open"):
+        if offers(self.scorer, Opens):
             self.scorer.open()
 
     def close(self) -> None:
         """Close the scorer."""
-        if hasattr(self.scorer, "close"):
+        if offers(self.scorer, Closes):
             self.scorer.close()
 
     @property
     def identity(self) -> str | None:
         """The scorer's."""
         return getattr(self.scorer, "identity", None)
-
-    @property
-    def family(self) -> str | None:
-        """The scorer's."""
-        return getattr(self.scorer, "family", None)
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per step."""

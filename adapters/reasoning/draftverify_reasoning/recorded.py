@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from draftverify import Check, ConfigError, Context, ContractError, Proposal, Verification
+from draftverify.traits import VerifierTraits
 from draftverify_llm import (
     RecordedSample,
     RecordedSamples,
@@ -109,8 +110,7 @@ class RecordedScore:
     is enough.
     """
 
-    provides = frozenset({"verdicts", "scores"})
-    reads: frozenset[str] = frozenset()
+    traits = VerifierTraits(provides={"verdicts", "scores"}, reads=frozenset())
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per solution."""

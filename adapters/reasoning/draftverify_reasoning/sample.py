@@ -43,8 +43,6 @@ class SolutionSampler(PromptedGenerator):
         stop: strings that end a solution.
     """
 
-    shape = "alternatives"
-
     def __init__(
         self,
         model: TextModel,

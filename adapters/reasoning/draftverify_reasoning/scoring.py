@@ -6,10 +6,12 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from draftverify import Check, Context, Proposal, Verification
 from draftverify.checks.verifiers import at_threshold
+from draftverify.traits import VerifierTraits
 from draftverify_llm import answer_text, question_text
 
 __all__ = [
@@ -49,15 +51,22 @@ def at_once(device: Any) -> int:
 class SolutionScorer(ABC, Generic[T]):
     """A model that scores solutions; it is loaded when it is first needed, and let go when it is closed."""
 
-    provides = frozenset({"verdicts", "scores"})
-    thresholds = ("threshold",)
-    reads: frozenset[str] = frozenset()
-    deterministic = True
-
     def __init__(self, threshold: float) -> None:
         self.threshold = threshold
         self._lock = threading.RLock()
         self._loaded: T | None = None
+
+    family: str | None
+
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """Of its model's family; a model's word is no outside check, also where the family is unknown."""
+        return VerifierTraits(
+            provides={"verdicts", "scores"},
+            reads=frozenset(),
+            families={self.family or "unknown"},
+            thresholds={"threshold"},
+        )
 
     @abstractmethod
     def _load(self) -> T:

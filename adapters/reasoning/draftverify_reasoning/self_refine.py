@@ -8,9 +8,12 @@ words that it knows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any, Literal
 
 from draftverify import ConfigError, Context, Cost, Proposal
+from draftverify.traits import GeneratorTraits
 from draftverify_llm import Completion, Message, TextModel, answer_text
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.asking import PromptedGenerator, answers_to
@@ -53,8 +56,6 @@ class SelfRefine(PromptedGenerator):
         Yet" (2310.01798), whose words the review has.
     """
 
-    shape = "alternatives"
-
     def __init__(
         self,
         model: TextModel,
@@ -73,10 +74,10 @@ class SelfRefine(PromptedGenerator):
         self.rounds = rounds
         self.form = form
 
-    @property
-    def needs_feedback(self) -> bool:
-        """Whether a pipeline must hand it an outside verifier's word."""
-        return self.without_outside_feedback is None
+    @cached_property
+    def traits(self) -> GeneratorTraits:
+        """That a pipeline must hand it an outside verifier's word, unless it reviews itself."""
+        return replace(super().traits, needs_feedback=self.without_outside_feedback is None)
 
     def open(self) -> None:
         """Check the arguments.
@@ -131,7 +132,7 @@ class SelfRefine(PromptedGenerator):
 
         for drafts, text in zip(texts, ask(0), strict=True):
             drafts.append(text)
-        for turn in range(0 if self.needs_feedback else self.rounds):
+        for turn in range(0 if self.traits.needs_feedback else self.rounds):
             say([REVIEW] * len(talks))
             ask(2 * turn + 1)
             say([IMPROVE + self._question(context) for context, _ in slots])

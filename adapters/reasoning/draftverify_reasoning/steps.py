@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from draftverify import ConfigError, Context, Proposal, Task
+from draftverify.traits import GeneratorTraits
 from draftverify_llm import Sample as SampleText
 from draftverify_llm import TextModel
 from draftverify_reasoning.answered import UntilAnswered
@@ -70,10 +73,10 @@ class Steps(PromptedGenerator):
         self.form = form
         self.chat = chat
 
-    @property
-    def shape(self) -> str:
-        """A chain, or a tree where there are several."""
-        return "chain" if self.chains == 1 else "tree"
+    @cached_property
+    def traits(self) -> GeneratorTraits:
+        """That it drafts a chain, or a tree where there are several."""
+        return replace(super().traits, shape="chain" if self.chains == 1 else "tree")
 
     def open(self) -> None:
         """Check the arguments.

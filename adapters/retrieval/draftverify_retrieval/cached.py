@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from draftverify import ConfigError, Context, Proposal
+from draftverify.traits import GeneratorTraits
 from draftverify_retrieval.exact_search import ExactSearch
 from draftverify_retrieval.passages import Passages, Retriever
 from draftverify_retrieval.shared import Shared
@@ -29,9 +30,7 @@ T = TypeVar("T")
 class _DraftedSearch(Shared[T]):
     """Drafts the searches of a chain one after the other, each from the drafts before it."""
 
-    reads: frozenset[str] = frozenset()
-    laws: ClassVar[frozenset[str]] = frozenset({"given"})
-    shape: ClassVar[str] = "chain"
+    traits = GeneratorTraits(shape="chain", reads=frozenset())
 
     def __init__(self, index: T, k: int, next_query: NextQuery, corpus: Passages | None) -> None:
         if k < 1:

@@ -15,6 +15,8 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from draftverify import UNCHECKED, Check, ConfigError, Context, Failure, Outcome, Proposal, Task, Verification
+from draftverify.protocols import Closes, Opens
+from draftverify.traits import VerifierTraits, offers
 from draftverify_retrieval.answers import values_of
 from draftverify_retrieval.claims import Claim, Malformed, claims_of
 from draftverify_retrieval.folding import Folded, Word
@@ -398,14 +400,14 @@ class _PassageSource:
     def open(self) -> None:
         """Open the corpus."""
         if self.corpus is not None:
-            if hasattr(self.corpus, "open"):
+            if offers(self.corpus, Opens):
                 self.corpus.open()
             self._library = Library(self.corpus, self.case)
 
     def close(self) -> None:
         """Let go of the corpus."""
         self._library = None
-        if self.corpus is not None and hasattr(self.corpus, "close"):
+        if self.corpus is not None and offers(self.corpus, Closes):
             self.corpus.close()
 
     def _shelf(self, task: Task, readings: Iterable[Any] = ()) -> PassageShelf:
@@ -443,8 +445,7 @@ class Citations(_PassageSource):
         case: whether upper and lower case differ.
     """
 
-    reads: frozenset[str] = frozenset()
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"}, reads=frozenset())
 
     def __init__(
         self,

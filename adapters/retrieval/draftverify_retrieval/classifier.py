@@ -39,8 +39,6 @@ class Classifier(PassageReader[tuple[Pretrained, int | None, bool]]):
         Nogueira and Cho, Passage re-ranking with BERT, 2019, arXiv:1901.04085.
     """
 
-    deterministic = True
-
     def __init__(
         self, weights: str | Path, threshold: float = 0.0, label: str | None = None, device: str = "auto"
     ) -> None:

@@ -35,8 +35,6 @@ class Encoder(Shared[tuple[Pretrained, Pooling]]):
         Reimers and Gurevych, Sentence-BERT, EMNLP 2019, arXiv:1908.10084.
     """
 
-    deterministic = True
-
     def __init__(self, weights: str | Path = "all-minilm-l6-v2", device: str = "auto") -> None:
         super().__init__()
         self.weights = weights

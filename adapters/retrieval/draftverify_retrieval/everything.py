@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any
 
 from draftverify import Context, Proposal
+from draftverify.traits import GeneratorTraits
 from draftverify_retrieval.passages import Passages, Retriever
 from draftverify_retrieval.ranking import proposed, rank_with
 from draftverify_retrieval.shared import Shared
@@ -22,8 +23,7 @@ class Everything(Shared[int]):
         retriever: of the same corpus: what it ranks comes first, as it ranks it, and the rest after it.
     """
 
-    reads: frozenset[str] = frozenset()
-    shape: ClassVar[str] = "alternatives"
+    traits = GeneratorTraits(shape="alternatives", reads=frozenset())
 
     def __init__(self, corpus: Passages, retriever: Retriever | None = None) -> None:
         super().__init__()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from draftverify import PASS, UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Verification
+from draftverify.traits import VerifierTraits
 from draftverify_retrieval.passages import Passages, Retriever
 from draftverify_retrieval.shared import Shared
 from draftverify_retrieval.steps import (
@@ -42,8 +43,7 @@ class ExactSearch(Shared[Retriever]):
         Zhang et al., Accelerating Retrieval-Augmented Language Model Serving with Speculation, arXiv:2401.14021.
     """
 
-    reads: frozenset[str] = frozenset()
-    plain_steps = True
+    traits = VerifierTraits(reads=frozenset(), plain_steps=True)
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from draftverify import Check, Context, Proposal
@@ -38,7 +39,7 @@ class LexicalReader(PassageReader[tuple[TermExtractor, Counter[str], int]]):
         stopwords: one of bm25s's lists (the default has question words too), or the words themselves; None for none.
     """
 
-    thresholds = ("threshold",)
+    traits = replace(PassageReader.traits, thresholds={"threshold"})
 
     def __init__(
         self,

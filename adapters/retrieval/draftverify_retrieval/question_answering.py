@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from draftverify import Check, Context, Proposal
@@ -37,8 +38,7 @@ class QuestionAnswering(PassageReader[Pretrained]):
         Devlin et al., BERT, NAACL 2019, section 4.3; Rajpurkar et al., SQuAD 2.0, ACL 2018.
     """
 
-    thresholds = ("threshold",)
-    deterministic = True
+    traits = replace(PassageReader.traits, thresholds={"threshold"})
 
     def __init__(
         self, weights: str | Path, threshold: float = 0.0, longest_answer: int = 30, device: str = "auto"

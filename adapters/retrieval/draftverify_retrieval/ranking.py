@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from draftverify import Context, ContractError, Proposal
+from draftverify.traits import GeneratorTraits
 from draftverify_llm import question_text
 from draftverify_retrieval.passages import Passages, Retriever
 from draftverify_retrieval.shared import Shared
@@ -38,8 +39,7 @@ T = TypeVar("T")
 class RankingDrafter(Shared[T]):
     """Drafts the best passages of its ranking that were not proposed before in the task."""
 
-    reads: frozenset[str] = frozenset()
-    shape: ClassVar[str] = "alternatives"
+    traits = GeneratorTraits(shape="alternatives", reads=frozenset())
     corpus: Passages
 
     @abstractmethod

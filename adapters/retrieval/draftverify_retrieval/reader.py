@@ -148,8 +148,6 @@ class TrainedReader(PassageReader[tuple[Pretrained, Learned]]):
         device: a torch device for the encoder; "auto" is "cuda" where there is one, else "cpu".
     """
 
-    deterministic = True
-
     def __init__(self, weights: Path, threshold: float = 0.0, device: str = "auto") -> None:
         super().__init__(threshold)
         self.weights = weights

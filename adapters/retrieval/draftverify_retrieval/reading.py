@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from draftverify import Check, Context, Proposal, Verification
+from draftverify.traits import VerifierTraits
 from draftverify_llm import question_text
 from draftverify_retrieval.answers import normalised
 from draftverify_retrieval.passages import Passage, PassageReading, passage_of
@@ -56,8 +57,7 @@ class ReaderAnswer(NamedTuple):
 class PassageReader(Shared[T]):
     """A reader; what it reads with is made when it is first needed, as `Shared` says."""
 
-    provides = frozenset({"verdicts", "scores"})
-    reads: frozenset[str] = frozenset()
+    traits = VerifierTraits(provides={"verdicts", "scores"}, reads=frozenset())
 
     def __init__(self, threshold: float) -> None:
         super().__init__()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from string import Formatter
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
 from draftverify import ConfigError, Context, Cost, Proposal
-from draftverify_llm import Completion, TextModel, question_text
+from draftverify.traits import GeneratorTraits, families
+from draftverify_llm import Completion, TextModel, model_traits, question_text
 from draftverify_retrieval.passages import Passages, Retriever, passage_of
 from draftverify_retrieval.ranking import Ranking, next_blocks, rank_with
 from draftverify_retrieval.shared import Shared
@@ -38,9 +40,6 @@ class Reformulate(Shared[Passages]):
         temperature: 0 takes the likeliest token each time.
     """
 
-    reads: frozenset[str] = frozenset()
-    shape: ClassVar[str] = "alternatives"
-
     def __init__(
         self,
         retriever: Retriever,
@@ -61,15 +60,16 @@ class Reformulate(Shared[Passages]):
         """The corpus of its retriever."""
         return self._get()
 
-    @property
-    def family(self) -> str | None:
-        """The model's."""
-        return getattr(self.model, "family", None)
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether the same draws give the same query, which is the model's to say."""
-        return getattr(self.model, "deterministic", False)
+    @cached_property
+    def traits(self) -> GeneratorTraits:
+        """As its model's."""
+        model = model_traits(self.model)
+        return GeneratorTraits(
+            shape="alternatives",
+            reads=frozenset(),
+            families=families(model.family),
+            deterministic=model.deterministic,
+        )
 
     def open(self) -> None:
         """Open the retriever and the model.

@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any, Generic, TypeVar
 
+from draftverify.protocols import Closes, Opens
+from draftverify.traits import offers
+
 __all__ = ["Shared"]
 
 T = TypeVar("T")
@@ -53,9 +56,9 @@ class Shared(ABC, Generic[T]):
                 if self._made is None:
                     with ExitStack() as opened:
                         for member in self._members():
-                            if hasattr(member, "open"):
+                            if offers(member, Opens):
                                 member.open()
-                            if hasattr(member, "close"):
+                            if offers(member, Closes):
                                 opened.callback(member.close)
                         self._made = self._make()
                         self._closing = opened.pop_all()

@@ -7,10 +7,21 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from draftverify import ConfigError, Context, Cost, Proposal, ResourceError, Verification
-from draftverify_llm import LocalModel, TextModel, by_length, evaluating, torch_directory, weights_identity
+from draftverify.protocols import Closes, Opens
+from draftverify.traits import VerifierTraits, families, offers
+from draftverify_llm import (
+    LocalModel,
+    TextModel,
+    by_length,
+    evaluating,
+    model_traits,
+    torch_directory,
+    weights_identity,
+)
 from draftverify_retrieval.answers import normalised
 from draftverify_retrieval.reading import QuestionPassage, ReaderAnswer, read_blocks
 
@@ -47,9 +58,6 @@ class TextReader:
         max_tokens: the most tokens of an answer; of more only the first line counts.
     """
 
-    provides = frozenset({"verdicts", "scores"})
-    reads: frozenset[str] = frozenset()
-
     def __init__(
         self,
         model: TextModel,
@@ -64,20 +72,17 @@ class TextReader:
         self.prompt = prompt
         self.max_tokens = max_tokens
 
-    @property
-    def family(self) -> str | None:
-        """The model's."""
-        return getattr(self.model, "family", None)
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether the same passage gets the same reply, which is the model's to say."""
-        return getattr(self.model, "deterministic", False)
-
-    @property
-    def concurrent(self) -> bool:
-        """Whether threads may call it, which is the model's to say."""
-        return getattr(self.model, "concurrent", True)
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """As its model's."""
+        model = model_traits(self.model)
+        return VerifierTraits(
+            provides={"verdicts", "scores"},
+            reads=frozenset(),
+            families=families(model.family),
+            concurrent=model.concurrent,
+            deterministic=model.deterministic,
+        )
 
     def open(self) -> None:
         """Check the arguments, and load the model.
@@ -91,13 +96,13 @@ class TextReader:
                 raise ConfigError(f"the prompt must have {field}", path="prompt")
         if not normalised(self.refusal) or self.max_tokens < 1:
             raise ConfigError("refusal must have a word, and max_tokens be at least 1", path="refusal")
-        if (opens := getattr(self.model, "open", None)) is not None:
-            opens()
+        if offers(self.model, Opens):
+            self.model.open()
 
     def close(self) -> None:
         """Close the model."""
-        if (closes := getattr(self.model, "close", None)) is not None:
-            closes()
+        if offers(self.model, Closes):
+            self.model.close()
 
     @property
     def identity(self) -> str:

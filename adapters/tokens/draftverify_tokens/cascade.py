@@ -20,6 +20,7 @@ from typing import Any
 
 from draftverify import Check, ConfigError, Context, Pipeline, Proposal, Task, Verification
 from draftverify.rules import Speculative
+from draftverify.traits import GeneratorTraits, VerifierTraits
 from draftverify_tokens.models import TokenModel
 from draftverify_tokens.no_draft import NoDraft
 from draftverify_tokens.sampling import SETTINGS, own_settings, read_settings
@@ -37,11 +38,6 @@ class WholeAnswer:
         stop: where an answer ends.
     """
 
-    laws = frozenset({"given"})
-    shape = "alternatives"
-    reads = SETTINGS
-    concurrent = False  # as the target
-
     def __init__(self, model: TokenModel, stop: Stop) -> None:
         self.model = model
         self.stop = stop
@@ -50,10 +46,12 @@ class WholeAnswer:
     def _target(self) -> Target:
         return Target(self.model)
 
-    @property
-    def vocabulary(self) -> str:
-        """The tokenizer's identity."""
-        return self.model.vocabulary
+    @cached_property
+    def traits(self) -> GeneratorTraits:
+        """Whole answers in the model's vocabulary; it takes turns, as the target does."""
+        return GeneratorTraits(
+            shape="alternatives", reads=SETTINGS, vocabulary=lambda: self.model.vocabulary, concurrent=False
+        )
 
     def open(self) -> None:
         """Load the weights."""
@@ -83,10 +81,6 @@ class Confidence:
         threshold: nats per token, at most 0. 0 defers nearly all, -inf nothing.
     """
 
-    provides = frozenset({"verdicts", "scores"})
-    reads = SETTINGS
-    concurrent = False  # as the target
-
     def __init__(self, model: TokenModel, threshold: float) -> None:
         if math.isnan(threshold) or threshold > 0:
             raise ConfigError(
@@ -99,10 +93,15 @@ class Confidence:
     def _target(self) -> Target:
         return Target(self.model)
 
-    @property
-    def vocabulary(self) -> str:
-        """The tokenizer's identity."""
-        return self.model.vocabulary
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """Verdicts with scores, in the model's vocabulary; it takes turns, as the target does."""
+        return VerifierTraits(
+            provides={"verdicts", "scores"},
+            reads=SETTINGS,
+            vocabulary=lambda: self.model.vocabulary,
+            concurrent=False,
+        )
 
     def open(self) -> None:
         """Load the weights."""

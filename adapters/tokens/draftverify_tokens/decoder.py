@@ -25,7 +25,9 @@ from draftverify import (
     Task,
     TaskRecord,
 )
+from draftverify.protocols import BringsBlock
 from draftverify.rules import KSeq, Speculative, Tree
+from draftverify.traits import GeneratorTraits, has_methods, offers, traits_of
 from draftverify_llm import CATALOGUE, LocalModel, before_stop
 from draftverify_tokens.block_size import default_block
 from draftverify_tokens.draft_model import DraftModel
@@ -251,7 +253,7 @@ class Decoder:
         return LocalModel.from_module(model, tokenizer)
 
     def _drafting(self, drafter: Any) -> Any:
-        if callable(getattr(drafter, "propose", None)):
+        if has_methods(drafter, "propose"):
             return drafter
         if isinstance(drafter, str) and drafter in DRAFTERS:
             return DRAFTERS[drafter](self.model)
@@ -291,17 +293,16 @@ class Decoder:
     def _sized(self, block: int | BlockSize | None, *, drawn: bool) -> int | BlockSize:
         if block is not None:
             return block
-        bring = getattr(self._generator, "default_block", None)
         size: int | BlockSize = (
-            bring()
-            if callable(bring) and not isinstance(self._generator, type)
-            else default_block(getattr(self._generator, "shape", None) or "chain")
+            self._generator.default_block()
+            if offers(self._generator, BringsBlock) and not isinstance(self._generator, type)
+            else default_block(traits_of(self._generator, GeneratorTraits).shape or "chain")
         )
         return SEEDED if drawn and self.seed is not None and not isinstance(size, int) else size
 
     def _made(self, done: Any) -> Pipeline:
-        tree = getattr(self._generator, "shape", None) == "tree"
-        rule = (KSeq() if "iid" in self._generator.laws else Tree()) if tree else Speculative()
+        traits = traits_of(self._generator, GeneratorTraits)
+        rule = (KSeq() if "iid" in traits.laws else Tree()) if traits.shape == "tree" else Speculative()
         return Pipeline(
             self._generator,
             self._target,

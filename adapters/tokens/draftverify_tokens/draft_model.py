@@ -13,6 +13,8 @@ from pydantic import Field
 
 from draftverify import BlockSize, Context, Generator, Law, Place, Proposal, iid, inverse_cdf, uniforms
 from draftverify.errors import below
+from draftverify.protocols import Opens
+from draftverify.traits import GeneratorTraits, offers
 from draftverify_tokens.block_size import default_block
 from draftverify_tokens.guest import Guest
 from draftverify_tokens.history import upload
@@ -58,11 +60,6 @@ class DraftModel:
             drafts as many as are asked for. On a device each pass is waited for where it is set.
     """
 
-    laws = frozenset({"iid"})
-    shape = "chain"
-    reads = SETTINGS
-    concurrent = False  # as the target
-
     def __init__(
         self,
         model: TokenModel,
@@ -91,10 +88,16 @@ class DraftModel:
         """The transformers module that drafts."""
         return self.model.model
 
-    @property
-    def vocabulary(self) -> str:
-        """The tokenizer's identity."""
-        return self.model.vocabulary
+    @cached_property
+    def traits(self) -> GeneratorTraits:
+        """Chains that are drawn, in the model's vocabulary; it takes turns, as the target does."""
+        return GeneratorTraits(
+            shape="chain",
+            laws={"iid"},
+            reads=SETTINGS,
+            vocabulary=lambda: self.model.vocabulary,
+            concurrent=False,
+        )
 
     @property
     def no_trees(self) -> str | None:
@@ -108,7 +111,7 @@ class DraftModel:
             ConfigError: it keeps a running state, or computes other logits in blocks than without a cache.
         """
         self._reader  # noqa: B018
-        if hasattr(self.lookup, "open"):
+        if offers(self.lookup, Opens):
             with below("lookup"):
                 self.lookup.open()
 
@@ -144,7 +147,7 @@ class DraftModel:
 
     def default_block(self) -> BlockSize | int:
         """A controller that measures, of up to 16 tokens."""
-        return default_block(self.shape)
+        return default_block("chain")
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most `n` tokens, with q [tokens, vocabulary]."""

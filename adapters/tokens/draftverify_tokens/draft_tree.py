@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from dataclasses import replace
+from functools import cached_property, lru_cache
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -33,9 +34,11 @@ from draftverify import (
     uniforms,
 )
 from draftverify.errors import below
+from draftverify.protocols import ChecksSettings, ChecksVerifier, Closes, Opens
+from draftverify.traits import GeneratorTraits, offers, traits_of
 from draftverify_tokens.block_size import default_block
 from draftverify_tokens.history import upload
-from draftverify_tokens.models import room
+from draftverify_tokens.models import no_trees_of, room_of
 from draftverify_tokens.sampling import SETTINGS, read_settings
 
 __all__ = ["DraftTree", "ScoredDrafter"]
@@ -84,8 +87,6 @@ class DraftTree:
         arXiv:2402.12374; Sun et al., "SpecTr", arXiv:2310.15141.
     """
 
-    shape = "tree"
-
     def __init__(
         self,
         drafter: ScoredDrafter,
@@ -105,30 +106,13 @@ class DraftTree:
         self.branching = branching
         self.law = law
 
-    @property
-    def laws(self) -> frozenset[str]:
-        """The one law of its trees."""
-        return frozenset({self.law})
-
-    @property
-    def vocabulary(self) -> str | None:
-        """The drafter's."""
-        return getattr(self.drafter, "vocabulary", None)
-
-    @property
-    def concurrent(self) -> bool:
-        """The drafter's."""
-        return getattr(self.drafter, "concurrent", True)
-
-    @property
-    def deterministic(self) -> bool:
-        """The drafter's."""
-        return getattr(self.drafter, "deterministic", True)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """Those of decoding, and the drafter's."""
-        return SETTINGS | frozenset(getattr(self.drafter, "reads", ()))
+    @cached_property
+    def traits(self) -> GeneratorTraits:
+        """Trees of the one law, as the drafter otherwise; the settings of decoding, and the drafter's."""
+        drafter = traits_of(self.drafter, GeneratorTraits)
+        return replace(
+            drafter, shape="tree", laws={self.law}, reads=SETTINGS | (drafter.reads or frozenset())
+        )
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Refuse settings that cannot be read, here or by the drafter.
@@ -137,7 +121,7 @@ class DraftTree:
             ConfigError: naming the setting.
         """
         read_settings(settings)
-        if hasattr(self.drafter, "check_settings"):
+        if offers(self.drafter, ChecksSettings):
             self.drafter.check_settings(settings)
 
     def check_verifier(self, verifier: Any) -> None:
@@ -146,7 +130,7 @@ class DraftTree:
         Raises:
             ConfigError: it cannot draft for it.
         """
-        if hasattr(self.drafter, "check_verifier"):
+        if offers(self.drafter, ChecksVerifier):
             with below("drafter"):
                 self.drafter.check_verifier(verifier)
 
@@ -156,20 +140,20 @@ class DraftTree:
         Raises:
             ConfigError: its model cannot read the tree that grows.
         """
-        if hasattr(self.drafter, "open"):
+        if offers(self.drafter, Opens):
             with below("drafter"):
                 self.drafter.open()
-        if (why := getattr(self.drafter, "no_trees", None)) is not None:
+        if (why := no_trees_of(self.drafter)) is not None:
             raise ConfigError(f"the drafter's model reads no trees: {why}", path="drafter")
 
     def close(self) -> None:
         """Close the drafter."""
-        if hasattr(self.drafter, "close"):
+        if offers(self.drafter, Closes):
             self.drafter.close()
 
     def default_block(self) -> BlockSize | int:
         """16 nodes: the controller is for chains."""
-        return default_block(self.shape)
+        return default_block("tree")
 
     def propose(self, context: Context, n: int) -> Proposal:
         """A tree of at most `n` tokens, with q [1 + inner nodes, vocabulary] where they were drawn."""
@@ -177,8 +161,7 @@ class DraftTree:
 
     def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
         """`propose` for many sessions, each level of all trees in one pass of the drafter."""
-        has_room = getattr(self.drafter, "room", room)
-        rooms = [has_room(context, n) for context, n in zip(contexts, ns, strict=True)]
+        rooms = [room_of(self.drafter, context, n) for context, n in zip(contexts, ns, strict=True)]
         indices = [index for index, n in enumerate(rooms) if n]
         active, sizes = [contexts[index] for index in indices], [rooms[index] for index in indices]
         grown = self._likeliest(active, sizes) if self.law == "given" else self._drawn(active, sizes)

@@ -21,7 +21,9 @@ from pydantic import Field
 
 from draftverify import ConfigError, Pipeline, TaskRecord, identity_of
 from draftverify.stats import PairedTest, paired_difference
+from draftverify_tokens.draft_tree import DraftTree
 from draftverify_tokens.early_exit import EarlyExit, first_layers
+from draftverify_tokens.first_of import FirstOf
 from draftverify_tokens.target import Target
 
 if TYPE_CHECKING:
@@ -189,10 +191,9 @@ def _early_exit(generator: Any) -> EarlyExit | None:
     """The early exit that a generator is, or drafts with."""
     if isinstance(generator, EarlyExit):
         return generator
-    inner = [*getattr(generator, "drafters", ()), getattr(generator, "drafter", None)]
-    return next(
-        (drafter for part in inner if part is not None and (drafter := _early_exit(part)) is not None), None
-    )
+    if isinstance(generator, FirstOf):
+        return next(filter(None, map(_early_exit, generator.drafters)), None)
+    return _early_exit(generator.drafter) if isinstance(generator, DraftTree) else None
 
 
 def _fitted(

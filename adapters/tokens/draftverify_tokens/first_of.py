@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from draftverify import BlockSize, ConfigError, Context, Draws, Generator, Proposal
 from draftverify.errors import below
-from draftverify_tokens.models import room
+from draftverify.protocols import BringsBlock, ChecksSettings, ChecksVerifier, Closes, Opens, ProposesMany
+from draftverify.traits import GeneratorTraits, name_of, offers, read_by, shared_vocabulary, traits_of
+from draftverify.values import LawKind, Shape
+from draftverify_tokens.models import Continues, is_certain, room
 
 __all__ = ["FirstOf"]
 
@@ -37,40 +41,21 @@ class FirstOf:
         if not drafters:
             raise ConfigError("drafters is empty; at least one is needed", path="drafters")
         self.drafters = drafters
-        self.laws = frozenset().union(*map(_laws, drafters))
-        self.shape = _common_shape({getattr(drafter, "shape", None) for drafter in drafters})
 
-    @property
-    def vocabulary(self) -> str | None:
-        """The one that those drafters share which have one.
-
-        Raises:
-            ConfigError: two have different ones.
-        """
-        named = {getattr(drafter, "vocabulary", None): type(drafter).__name__ for drafter in self.drafters}
-        named.pop(None, None)
-        if len(named) > 1:
-            listed = ", ".join(f"{name} {vocabulary}" for vocabulary, name in named.items())
-            raise ConfigError(
-                f"drafters have different vocabularies: {listed}; their items do not mean the same"
-            )
-        return next(iter(named), None)
-
-    @property
-    def concurrent(self) -> bool:
-        """Whether all are safe to call from several threads."""
-        return all(getattr(drafter, "concurrent", True) for drafter in self.drafters)
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether all answer the same call alike."""
-        return all(getattr(drafter, "deterministic", True) for drafter in self.drafters)
-
-    @property
-    def reads(self) -> frozenset[str] | None:
-        """The settings that one of them reads."""
-        reads = [getattr(drafter, "reads", None) for drafter in self.drafters]
-        return None if None in reads else frozenset(name for names in reads for name in names or ())
+    @cached_property
+    def traits(self) -> GeneratorTraits:
+        """What the drafters are together; that two have different vocabularies is told where it is compared."""
+        drafters = [traits_of(drafter, GeneratorTraits) for drafter in self.drafters]
+        names = list(map(name_of, self.drafters))
+        return GeneratorTraits(
+            shape=_common_shape({traits.shape for traits in drafters}),
+            laws=frozenset[LawKind]().union(*(traits.laws for traits in drafters)),
+            reads=read_by(drafters),
+            families=frozenset[str]().union(*(traits.families for traits in drafters)),
+            vocabulary=lambda: shared_vocabulary(zip(names, drafters, strict=True)),
+            concurrent=all(traits.concurrent for traits in drafters),
+            deterministic=all(traits.deterministic for traits in drafters),
+        )
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Let each drafter that reads settings check them.
@@ -79,7 +64,7 @@ class FirstOf:
             ConfigError: naming the setting.
         """
         for drafter in self.drafters:
-            if hasattr(drafter, "check_settings"):
+            if offers(drafter, ChecksSettings):
                 drafter.check_settings(settings)
 
     def check_verifier(self, verifier: Any) -> None:
@@ -88,22 +73,31 @@ class FirstOf:
         Raises:
             ConfigError: one of them cannot draft for it.
         """
-        self._each("check_verifier", verifier)
+        for index, drafter in enumerate(self.drafters):
+            if offers(drafter, ChecksVerifier):
+                with below(f"drafters.{index}"):
+                    drafter.check_verifier(verifier)
 
     def open(self) -> None:
         """Open those that can be opened."""
-        self._each("open")
+        for index, drafter in enumerate(self.drafters):
+            if offers(drafter, Opens):
+                with below(f"drafters.{index}"):
+                    drafter.open()
 
     def close(self) -> None:
         """Close those that can be closed."""
-        self._each("close")
+        for index, drafter in enumerate(self.drafters):
+            if offers(drafter, Closes):
+                with below(f"drafters.{index}"):
+                    drafter.close()
 
     def default_block(self) -> BlockSize | int:
         """The first drafter's that brings a controller, unless blocks are trees; else the largest number brought."""
-        brought = [part.default_block() if hasattr(part, "default_block") else 1 for part in self.drafters]
+        brought = [part.default_block() if offers(part, BringsBlock) else 1 for part in self.drafters]
         sizes = [size for size in brought if isinstance(size, int)]
         controllers = [size for size in brought if not isinstance(size, int)]
-        return controllers[0] if controllers and self.shape != "tree" else max(sizes, default=1)
+        return controllers[0] if controllers and self.traits.shape != "tree" else max(sizes, default=1)
 
     def propose(self, context: Context, n: int) -> Proposal:
         """The first drafter's items that has any."""
@@ -128,36 +122,23 @@ class FirstOf:
             waiting = [i for i, answer in zip(waiting, answers, strict=True) if not len(answer.items)]
             if not waiting:
                 break
-            drew = drew or _laws(drafter) != _GIVEN
+            drew = drew or traits_of(drafter, GeneratorTraits).laws != {"given"}
         return [answer for answer in proposals if answer is not None]
 
     def _gone_on(self, place: int, context: Context, answer: Proposal, n: int) -> Proposal:
         """The proposal of the drafter at `place`, and what those behind it say comes next, up to `n` items."""
-        if not getattr(self.drafters[place], "certain", False):
+        if not is_certain(self.drafters[place]):
             return answer
         items = tuple(answer.items)
         for drafter in self.drafters[place + 1 :]:
             remaining = room(context, n) - len(items)
-            if remaining > 0 and hasattr(drafter, "continuation"):
+            if remaining > 0 and offers(drafter, Continues):
                 items += tuple(drafter.continuation(context, remaining, items))
                 break
         return Proposal.chain(items)
 
-    def _each(self, method: str, *arguments: Any) -> None:
-        for index, drafter in enumerate(self.drafters):
-            if hasattr(drafter, method):
-                with below(f"drafters.{index}"):
-                    getattr(drafter, method)(*arguments)
 
-
-_GIVEN = frozenset({"given"})
-
-
-def _laws(drafter: Generator) -> frozenset[str]:
-    return frozenset(getattr(drafter, "laws", _GIVEN))
-
-
-def _common_shape(shapes: set[str | None]) -> str | None:
+def _common_shape(shapes: set[Shape | None]) -> Shape | None:
     """The narrowest shape as which all can be read; None when one declares none."""
     if None in shapes:
         return None
@@ -165,9 +146,8 @@ def _common_shape(shapes: set[str | None]) -> str | None:
 
 
 def _ask(drafter: Generator, contexts: list[Context], ns: list[int]) -> list[Proposal]:
-    propose_many = getattr(drafter, "propose_many", None)
-    if propose_many is not None:
-        return list(propose_many(contexts, ns))
+    if offers(drafter, ProposesMany):
+        return list(drafter.propose_many(contexts, ns))
     return [drafter.propose(context, n) for context, n in zip(contexts, ns, strict=True)]
 
 

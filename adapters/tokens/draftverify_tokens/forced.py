@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from draftverify import Context, Proposal
+from draftverify.traits import GeneratorTraits
 from draftverify_tokens.grammar import Grammar, Walk, compiled, walk_of
 from draftverify_tokens.models import TokenModel, room
 from draftverify_tokens.sampling import CONSTRAINTS, check_settings, read_settings
@@ -33,18 +35,17 @@ class Forced:
         llguidance's fast-forward tokens, https://github.com/guidance-ai/llguidance
     """
 
-    reads = frozenset(CONSTRAINTS)
-    laws = frozenset({"given"})
-    shape = "chain"
     certain = True
 
     def __init__(self, model: TokenModel) -> None:
         self.model = model
 
-    @property
-    def vocabulary(self) -> str:
-        """The tokenizer's identity."""
-        return self.model.vocabulary
+    @cached_property
+    def traits(self) -> GeneratorTraits:
+        """Chains in the model's vocabulary, of what the settings constrain."""
+        return GeneratorTraits(
+            shape="chain", reads=frozenset(CONSTRAINTS), vocabulary=lambda: self.model.vocabulary
+        )
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Refuse a constraint that is none, or that this tokenizer cannot follow.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from draftverify import ConfigError, Context
@@ -36,6 +36,31 @@ class TokenModel(Protocol):
     def decode(self, ids: Sequence[int], /) -> str:
         """The text of token ids, without special tokens."""
         ...
+
+
+class Continues(Protocol):
+    """A drafter that can go on behind text that another one drafted for certain (`FirstOf`)."""
+
+    def continuation(self, context: Context, n: int, drafted: Sequence[int], /) -> Sequence[int]:
+        """At most `n` tokens after the accepted ones and those `drafted` in this block."""
+        ...
+
+
+def no_trees_of(drafter: object) -> str | None:
+    """Why a drafter's model cannot read trees, where that is so and it says it, as `no_trees`."""
+    why: str | None = getattr(drafter, "no_trees", None)
+    return why
+
+
+def room_of(drafter: object, context: Context, n: int) -> int:
+    """How many of n tokens a drafter can draft now: as its `room` says, else all that the answer has room for."""
+    has_room: Callable[[Context, int], int] = getattr(drafter, "room", room)
+    return has_room(context, n)
+
+
+def is_certain(drafter: object) -> bool:
+    """Whether what a drafter proposes is always accepted, so that another goes on behind it: it says so, `certain`."""
+    return bool(getattr(drafter, "certain", False))
 
 
 def is_owned(model: TokenModel) -> bool:

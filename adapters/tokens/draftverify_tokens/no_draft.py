@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from draftverify import Context, Proposal
+from draftverify.traits import GeneratorTraits
 
 __all__ = ["NoDraft"]
 
@@ -10,9 +11,7 @@ __all__ = ["NoDraft"]
 class NoDraft:
     """Proposes the empty chain: plain decoding, the baseline of every comparison."""
 
-    reads: frozenset[str] = frozenset()
-    laws = frozenset({"given"})
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain", laws={"given"}, reads=frozenset())
 
     def default_block(self) -> int:
         """0, so that nobody is asked for nothing."""

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from draftverify import BlockSize, Context, Proposal, Trail
+from draftverify.traits import GeneratorTraits
 from draftverify_tokens.block_size import default_block
 from draftverify_tokens.draft_model import DraftModel
 from draftverify_tokens.models import TokenModel, prompt_of, room
@@ -56,19 +57,17 @@ class OtherTokenizer:
         vocabularies", arXiv:2502.05202 (string-level exact match); transformers' universal assisted generation.
     """
 
-    shape = "chain"
-    reads = frozenset(KEPT)
-    concurrent = False  # as the target
-
     def __init__(self, model: TokenModel, target: TokenModel, compiled: bool | None = None) -> None:
         self.model = model
         self.target = target
         self.compiled = compiled
 
-    @property
-    def vocabulary(self) -> str:
-        """The target's tokenizer, whose tokens are proposed."""
-        return self.target.vocabulary
+    @cached_property
+    def traits(self) -> GeneratorTraits:
+        """Chains in the vocabulary of the target's tokenizer; it takes turns, as the target does."""
+        return GeneratorTraits(
+            shape="chain", reads=frozenset(KEPT), vocabulary=lambda: self.target.vocabulary, concurrent=False
+        )
 
     @cached_property
     def _drafter(self) -> DraftModel:
@@ -88,7 +87,7 @@ class OtherTokenizer:
 
     def default_block(self) -> BlockSize | int:
         """A controller that measures, of up to 16 tokens."""
-        return default_block(self.shape)
+        return default_block("chain")
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most `n` of the target's tokens."""

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from draftverify import BlockSize, ConfigError, Context, Proposal
+from draftverify.traits import GeneratorTraits
 from draftverify_tokens.block_size import default_block
 from draftverify_tokens.models import room
 from draftverify_tokens.text_index import caught_up
@@ -31,9 +32,7 @@ class PromptLookup:
         A. Saxena, "Prompt Lookup Decoding" (2023).
     """
 
-    reads: frozenset[str] = frozenset()
-    laws = frozenset({"given"})
-    shape = "chain"
+    traits = GeneratorTraits(shape="chain", laws={"given"}, reads=frozenset())
 
     def __init__(
         self, ngram: Annotated[int, Field(ge=1)] = 3, at_least: Annotated[int, Field(ge=1)] = 2
@@ -51,7 +50,7 @@ class PromptLookup:
 
     def default_block(self) -> BlockSize | int:
         """A controller that measures, of up to 16 tokens."""
-        return default_block(self.shape)
+        return default_block("chain")
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most `n` tokens, copied."""

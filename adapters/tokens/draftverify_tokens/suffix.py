@@ -10,6 +10,8 @@ from typing import Annotated, TypeAlias
 from pydantic import Field
 
 from draftverify import BlockSize, Context, Memory, Proposal
+from draftverify.traits import GeneratorTraits
+from draftverify.values import Shape
 from draftverify_tokens.block_size import default_block
 from draftverify_tokens.models import room
 from draftverify_tokens.suffix_automaton import NOWHERE, Place, SuffixAutomaton
@@ -47,20 +49,25 @@ class Suffix:
         drafts that grow with the match. There the length is at most α · L; here the belief in the match bounds it.
     """
 
-    reads: frozenset[str] = frozenset()
-    laws = frozenset({"given"})
-
     def __init__(self, threshold: Annotated[float, Field(ge=0, lt=1)] = 0.05, tree: bool = False) -> None:
         self.threshold = threshold
         self.tree = tree
-        self.shape = "tree" if tree else "chain"
         # The index over earlier outputs is shared by all tasks. It is a cache: any of them can make it again.
         self._shared: _Outputs | None = None
         self._lock = Lock()
 
+    @property
+    def traits(self) -> GeneratorTraits:
+        """Chains, or trees where they were asked for."""
+        return GeneratorTraits(shape=self._shape, reads=frozenset())
+
+    @property
+    def _shape(self) -> Shape:
+        return "tree" if self.tree else "chain"
+
     def default_block(self) -> BlockSize | int:
         """A controller that measures, of up to 16 tokens; of a tree 16 nodes."""
-        return default_block(self.shape)
+        return default_block(self._shape)
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most `n` tokens; a tree's in the order of their path probability."""

@@ -19,6 +19,7 @@ from draftverify import (
     Task,
     Verification,
 )
+from draftverify.traits import GeneratorTraits, VerifierTraits, traits_of
 from draftverify_tokens.divergence import explain
 from draftverify_tokens.models import TokenModel, is_owned, positions_of, prompt_of
 from draftverify_tokens.reader import BlockReader, BlockReading, distributions, history_of
@@ -62,11 +63,6 @@ class Target:
         compiled: compile the steps; by default where the model is on a GPU.
     """
 
-    reads = SETTINGS
-    concurrent = (
-        False  # one pass keeps all cores, or the device, busy; some models change their buffers in it
-    )
-
     def __init__(self, model: TokenModel, hidden: tuple[int, ...] = (), compiled: bool | None = None) -> None:
         self.model = model
         self.hidden = hidden
@@ -95,20 +91,20 @@ class Target:
         """Let the cache's memory go."""
         self.__dict__.pop("_reader", None)
 
-    @property
-    def provides(self) -> frozenset[str]:
-        """The evidence: distributions, their largest entries, hidden states where they were asked for."""
-        return frozenset({"target", "raw_maxima", *(["hidden"] if self.hidden else [])})
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """Distributions, their largest entries, and hidden states where they were asked for.
 
-    @property
-    def vocabulary(self) -> str:
-        """The tokenizer's identity."""
-        return self.model.vocabulary
-
-    @property
-    def deterministic(self) -> bool:
-        """False in half precision, where a block and single steps round differently."""
-        return str(self._reader.dtype) in ("torch.float32", "torch.float64")
+        It takes turns: one pass keeps all cores, or the device, busy, and some models change their buffers in it. In
+        half precision it is not deterministic: a block and single steps round differently.
+        """
+        return VerifierTraits(
+            provides={"target", "raw_maxima", "hidden"} if self.hidden else {"target", "raw_maxima"},
+            reads=SETTINGS,
+            vocabulary=lambda: self.model.vocabulary,
+            concurrent=False,
+            deterministic=str(self._reader.dtype) in ("torch.float32", "torch.float64"),
+        )
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Refuse settings that this verifier cannot follow.
@@ -125,7 +121,7 @@ class Target:
             ConfigError: naming the model and the reason.
         """
         why = self._reader.no_trees
-        if why is not None and getattr(generator, "shape", None) == "tree":
+        if why is not None and traits_of(generator, GeneratorTraits).shape == "tree":
             raise ConfigError(
                 f"{type(generator).__name__} drafts trees, which {type(self.model.model).__name__} cannot read: {why}; "
                 "use a drafter of chains"
@@ -199,7 +195,7 @@ class Target:
         else:
             histories = (history_of(self, *pair) for pair in zip(contexts, proposals, strict=True))
             target, raw_maxima = distributions(self.model, reading.logits, contexts, histories)
-        deterministic, counts = self.deterministic, reading.counts
+        deterministic, counts = self.traits.deterministic, reading.counts
         rows, maxima = target.split(counts), raw_maxima.split(counts)
         self._note(contexts, reading)
         places: Sequence[Place | None] = [None] * len(counts)

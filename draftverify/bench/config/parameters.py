@@ -29,6 +29,7 @@ from draftverify.bench.config.forms import ConfigReading, Form, Make, Plain, Sch
 from draftverify.bench.config.located import Located
 from draftverify.bench.config.specs import ComponentSpec
 from draftverify.errors import ConfigError, DraftVerifyError, PluginError
+from draftverify.identity import written_by
 from draftverify.plugins import PartsFile, Role, did_you_mean, roles_of
 from draftverify.secret import Secret
 
@@ -101,7 +102,7 @@ class Component(Form):
         arguments = _check_keys(node, takes, reading, use.value)
         paths, reading.paths[mark:] = reading.paths[mark:], []  # those of parts within it are theirs
         # What a part writes into is no input of its.
-        inputs = [path for place, path in paths if place.path[depth] not in getattr(target, "writes", ())]
+        inputs = [path for place, path in paths if place.path[depth] not in written_by(target)]
         files = {os.path.relpath(path, reading.base): path for path in inputs}
         return ComponentSpec(role, use.value, arguments, file, files)
 

@@ -7,8 +7,8 @@ A pipeline knows nothing of monitors. Once an alarm is to be acted upon, the tas
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
-from typing import Any, ClassVar
+from collections.abc import Collection, Sequence, Set
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -16,12 +16,13 @@ from draftverify.bench.monitors.monitor import Alarm, Monitor, Shares, shares_of
 from draftverify.checks.combined import Combined
 from draftverify.checks.scores import score
 from draftverify.checks.stages import AllWay, StagePass
-from draftverify.engine.parts import Parts, goes_on_plainly
+from draftverify.engine.parts import Parts
 from draftverify.engine.pipeline import Pipeline, TaskLike, as_task
 from draftverify.errors import PipelineError, below
-from draftverify.protocols import Verifier
+from draftverify.protocols import ChecksVerifier, Verifier
 from draftverify.rejection import Policy
 from draftverify.secret import quiet
+from draftverify.traits import EvidenceKind, VerifierTraits, offers
 from draftverify.values import Check, Context, Outcome, Proposal, Round, Task, TaskRecord, Trouble
 
 __all__ = ["MonitoredPipeline", "after_alarm", "check_monitor", "check_threshold", "task_shares"]
@@ -95,7 +96,9 @@ def after_alarm(pipeline: Pipeline, monitor: Monitor) -> Pipeline:
     """
     check_monitor(monitor, pipeline)
     if monitor.on_alarm == "stop":
-        return pipeline.with_parts(block=NoDrafts() if goes_on_plainly(pipeline.verifier) else NoTasks())
+        return pipeline.with_parts(
+            block=NoDrafts() if pipeline.verifier_traits.goes_on_plainly else NoTasks()
+        )
     if monitor.on_alarm == "tighten":
         assert monitor.threshold is not None
         return pipeline.with_parts(verifier=Stricter(pipeline.verifier, monitor.threshold))
@@ -110,8 +113,6 @@ def after_alarm(pipeline: Pipeline, monitor: Monitor) -> Pipeline:
 
 class NoDrafts:
     """A block size of 0: every round is the verifier's plain step."""
-
-    deterministic: ClassVar[bool] = True
 
     def size(self, context: Context) -> int:
         """A block size of 0."""
@@ -156,10 +157,13 @@ class Distrusted(Combined):
         super().__init__((verifier,))
         self.__wrapped__ = verifier
 
-    @property
-    def provides(self) -> frozenset[str]:
+    def provided(self, stages: Sequence[VerifierTraits]) -> Set[EvidenceKind]:
         """What the verifier does."""
-        return frozenset(getattr(self.stages[0], "provides", ("verdicts",)))
+        return stages[0].provides
+
+    def stands_outside(self, stages: Sequence[VerifierTraits]) -> bool:
+        """Whether the verifier does."""
+        return stages[0].stands_outside
 
     def way(self, context: Context, proposal: Proposal) -> AllWay:
         """One stage, whose passes become abstentions but for those of a person's own edit."""
@@ -219,14 +223,15 @@ def check_monitor(monitor: Monitor, pipeline: Parts) -> None:
     Raises:
         PipelineError: it cannot stop drafting, has nobody to ask, or is to label what is no whole answer.
     """
-    shape, policy = getattr(pipeline.generator, "shape", None), pipeline.policy
+    shape, policy = pipeline.declared[id(pipeline.generator)].shape, pipeline.policy
+    plain_steps = pipeline.verifier_traits.goes_on_plainly
     whole_answers = shape in (None, "alternatives")
     if monitor.metric is not None and not whole_answers:
         raise PipelineError(
             f"the monitor labels drafts, and the generator's are {shape}s, of which no item is a whole answer; "
             "leave labels out: acceptance is watched without"
         )
-    if monitor.on_alarm == "stop" and policy.undrafted is None and not goes_on_plainly(pipeline.verifier):
+    if monitor.on_alarm == "stop" and policy.undrafted is None and not plain_steps:
         raise PipelineError(
             "on_alarm: stop needs a verifier that goes on without drafts (plain_steps), and this one does not say so, "
             "or a fallback in the policy to which tasks can go at once; record, or escalate"
@@ -245,7 +250,7 @@ def check_monitor(monitor: Monitor, pipeline: Parts) -> None:
         raise PipelineError(
             f"on_alarm: tighten compares whole answers, and the generator's drafts are {shape}s; record, or stop"
         )
-    if monitor.on_alarm == "tighten" and "scores" not in getattr(pipeline.verifier, "provides", ()):
+    if monitor.on_alarm == "tighten" and "scores" not in pipeline.verifier_traits.provides:
         raise PipelineError(
             "on_alarm: tighten compares scores, which the verifier does not say that it gives (provides: scores); "
             "record, or escalate"
@@ -260,7 +265,7 @@ def check_threshold(monitor: Monitor, pipeline: Parts) -> None:
         ConfigError: it was.
     """
     threshold: Any = monitor.threshold
-    if hasattr(threshold, "check_verifier"):
+    if offers(threshold, ChecksVerifier):
         with below("monitor.threshold"):
             threshold.check_verifier(pipeline.verifier)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -29,7 +29,9 @@ from draftverify.engine.scheduler import Scheduler
 from draftverify.engine.session import Session
 from draftverify.engine.turns import turn
 from draftverify.errors import ConfigError, ContractError, DraftVerifyError, PipelineError, StoreError, below
+from draftverify.protocols import Closes, Describes, Opens
 from draftverify.secret import redact
+from draftverify.traits import offers
 from draftverify.values import EMPTY, Failure, Memory, Outcome, Round, Task, TaskRecord, utf8
 
 __all__ = ["Bench", "Done", "OnRound", "Unit", "failed_unit"]
@@ -206,9 +208,9 @@ class Bench:
         """A part that is no pipeline's, a metric, opened; it is closed with the bench, since it may share a model."""
         if id(part) not in self._parts:
             self._parts.add(id(part))
-            if hasattr(part, "close"):
+            if offers(part, Closes):
                 self._closing.callback(part.close)
-            if hasattr(part, "open"):
+            if offers(part, Opens):
                 part.open()
         return part
 
@@ -333,7 +335,7 @@ def _words(pipeline: Pipeline, rounds: Sequence[Round]) -> tuple[Texts | None, .
     What was emitted is described as one sequence, as pieces of one text, and what was not as another.
     """
     verifier = pipeline.verifier
-    if not hasattr(verifier, "describe"):
+    if not offers(verifier, Describes):
         return (None,) * len(rounds)
     emitted = [value for round in rounds for value in round.decision.emitted]
     joins = [round.decision.joined for round in rounds]
@@ -344,7 +346,7 @@ def _words(pipeline: Pipeline, rounds: Sequence[Round]) -> tuple[Texts | None, .
         if index not in joined
     ]
     try:
-        of_emitted, of_others = iter(_described(verifier, emitted)), iter(_described(verifier, unemitted))
+        of_emitted, of_others = iter(_described(pipeline, emitted)), iter(_described(pipeline, unemitted))
         described = []
         for round, joined in zip(rounds, joins, strict=True):
             emitted_words = [(index, next(of_emitted)) for index in joined]
@@ -359,8 +361,9 @@ def _words(pipeline: Pipeline, rounds: Sequence[Round]) -> tuple[Texts | None, .
         return (None,) * len(rounds)  # words are for people; a record does without
 
 
-def _described(verifier: Any, values: list[Any]) -> list[str]:
-    with turn(verifier):
+def _described(pipeline: Pipeline, values: list[Any]) -> list[str]:
+    verifier: Any = pipeline.verifier
+    with turn(verifier) if pipeline.takes_turns(verifier) else nullcontext():
         return [redact(utf8(str(text))) for text in verifier.describe(values)] if values else []
 
 
@@ -368,7 +371,7 @@ def _question(unit: Unit, pipeline: Pipeline, ask: Ask, record: TaskRecord) -> Q
     text = ""
     if ask.candidate is not None:
         try:
-            text = _described(pipeline.verifier, [ask.candidate.value])[0]
+            text = _described(pipeline, [ask.candidate.value])[0]
         except BaseException as error:
             raised(error)  # of a verifier that has no words the candidate itself is shown
     return Question(

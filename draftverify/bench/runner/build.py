@@ -19,6 +19,7 @@ from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, DraftVerifyError, below
 from draftverify.protocols import AcceptanceRule
 from draftverify.rejection import Policy
+from draftverify.traits import RuleTraits, traits_of
 
 __all__ = ["Builder"]
 
@@ -164,4 +165,4 @@ class Builder:
 
 
 def _reads_target(rule: AcceptanceRule) -> bool:
-    return "target" in getattr(rule, "needs", ())
+    return "target" in traits_of(rule, RuleTraits).needs

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from draftverify.bench.config.specs import ComponentSpec
-from draftverify.engine.parts import name_of
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError
 from draftverify.identity import identity_of
 from draftverify.rejection import Clause
+from draftverify.traits import name_of
 from draftverify.values import EMPTY
 
 __all__ = ["conditions_of"]
@@ -29,7 +29,7 @@ def conditions_of(
         inherited: settings of the pipelines that it drafts for.
     """
     settings = {**inherited, **pipeline.settings}
-    reads = pipeline.reads
+    reads = pipeline.traits.reads
     conditions: dict[str, Any] = {
         "settings": {name: value for name, value in settings.items() if reads is None or name in reads},
         "done": _part(pipeline.done),

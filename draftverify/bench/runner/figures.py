@@ -28,7 +28,9 @@ from draftverify.checks.scores import Measure, measures_of
 from draftverify.engine.boundary import raised
 from draftverify.errors import ConfigError
 from draftverify.plugins import REPORTS, hooks
+from draftverify.protocols import Reports
 from draftverify.secret import quiet
+from draftverify.traits import offers
 from draftverify.values import Explanation, Task, TaskRecord
 
 __all__ = ["predict", "summary_of", "write_report"]
@@ -138,9 +140,9 @@ def summary_of(
 ) -> Summary:
     blocks = {}
     for name in experiment.names:
-        report = getattr(bench.pipelines[name].block, "report", None)
-        if callable(report):
-            blocks[name] = msgspec.to_builtins(report())
+        block = bench.pipelines[name].block
+        if offers(block, Reports):
+            blocks[name] = msgspec.to_builtins(block.report())
     records = _records(entries, experiment.names, load.measured)
     return summarise(
         name=experiment.name,

@@ -16,9 +16,10 @@ from array_api_compat import device
 
 from draftverify.arrays import at_hand, floats, host_to, on_host, one_hot, positive
 from draftverify.errors import ConfigError
-from draftverify.protocols import AcceptanceRule
+from draftverify.protocols import AcceptanceRule, DecidesMany
 from draftverify.randomness import Draws, array_namespace
 from draftverify.token_summary import FIGURES, TOP, pack_summaries
+from draftverify.traits import RuleTraits, offers, traits_of
 from draftverify.values import Array, Context, Decision, Proposal, Verification
 
 __all__ = ["Summarised"]
@@ -37,7 +38,7 @@ class Summarised:
     """
 
     def __init__(self, rule: AcceptanceRule) -> None:
-        if "target" not in getattr(rule, "needs", ()):
+        if "target" not in traits_of(rule, RuleTraits).needs:
             raise ConfigError(
                 f"{type(rule).__name__} does not read the target's distributions, so that there is nothing to summarise"
             )
@@ -65,9 +66,8 @@ class Summarised:
         """Decide as the rule does, with the blocks' summaries."""
         blocks = [(o, v) for o, v in zip(proposals, verifications, strict=True) if _measurable(o, v)]
         started = _Summaries(blocks) if blocks else None
-        batch_decide = getattr(self.rule, "decide_many", None)
-        if batch_decide is not None:
-            decisions = list(batch_decide(contexts, proposals, verifications, rngs))
+        if offers(self.rule, DecidesMany):
+            decisions = list(self.rule.decide_many(contexts, proposals, verifications, rngs))
         else:
             calls = zip(contexts, proposals, verifications, rngs, strict=True)
             decisions = [self.rule.decide(*arguments) for arguments in calls]

@@ -2,11 +2,11 @@
 
 `draftverify.verifier` makes one of a function. What takes verifiers in stages apart, for stages with an order of their
 own, is here too: `Combined` and a `Way`; for those whose scores decide `at_threshold`, and of those that rest on
-models which families they are (`families_of`, `shared_families`, `check_families`).
+models which families they are (`shared_families`, `check_families`).
 """
 
 from draftverify.checks.combined import AllOf, AnyOf, Combined
-from draftverify.checks.families import check_families, families_of, shared_families, stands_outside
+from draftverify.checks.families import check_families, shared_families
 from draftverify.checks.stages import AllWay, AnyWay, StagePass, Way, names_of, resting_on
 from draftverify.checks.verifiers.command import Command
 from draftverify.checks.verifiers.exact import Exact
@@ -28,9 +28,7 @@ __all__ = [
     "Way",
     "at_threshold",
     "check_families",
-    "families_of",
     "names_of",
     "resting_on",
     "shared_families",
-    "stands_outside",
 ]

@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from draftverify.engine.functions import each_item, failed
 from draftverify.errors import ConfigError, ContractError
+from draftverify.traits import VerifierTraits
 from draftverify.values import PASS, Check, Context, Failure, Proposal, Verification, utf8
 
 __all__ = ["Command"]
@@ -55,7 +56,7 @@ class Command:
         suffix: of the file.
     """
 
-    reads: frozenset[str] = frozenset()
+    traits = VerifierTraits(reads=frozenset())
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from typing import Any
 from draftverify.checks.verifiers.text import NotJson, json_of
 from draftverify.engine.functions import each_item, failed
 from draftverify.errors import ConfigError
+from draftverify.traits import VerifierTraits
 from draftverify.values import PASS, Check, Context, Failure, Proposal, Verification
 
 __all__ = ["Exact", "differences"]
@@ -25,7 +26,7 @@ class Exact:
         field: of the task's input.
     """
 
-    reads: frozenset[str] = frozenset()
+    traits = VerifierTraits(reads=frozenset())
 
     def __init__(self, field: str) -> None:
         self.field = field

@@ -12,6 +12,7 @@ from typing import Any
 from draftverify.checks.verifiers.text import NotJson, json_of, shown
 from draftverify.engine.functions import each_item, failed
 from draftverify.errors import ConfigError
+from draftverify.traits import VerifierTraits
 from draftverify.values import Check, Context, Failure, Proposal, Verification, utf8
 
 __all__ = ["JsonSchema"]
@@ -40,8 +41,7 @@ class JsonSchema:
         json-schema.org; the package jsonschema, which does the checking.
     """
 
-    reads: frozenset[str] = frozenset()
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"}, reads=frozenset())
 
     def __init__(self, schema: Mapping[str, Any] | Path) -> None:
         self.schema = schema

@@ -7,6 +7,7 @@ import regex
 from draftverify.checks.verifiers.text import shown, text_of
 from draftverify.engine.functions import each_item, failed
 from draftverify.errors import ConfigError, ContractError
+from draftverify.traits import VerifierTraits
 from draftverify.values import PASS, Check, Context, Failure, Proposal, Verification
 
 __all__ = ["Regex"]
@@ -25,7 +26,7 @@ class Regex:
         timeout: seconds for one item.
     """
 
-    reads: frozenset[str] = frozenset()
+    traits = VerifierTraits(reads=frozenset())
 
     def __init__(self, pattern: str, whole: bool = True, timeout: float = 1.0) -> None:
         self.pattern = pattern

@@ -18,7 +18,9 @@ from draftverify.engine.requests import Draft
 from draftverify.kit.audit.driving import uncached
 from draftverify.kit.audit.recorded import ROWS_APART, RecordedRound, on_host, rows_apart
 from draftverify.kit.contexts import as_numpy
+from draftverify.protocols import DecidesMany, ProposesMany, VerifiesMany
 from draftverify.randomness import Draws, stream_key
+from draftverify.traits import offers
 from draftverify.values import Context, Decision, Evidence, Proposal, Verification
 
 __all__ = ["batch_problems"]
@@ -62,13 +64,13 @@ def batch_problems(
         drafts = [entry.drafting for entry in recorded if entry.redrafts]
         drafts = [draft for draft in drafts if draft is not None and draft.part is generator]
         if drafts:
-            messages = failures if getattr(generator, "deterministic", True) else notes
+            messages = failures if pipeline.declared[id(generator)].deterministic else notes
             check("propose_many", _generator, generator, drafts, messages)
     cut = [_cut(entry, at) for at, entry in enumerate(recorded)]
-    if rows and cut and hasattr(pipeline.verifier, "verify_many"):
+    if rows and cut and offers(pipeline.verifier, VerifiesMany):
         bound = max(entry.rows_bound for entry in recorded)
         check("verify_many", partial(_verifier, bound), pipeline.verifier, cut, failures)
-    if judge_rule and cut and hasattr(pipeline.rule, "decide_many"):
+    if judge_rule and cut and offers(pipeline.rule, DecidesMany):
         check("decide_many", _rule, pipeline.rule, cut, failures)
     return failures, notes
 
@@ -137,7 +139,7 @@ def _generator(generator: Any, drafts: Sequence[Draft]) -> list[str]:
 
     baseline = proposed_alone()
     conditions = [("asked twice with the same draws", proposed_alone())]
-    if hasattr(generator, "propose_many"):
+    if offers(generator, ProposesMany):
         conditions.append(("in a batch", _proposed(generator.propose_many, contexts, ns)))
     problems: list[str] = []
     for condition, proposals in conditions:

@@ -9,6 +9,7 @@ import msgspec
 
 from draftverify.kit.tables import DraftFrom, TablePair
 from draftverify.randomness import Draws
+from draftverify.traits import GeneratorTraits
 from draftverify.values import GIVEN, Context, LawKind, Proposal, Shape, chain_parents
 
 __all__ = ["HardDraft", "Manner", "Parents", "layouts"]
@@ -46,13 +47,13 @@ class HardDraft(DraftFrom):
         super().__init__(tables.q, shape=shape, law=_DRAWN.get(manner, law), parents=parents)
         self.tables = tables
         self.manner = manner
-        self.reads = reads
         self.declared = law
+        self.reads = reads
 
     @property
-    def laws(self) -> frozenset[str]:
-        """The law that the proposals declare."""
-        return frozenset({self.declared})
+    def traits(self) -> GeneratorTraits:
+        """The shape, the law that the proposals declare, and the settings of the pipeline."""
+        return GeneratorTraits(shape=self.shape, laws={self.declared}, reads=frozenset(self.reads))
 
     def propose(self, context: Context, n: int) -> Proposal:
         """The first n items of the layout, less where siblings run out."""

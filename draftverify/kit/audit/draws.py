@@ -21,8 +21,9 @@ from draftverify.kit.audit.counts import CellCounts, count, detectable, pooled, 
 from draftverify.kit.audit.recorded import RecordedRound, next_round
 from draftverify.kit.audit.report import DrawsReport
 from draftverify.kit.contexts import values_of
-from draftverify.protocols import AcceptanceRule
+from draftverify.protocols import AcceptanceRule, DecidesMany
 from draftverify.randomness import Draws, inverse_cdf, stream_key, uniforms
+from draftverify.traits import offers
 from draftverify.values import Decision, Evidence, Law, Proposal, Verification
 
 __all__ = ["draw_tests"]
@@ -290,8 +291,8 @@ def _sequences(rule: Any, process: _Process, copies: range, n: int, depths: int,
     both = process.recorded.context, next_round(process.recorded.context)
     contexts = [both[copy % 2] for copy in copies]
     decided: list[Decision]
-    if hasattr(rule, "decide_many"):
-        decided = rule.decide_many(contexts, proposals, verifications, rngs)
+    if offers(rule, DecidesMany):
+        decided = list(rule.decide_many(contexts, proposals, verifications, rngs))
     else:
         decided = [
             rule.decide(*arguments)

@@ -23,7 +23,6 @@ import msgspec
 import numpy as np
 
 from draftverify.bench.artifact import ArtifactFile, PartIdentity, check_made_with, read_artifact
-from draftverify.engine.parts import name_of
 from draftverify.errors import ConfigError, ContractError
 from draftverify.identity import identity_of
 from draftverify.kit.audit.comparisons import AnswerComparison
@@ -31,6 +30,7 @@ from draftverify.kit.audit.judge_probes import PROBES, WIN, Asking, Probe, Probe
 from draftverify.kit.audit.judges import as_judge
 from draftverify.stats.judgement.agreement import cohen_kappa
 from draftverify.stats.judgement.trust import labels_needed
+from draftverify.traits import VerifierTraits, name_of, traits_of
 
 __all__ = ["JudgeAudit", "LabelPlan", "audit_judge", "find_audit", "load_audit", "plan_labels"]
 
@@ -113,7 +113,8 @@ def audit_judge(
     if not comparisons:
         raise ConfigError("there are no comparisons to audit the judge on", path="comparisons")
     identity, started = identity_of(judge), time.perf_counter()
-    asking = Asking(as_judge(judge), comparisons, getattr(judge, "family", None), watcher)
+    families = " and ".join(sorted(traits_of(judge, VerifierTraits).families)) or None
+    asking = Asking(as_judge(judge), comparisons, families, watcher)
     if all(choice is None for choice in asking.plain()):
         raise ContractError(
             f"{name_of(judge)} gave no verdict on any of {len(comparisons)} comparisons; first {asking.first_trouble()}"

@@ -13,9 +13,10 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkabl
 
 import msgspec
 
-from draftverify.engine.parts import name_of
 from draftverify.errors import ConfigError
 from draftverify.kit.contexts import make_context
+from draftverify.protocols import VerifiesMany
+from draftverify.traits import VerifierTraits, name_of, offers, traits_of
 from draftverify.values import Check, Proposal, Task
 
 __all__ = [
@@ -202,7 +203,7 @@ class _ByScores:
         inputs = [{"question": answer.question, "prompt": answer.question} for answer in answers]
         contexts = [make_context(Task(id=str(place), input=input)) for place, input in enumerate(inputs)]
         blocks = [Proposal.alternatives((answer.answer,)) for answer in answers]
-        if hasattr(self.verifier, "verify_many"):
+        if offers(self.verifier, VerifiesMany):
             verifications = self.verifier.verify_many(contexts, blocks)
         else:
             verifications = [
@@ -230,7 +231,8 @@ def as_judge(part: Any) -> AnswerComparer:
         return part
     if isinstance(part, AnswerGrader):
         return ByGrades(part)
-    if "scores" in getattr(part, "provides", ()) and "cross" not in part.provides:
+    provides = traits_of(part, VerifierTraits).provides
+    if "scores" in provides and "cross" not in provides:
         return ByGrades(_ByScores(part))
     raise ConfigError(
         f"{name_of(part)} cannot be audited as a judge: it neither compares two answers nor scores one; use "

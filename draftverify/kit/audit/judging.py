@@ -25,6 +25,8 @@ from draftverify.kit.audit import (
     comparisons_of,
     plan_labels,
 )
+from draftverify.protocols import Closes, Opens
+from draftverify.traits import offers
 
 __all__ = ["audit_of", "load_judge_audit", "plan_of"]
 
@@ -122,10 +124,10 @@ def _with(spec: AuditSpec, do: Callable[[Any, list[AnswerComparison]], T]) -> T:
     with below("comparisons"):
         comparisons = comparisons_of(list(source.load())[: spec.limit])
     try:
-        if (opens := getattr(judge, "open", None)) is not None:
+        if offers(judge, Opens):
             with below("judge"):
-                opens()
+                judge.open()
         return do(judge, comparisons)
     finally:
-        if (closes := getattr(judge, "close", None)) is not None:
-            closes()
+        if offers(judge, Closes):
+            judge.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from draftverify.engine.parts import Fixed
 from draftverify.engine.pipeline import Pipeline, as_task
 from draftverify.kit.audit.batches import batch_problems
 from draftverify.kit.audit.draws import draw_tests
@@ -16,6 +17,7 @@ from draftverify.kit.audit.stopping import stopping_problems
 from draftverify.kit.audit.text import greedy_text
 from draftverify.kit.audit.unknowns import NotEnumerable
 from draftverify.rules import GreedyMatch
+from draftverify.stats.block import Measured
 from draftverify.values import LawKind, Shape
 
 __all__ = ["claims_exact", "lossless"]
@@ -67,7 +69,7 @@ def lossless(
     drift: float | None = None
     if not listed:
         notes.append("no tasks: nothing was recorded")
-    elif "target" not in getattr(pipeline.verifier, "provides", ()):
+    elif "target" not in pipeline.verifier_traits.provides:
         notes.append("the verifier gives no target distributions, so there is nothing to compare with")
     else:
         drafting = pipeline
@@ -108,8 +110,7 @@ def lossless(
 
 def claims_exact(pipeline: Pipeline) -> bool:
     """Whether the rule says that it emits the target's distribution; greedy match does at temperature 0."""
-    rule = pipeline.rule
-    return bool(getattr(rule, "exact", False)) or (isinstance(rule, GreedyMatch) and _greedy(pipeline))
+    return pipeline.rule_traits.exact or (isinstance(pipeline.rule, GreedyMatch) and _greedy(pipeline))
 
 
 def _greedy(pipeline: Pipeline) -> bool:
@@ -118,7 +119,7 @@ def _greedy(pipeline: Pipeline) -> bool:
 
 def _enumerated(pipeline: Pipeline, notes: list[str], stop_at_first: bool) -> Enumeration | None:
     rule: Any = pipeline.rule
-    missing = sorted(set(getattr(rule, "needs", {"verdicts"})) - AUDITABLE)
+    missing = sorted(pipeline.rule_traits.needs - AUDITABLE)
     if missing:
         notes.append(
             f"not enumerated: the rule needs {', '.join(missing)}, which a tiny target does not have"
@@ -127,9 +128,9 @@ def _enumerated(pipeline: Pipeline, notes: list[str], stop_at_first: bool) -> En
     laws: set[LawKind] = set()
     shapes: set[Shape] = set()
     for generator in pipeline.generators:
-        laws |= set(getattr(generator, "laws", {"given"}))
-        shape = getattr(generator, "shape", None)
-        shapes |= {shape} if shape is not None else set(getattr(rule, "shapes", SHAPES))
+        traits = pipeline.declared[id(generator)]
+        laws |= traits.laws
+        shapes |= {traits.shape} if traits.shape is not None else set(pipeline.rule_traits.shapes or SHAPES)
     # Greedy match is exact for rows of one item alone; any other rule is shown for all rows, and for those too.
     one_item = isinstance(rule, GreedyMatch)
     done = pipeline.done
@@ -156,5 +157,6 @@ def _enumerated(pipeline: Pipeline, notes: list[str], stop_at_first: bool) -> En
 
 def _largest_block(pipeline: Pipeline) -> int:
     block = pipeline.block
-    size = getattr(block, "n", getattr(block, "at_most", None))
-    return size if isinstance(size, int) else 4
+    if isinstance(block, Fixed):
+        return block.n
+    return block.at_most if isinstance(block, Measured) else 4

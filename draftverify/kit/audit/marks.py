@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from draftverify.engine.parts import name_of
+from draftverify.checks.combined import Combined
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ResourceError
 from draftverify.kit.audit.judge_audit import find_audit
+from draftverify.traits import VerifierTraits, name_of, traits_of
 
 __all__ = ["judge_marks"]
 
@@ -30,13 +31,13 @@ def judge_marks(pipeline: Pipeline, audits: str | Path) -> list[str]:
 
 def _judges(verifier: Any) -> Iterator[Any]:
     """The verifiers in a verifier whose own word is a model's; one that gives distributions has none."""
-    if "target" in getattr(verifier, "provides", ()):
+    traits = traits_of(verifier, VerifierTraits)
+    if "target" in traits.provides:
         return
-    stages = getattr(verifier, "stages", None)
-    if stages is not None:
-        for stage in stages:
+    if isinstance(verifier, Combined):
+        for stage in verifier.stages:
             yield from _judges(stage)
-    elif getattr(verifier, "family", None) is not None:
+    elif traits.families:
         yield verifier
 
 

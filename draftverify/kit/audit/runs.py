@@ -126,7 +126,7 @@ def _by_people(decided: Iterable[tuple[str, str, Any, bool]]) -> Label:
 def _judged(pipeline: Pipeline, records: Iterable[TaskRecord], label: Label) -> JudgedPipeline:
     """The items that a pipeline's own generator drafted and its verifier judged, retries too."""
     items: list[JudgedItem] = []
-    stepwise = getattr(pipeline.generator, "shape", None) in ("chain", "tree")
+    stepwise = pipeline.declared[id(pipeline.generator)].shape in ("chain", "tree")
     for record in records:
         for round in record.rounds:
             if round.source != "generator" or round.by != "verifier" or round.failure is not None:

@@ -13,6 +13,8 @@ from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ContractError
 from draftverify.kit.audit.driving import with_block
 from draftverify.kit.audit.report import TextDivergence, TextReport
+from draftverify.protocols import DecidesMany, ProposesMany, VerifiesMany
+from draftverify.traits import offers
 from draftverify.values import Explanation, Outcome, Task
 
 __all__ = ["greedy_text"]
@@ -49,9 +51,9 @@ def greedy_text(pipeline: Pipeline, tasks: Sequence[Task]) -> TextReport:
 
 
 def _serves_many(pipeline: Pipeline) -> bool:
-    parts = [(generator, "propose_many") for generator in pipeline.generators]
-    parts += [(pipeline.verifier, "verify_many"), (pipeline.rule, "decide_many")]
-    return any(hasattr(part, name) for part, name in parts)
+    if offers(pipeline.verifier, VerifiesMany) or offers(pipeline.rule, DecidesMany):
+        return True
+    return any(offers(generator, ProposesMany) for generator in pipeline.generators)
 
 
 def _value(pipeline: Pipeline, task: Task, outcome: Outcome) -> tuple[Any, ...]:

@@ -17,6 +17,8 @@ from draftverify.bench.records.rows import LEVELS, Level
 from draftverify.bench.records.split import Split
 from draftverify.errors import ConfigError
 from draftverify.lab.training import TRAINING, Training, write_training
+from draftverify.protocols import WritesText
+from draftverify.traits import offers
 
 __all__ = ["export"]
 
@@ -73,5 +75,4 @@ def _text_of(run: RunRecords, config: str | None, pipeline: str) -> Callable[[Se
     from draftverify.lab.recording import RecordedPipeline
 
     verifier = RecordedPipeline(run, pipeline, config=config).pipeline.verifier
-    text: Callable[[Sequence[Any]], str] | None = getattr(verifier, "text", None)
-    return text
+    return verifier.text if offers(verifier, WritesText) else None

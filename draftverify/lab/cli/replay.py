@@ -15,7 +15,7 @@ from draftverify.bench.cli import options
 from draftverify.bench.cli.screen import new_table, print_json, wide_console
 from draftverify.bench.records import load_run
 from draftverify.bench.tables.words import clean
-from draftverify.lab.replay.question import DraftsFrom
+from draftverify.traits import DraftsFrom
 
 if TYPE_CHECKING:
     from draftverify.lab.recording import Expected, ReplaySide, WhatIf

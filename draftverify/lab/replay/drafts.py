@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from draftverify.engine.parts import Parts, name_of
+from draftverify.engine.parts import Parts
 from draftverify.engine.requests import Draft
 from draftverify.lab.replay.log import Absent, Log, Missing, Origin, best, key_of
-from draftverify.lab.replay.question import DraftsFrom
+from draftverify.traits import DraftsFrom, GeneratorTraits, name_of, traits_of
 from draftverify.values import GIVEN, Context, Cost, Law, LawKind, Proposal, chain_parents
 
 __all__ = ["Drafts"]
@@ -258,4 +258,4 @@ class Drafts:
 
 def _repeats(part: Any) -> bool:
     """Whether a generator drafts the same in the same state."""
-    return bool(getattr(part, "deterministic", True))
+    return traits_of(part, GeneratorTraits).deterministic

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from draftverify.engine.boundary import raised
-from draftverify.engine.parts import name_of
 from draftverify.engine.requests import Answer, Ask, Decide, Draft, Finish, Prepare, Request, Verify
 from draftverify.engine.session import Session
 from draftverify.lab.replay.drafts import Drafts
@@ -16,6 +15,7 @@ from draftverify.lab.replay.log import Gap, Log, Missing, Origin
 from draftverify.lab.replay.question import ReplayQuestion
 from draftverify.lab.replay.words import Words
 from draftverify.rejection.refusals import troubles_of
+from draftverify.traits import name_of
 from draftverify.values import Context, Cost, Decision, Round, Task, TaskRecord
 
 __all__ = ["Replay", "Replayed"]

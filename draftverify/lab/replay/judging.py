@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from draftverify.engine.parts import Parts, name_of
+from draftverify.checks.combined import Combined
+from draftverify.engine.parts import Parts
 from draftverify.errors import ConfigError
 from draftverify.lab.replay.stages import Stages, differs_in_thresholds, stopped
+from draftverify.traits import name_of
 from draftverify.values import TaskRecord
 
 __all__ = ["RecordedVerifier", "Source"]
@@ -45,7 +47,7 @@ class RecordedVerifier:
         self.stops = _stops_early(recorded, records)
         self.corrects = any(round.correction for record in records for round in record.rounds)
         parts = {"": recorded.verifier, **self.stages.parts}
-        stages = getattr(verifier, "stages", ()) if hasattr(verifier, "recalled") else ()
+        stages = verifier.stages if isinstance(verifier, Combined) else ()
         self._sources = {
             id(verifier_part): _source(verifier_part, parts) for verifier_part in (verifier, *stages)
         }

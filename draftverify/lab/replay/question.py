@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
-from draftverify.engine.parts import Parts, name_of
+from draftverify.engine.parts import Parts
 from draftverify.errors import ConfigError
 from draftverify.lab.replay.judging import RecordedVerifier
 from draftverify.stats.costs import CostModel, fit_costs
+from draftverify.traits import DraftsFrom, GeneratorTraits, name_of, traits_of
 from draftverify.values import TaskRecord
 
 __all__ = ["CHANGES", "ReplayQuestion", "Change", "DraftsFrom"]
@@ -18,8 +19,6 @@ CHANGES: tuple[Change, ...] = get_args(Change)
 """What a replay may set; the rest of a pipeline is what the log was made with."""
 
 _CHECKS = frozenset({"verdicts", "scores"})
-
-DraftsFrom: TypeAlias = Literal["list", "continuation", "accepted", "round"]
 
 
 class ReplayQuestion:
@@ -59,7 +58,7 @@ class ReplayQuestion:
         for clause in recorded.policy.clauses:
             if clause.generator is not None and not any(clause.generator is part for part in self._parts):
                 self._parts.append(clause.generator)
-        unrecorded = frozenset(getattr(pipeline.rule, "needs", _CHECKS)) - _CHECKS
+        unrecorded = pipeline.rule_traits.needs - _CHECKS
         if unrecorded and changed - {"on_rejection", "budget", "done"}:
             raise ConfigError(
                 f"the rule {name_of(pipeline.rule)} needs {', '.join(sorted(unrecorded))}, and the records hold checks "
@@ -101,8 +100,7 @@ class ReplayQuestion:
 
     def kind(self, number: int) -> DraftsFrom | None:
         """What a generator's drafts depend on."""
-        declared: DraftsFrom | None = getattr(self._parts[number], "drafts_from", None)
-        return declared or self._drafts_from
+        return traits_of(self._parts[number], GeneratorTraits).drafts_from or self._drafts_from
 
 
 def _answered(record: TaskRecord) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
+from draftverify.checks.combined import Combined
+from draftverify.identity import arguments_of
+from draftverify.protocols import Rejudges
+from draftverify.traits import VerifierTraits, offers, traits_of
 from draftverify.values import Check, Heard, Round, TaskRecord
 
 __all__ = ["Spoken", "Stages", "differs_in_thresholds", "stopped"]
@@ -95,8 +98,10 @@ class Stages:
     """
 
     def __init__(self, verifier: Any, records: Sequence[TaskRecord]) -> None:
-        stages = getattr(verifier, "stages", ())
-        self.parts: Mapping[str, Any] = dict(zip(getattr(verifier, "names", ()), stages, strict=False))
+        staged = isinstance(verifier, Combined)
+        self.parts: Mapping[str, Any] = (
+            dict(zip(verifier.names, verifier.stages, strict=True)) if staged else {}
+        )
         self._stops: dict[str, bool] = {}
         self._cuts: dict[str, bool] = {}
         points: dict[str, list[tuple[int, float]]] = {}
@@ -134,7 +139,7 @@ class Stages:
 
     def at_once(self, name: str) -> int:
         """How many items a stage looks at beside each other."""
-        return max(int(getattr(self.parts.get(name), "at_once", 1)), 1)
+        return max(traits_of(self.parts[name], VerifierTraits).at_once, 1) if name in self.parts else 1
 
     def fixed(self, name: str) -> float:
         """Seconds of a stage's pass, whatever its size."""
@@ -180,10 +185,11 @@ def stopped(checks: Mapping[int, Check], parents: Sequence[int], enough: int) ->
 
 def differs_in_thresholds(part: Any, recorded: Any) -> bool:
     """Whether two verifiers are alike but for the arguments that are `thresholds`, of which they can tell."""
-    if type(part) is not type(recorded) or not hasattr(part, "rejudged"):
+    if type(part) is not type(recorded) or not offers(part, Rejudges):
         return False
-    names = inspect.signature(type(part)).parameters.keys() - set(getattr(part, "thresholds", ()))
-    return all(_same(getattr(part, name, None), getattr(recorded, name, None)) for name in names)
+    ours, theirs = arguments_of(part), arguments_of(recorded)
+    names = ours.keys() - traits_of(part, VerifierTraits).thresholds
+    return all(_same(ours[name], theirs.get(name)) for name in names)
 
 
 def _same(value: Any, recorded: Any) -> bool:

@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from draftverify.engine.parts import name_of
 from draftverify.engine.requests import Verify
 from draftverify.lab.replay.log import Log, Missing, Origin, best, key_of
 from draftverify.lab.replay.stages import Spoken, spoken_in
+from draftverify.traits import name_of
 from draftverify.values import (
     TIMES,
     UNCHECKED,

@@ -24,6 +24,7 @@ from draftverify.stats.block.ledger import Ledger
 from draftverify.stats.block.passes import Pass
 from draftverify.stats.progress import is_alternatives
 from draftverify.stats.task_costs import FIRST_GAP, LAST_GAP
+from draftverify.traits import BlockTraits, VerifierTraits, traits_of
 from draftverify.values import Context, Outcome, Round
 
 __all__ = ["Measured", "Objective"]
@@ -64,8 +65,7 @@ class Measured:
         allowance: the share of the run's time (or units) that probing may cost, beyond a credit of 1.25 plain steps.
     """
 
-    deterministic: ClassVar[bool] = False
-    shapes: ClassVar[frozenset[str]] = frozenset({"chain", "alternatives"})
+    traits: ClassVar[BlockTraits] = BlockTraits(shapes={"chain", "alternatives"}, deterministic=False)
 
     def __init__(
         self, at_most: int = 16, *, objective: Objective = "latency", allowance: float = 0.005
@@ -94,7 +94,7 @@ class Measured:
     def begin(self, verifier: object, *, fallback: bool = False) -> None:
         """Learn whether an empty block brings a value (`plain_steps`), else the first rounds show it; and whether a
         task may go to a fallback at once."""
-        self._plain = True if getattr(verifier, "plain_steps", False) else self._plain
+        self._plain = True if traits_of(verifier, VerifierTraits).plain_steps else self._plain
         self._detour = Detour(Ledger(self.allowance), MARGIN) if fallback else None
 
     def drafts(self, context: Context) -> bool:

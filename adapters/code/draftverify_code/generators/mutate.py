@@ -8,9 +8,9 @@ from contextlib import suppress
 from heapq import nlargest
 from itertools import zip_longest
 from statistics import median_low
-from typing import ClassVar
 
 from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Task
+from draftverify.traits import GeneratorTraits
 from draftverify_code.generators.edits import ProgramSource, fingerprint
 from draftverify_code.generators.mutations import mutations
 from draftverify_code.program import program_of
@@ -34,8 +34,7 @@ class Mutate:
     Source: the climb is GenProg's (Le Goues and others, 2012).
     """
 
-    reads: frozenset[str] = frozenset()
-    shape: ClassVar[str] = "alternatives"
+    traits = GeneratorTraits(shape="alternatives", reads=frozenset())
 
     def propose(self, context: Context, n: int) -> Proposal:
         """The next mutants; `exhausted` when there is none.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from draftverify import ConfigError, Context, Feedback, Proposal, Task
+from draftverify.traits import GeneratorTraits, families
 from draftverify_code.generators.extract import extract, truncate
 from draftverify_code.program import program_of
-from draftverify_llm import Message, TextModel, read_sampling, reads_sampling
+from draftverify_llm import Message, TextModel, model_traits, read_sampling, reads_sampling
 from draftverify_llm import Sample as SampleText
 
 __all__ = ["COMPLETION_STOP", "WRITING_STOP", "SamplePrograms"]
@@ -51,8 +53,6 @@ class SamplePrograms:
             one is asked in that one's block size.
     """
 
-    shape = "alternatives"
-
     def __init__(
         self,
         model: TextModel,
@@ -73,20 +73,16 @@ class SamplePrograms:
         self.attempts = attempts
         self.at_most = at_most
 
-    @property
-    def family(self) -> str | None:
-        """The model's."""
-        return getattr(self.model, "family", None)
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether the same draws give the same programs, which is the model's to say."""
-        return getattr(self.model, "deterministic", False)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """The settings that it was not given itself."""
-        return reads_sampling(self.temperature, self.top_p)
+    @cached_property
+    def traits(self) -> GeneratorTraits:
+        """As its model's; it reads the settings that it was not given itself."""
+        model = model_traits(self.model)
+        return GeneratorTraits(
+            shape="alternatives",
+            reads=reads_sampling(self.temperature, self.top_p),
+            families=families(model.family),
+            deterministic=model.deterministic,
+        )
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Refuse a temperature or top_p that no model can follow.

@@ -46,7 +46,6 @@ WIDTH = 120
 class Static:
     """A stage that runs no program: its tool works in the sandbox that it was given, or in a shared one."""
 
-    reads: frozenset[str] = frozenset()
     sandbox: Sandbox | None
 
     @property

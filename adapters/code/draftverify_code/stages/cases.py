@@ -7,11 +7,13 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
+from draftverify.traits import VerifierTraits
 from draftverify_code.program import Reason
 from draftverify_code.sandbox import CommandExit, Limits, Sandbox, SandboxCommand
 from draftverify_code.sandbox.jobs import MIB
@@ -57,9 +59,12 @@ class Cases(Sandboxed):
         >>> in_c = Cases(command=["./main"], build=["cc", "-O1", "-o", "main", "{file}"], suffix=".c")
     """
 
-    reads: frozenset[str] = frozenset()
-    name = "cases"
-    provides = frozenset({"verdicts", "scores"})
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """Verdicts, with the share of passed tests as the score."""
+        return VerifierTraits(
+            name="cases", provides={"verdicts", "scores"}, reads=frozenset(), at_once=self.at_once
+        )
 
     def __init__(
         self,
@@ -92,10 +97,10 @@ class Cases(Sandboxed):
         try:
             cases = _cases(context.task)
         except NoTests as error:
-            return abstained(proposal, self.name, error)
+            return abstained(proposal, self.traits.name, error)
         box = sandbox_for(self.sandbox)
         check = lambda programs: self._check(box, cases, programs)
-        return verified(context, proposal, box, self.name, "separate-process", check)
+        return verified(context, proposal, box, self.traits.name, "separate-process", check)
 
     def _check(self, box: Sandbox, cases: Sequence[tuple[str, str]], programs: Sequence[str]) -> list[Check]:
         file = f"main{self.suffix}"

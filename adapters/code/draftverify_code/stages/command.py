@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
+from draftverify.traits import VerifierTraits
 from draftverify_code.sandbox import CommandExit, Sandbox, SandboxCommand
 from draftverify_code.stages.running import Sandboxed, abnormal, capped, limits_of, sandbox_for, verified
 
@@ -30,8 +32,10 @@ class ExitStatus(Sandboxed):
         name: of the stage, in checks and tables.
     """
 
-    reads: frozenset[str] = frozenset()
-    provides = frozenset({"verdicts"})
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """Verdicts, under the name that was given."""
+        return VerifierTraits(name=self.name, reads=frozenset(), at_once=self.at_once)
 
     def __init__(
         self,

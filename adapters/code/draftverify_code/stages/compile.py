@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from draftverify import Check, ConfigError, Context, Proposal, ResourceError, Verification
+from draftverify.traits import VerifierTraits
 from draftverify_code.sandbox.host import Sandbox
 from draftverify_code.sandbox.jobs import CommandExit, Limits, SandboxCommand
 from draftverify_code.stages.blocks import (
@@ -78,7 +79,7 @@ class Compile(Static):
             compiler that is not among the system's programs needs its own files shown: `readable` of the sandbox.
     """
 
-    name = "compile"
+    traits = VerifierTraits(name="compile", reads=frozenset())
 
     def __init__(
         self,
@@ -119,8 +120,8 @@ class Compile(Static):
         box = self.box
         blind = self._try(box)
         if blind is not None:
-            return verification(self.name, [blind] * len(programs), box)
-        return verification(self.name, self._compiled(box, argv, suffix, programs), box)
+            return verification(self.traits.name, [blind] * len(programs), box)
+        return verification(self.traits.name, self._compiled(box, argv, suffix, programs), box)
 
     def _compiled(
         self, box: Sandbox, argv: Sequence[str], suffix: str, programs: Sequence[str]

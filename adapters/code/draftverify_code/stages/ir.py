@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from draftverify import Check, Context, Proposal, ResourceError, Verification
+from draftverify.traits import VerifierTraits
 from draftverify_code.sandbox.host import Sandbox
 from draftverify_code.sandbox.jobs import CommandExit, SandboxCommand
 from draftverify_code.stages.blocks import Job, Static, check_block, limits, programs_of, verification
@@ -37,7 +38,7 @@ class Ir(Static):
         sandbox: where LLVM runs; a shared one with the strongest isolation of this machine when None.
     """
 
-    name = "ir"
+    traits = VerifierTraits(name="ir", reads=frozenset())
     packages: tuple[str, ...] = ("llvmlite",)
 
     def __init__(self, sandbox: Sandbox | None = None) -> None:
@@ -52,7 +53,7 @@ class Ir(Static):
         _installed()
         box = self.box
         checks = check_block(box, programs_of(proposal), _job, "LLVM", "ir", in_order=True)
-        return verification(self.name, checks, box)
+        return verification(self.traits.name, checks, box)
 
     def open(self) -> None:
         """Open the sandbox.

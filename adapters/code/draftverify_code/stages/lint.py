@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from draftverify import Check, ConfigError, Context, Proposal, Verification
+from draftverify.traits import VerifierTraits
 from draftverify_code.sandbox.host import Sandbox
 from draftverify_code.sandbox.jobs import CommandExit, SandboxCommand
 from draftverify_code.stages.blocks import (
@@ -49,7 +50,7 @@ class Lint(Static):
         sandbox: where ruff runs; a shared one with the strongest isolation of this machine when None.
     """
 
-    name = "lint"
+    traits = VerifierTraits(name="lint", reads=frozenset())
 
     def __init__(
         self, select: Sequence[str] = ("E9", "F633", "F70", "F821"), sandbox: Sandbox | None = None
@@ -87,7 +88,7 @@ class Lint(Static):
         job = lambda group: _look_up([(program, findings[program]) for program in group])
         second_checks = check_block(box, undefined, job, "the Python parser", "syntax", in_order=True)
         heard = dict(zip(undefined, second_checks, strict=True))
-        return verification(self.name, map(heard.get, programs, checks), box)
+        return verification(self.traits.name, map(heard.get, programs, checks), box)
 
     def _job(self, programs: Sequence[str], findings_of: dict[str, list[Diagnostic]]) -> Job:
         """An invocation of ruff, which leaves its findings in `findings_of`."""

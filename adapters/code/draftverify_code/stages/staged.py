@@ -7,15 +7,16 @@ go on, and nothing passes that no trusted stage passed), and what the records ke
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from itertools import permutations
 from typing import Any
 
 import msgspec
 
 from draftverify import Check, ConfigError, Context, Proposal, Verifier
-from draftverify.checks.verifiers import Combined, StagePass, Way, names_of, resting_on, stands_outside
+from draftverify.checks.verifiers import Combined, StagePass, Way, names_of, resting_on
+from draftverify.protocols import Describes
+from draftverify.traits import EvidenceKind, VerifierTraits, is_asynchronous, offers
 
 __all__ = ["CodeStages"]
 
@@ -57,27 +58,25 @@ class CodeStages(Combined):
             for filters in permutations(range(filters_count), count):
                 yield (*filters, *range(filters_count, len(self.stages)))
 
-    @property
-    def provides(self) -> frozenset[str]:
+    def provided(self, stages: Sequence[VerifierTraits]) -> Set[EvidenceKind]:
         """Verdicts; scores too where every trusted stage gives them; cross evidence where the only trusted one does."""
-        declared = [getattr(stage, "provides", ()) for stage in self.stages[-self.trusted :]]
-        kinds = {"scores"} if self.trusted > 1 else {"scores", "cross"}
-        return frozenset({"verdicts"} | {kind for kind in kinds if all(kind in one for one in declared)})
+        declared = [stage.provides for stage in stages[-self.trusted :]]
+        kinds: tuple[EvidenceKind, ...] = ("scores",) if self.trusted > 1 else ("scores", "cross")
+        return {"verdicts", *(kind for kind in kinds if all(kind in provides for provides in declared))}
 
-    @property
-    def outside(self) -> bool:
+    def stands_outside(self, stages: Sequence[VerifierTraits]) -> bool:
         """Whether every trusted stage rests on no model; a filter may abstain, and then it let the item through."""
-        return all(map(stands_outside, self.stages[-self.trusted :]))
+        return all(stage.stands_outside for stage in stages[-self.trusted :])
 
     def way(self, context: Context, proposal: Proposal) -> StagesWay:
         """A block before its first stage."""
         return StagesWay(proposal, context.enough, names_of(self.stages)[-self.trusted :])
 
     @property
-    def describe(self) -> Any:
+    def describe(self) -> Callable[[Sequence[Any]], list[str]]:
         """As the last stage that describes values does it; else texts as they are."""
-        described = [stage for stage in self.stages if hasattr(stage, "describe")]
-        return described[-1].describe if described else _texts
+        described = [stage.describe for stage in self.stages if offers(stage, Describes)]
+        return described[-1] if described else _texts
 
 
 def _texts(values: Sequence[Any]) -> list[str]:
@@ -95,7 +94,7 @@ def _check_stages(stages: Sequence[Verifier], trusted: int) -> None:
             f"of {len(stages)} stages {trusted} cannot be trusted; at least one is needed, the last"
         )
     for name, stage in zip(names_of(stages), stages, strict=True):
-        if inspect.iscoroutinefunction(getattr(stage, "verify", None)):
+        if is_asynchronous(stage):
             raise ConfigError(f"the stage {name!r} is asynchronous; stages are called one after the other")
 
 

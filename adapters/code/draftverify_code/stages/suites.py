@@ -6,11 +6,13 @@ import posixpath
 import secrets
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
+from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
 
 from draftverify import Check, Context, ContractError, Proposal, Verification
+from draftverify.traits import VerifierTraits
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.stages.command import files_of
 from draftverify_code.stages.running import (
@@ -54,9 +56,12 @@ class Suites(Sandboxed):
         memory: MiB of one program.
     """
 
-    reads: frozenset[str] = frozenset()
-    name = "suites"
-    provides = frozenset({"verdicts", "scores"})
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """Verdicts, with the share of passed tests as the score."""
+        return VerifierTraits(
+            name="suites", provides={"verdicts", "scores"}, reads=frozenset(), at_once=self.at_once
+        )
 
     def __init__(
         self,
@@ -90,7 +95,7 @@ class Suites(Sandboxed):
             missing = "`target`, the file to write programs to"
             if target != ".":
                 missing = "`files` that hold tests (test*.py)"
-            return abstained(proposal, self.name, NoTests(f"task {task.id} has no {missing}"))
+            return abstained(proposal, self.traits.name, NoTests(f"task {task.id} has no {missing}"))
         sources = [
             text.decode(errors="replace")
             for path, text in files.items()
@@ -108,7 +113,7 @@ class Suites(Sandboxed):
             check = lambda programs: [plan.trouble] * len(programs)
         else:
             check = lambda programs: self._check(box, plan, programs)
-        return verified(context, proposal, box, self.name, "shared-process", check)
+        return verified(context, proposal, box, self.traits.name, "shared-process", check)
 
     def _check(self, box: Sandbox, plan: SuitePlan, programs: Sequence[str]) -> list[Check]:
         runs = [self._run(box, plan, program.encode(errors="replace"), collect=False) for program in programs]

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from draftverify import Check, Context, Proposal, Verification
+from draftverify.traits import VerifierTraits
 from draftverify_code.sandbox.host import Sandbox
 from draftverify_code.sandbox.jobs import CommandExit, SandboxCommand
 from draftverify_code.stages import syntax_process
@@ -48,7 +49,7 @@ class Syntax(Static):
             is opened when the first of them comes.
     """
 
-    name = "syntax"
+    traits = VerifierTraits(name="syntax", reads=frozenset())
 
     def __init__(self, sandbox: Sandbox | None = None) -> None:
         self.sandbox = sandbox
@@ -58,7 +59,7 @@ class Syntax(Static):
         programs = programs_of(proposal)
         readings = read_programs(programs, lambda: self.box)
         used = self.box if any(len(program) > LONG for program in programs) else None
-        return verification(self.name, (readings[program].check for program in programs), used)
+        return verification(self.traits.name, (readings[program].check for program in programs), used)
 
 
 class SyntaxReading(msgspec.Struct, frozen=True):

@@ -6,11 +6,13 @@ import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from doctest import SKIP, DocTestParser
+from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
 
 from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Task, Verification
+from draftverify.traits import VerifierTraits
 from draftverify_code.names import BUILTINS, bound
 from draftverify_code.program import program_of, texts_of
 from draftverify_code.sandbox import Sandbox, Suite, SuiteFinding
@@ -64,10 +66,14 @@ class Tests(Sandboxed):
         ConfigError: the integrity is no known word, or a limit is none.
     """
 
-    reads: frozenset[str] = frozenset()
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """Verdicts, with the share of passed tests as the score."""
+        return VerifierTraits(
+            name="tests", provides={"verdicts", "scores"}, reads=frozenset(), at_once=self.at_once
+        )
+
     __test__ = False  # pytest takes a class of this name for a test
-    name = "tests"
-    provides = frozenset({"verdicts", "scores"})
 
     def __init__(
         self,
@@ -103,14 +109,14 @@ class Tests(Sandboxed):
             # Prompts are written for models: some have examples that no Python reads.
             if not self.doctest and not isinstance(error, NoTests):
                 raise
-            return abstained(proposal, self.name, error)
+            return abstained(proposal, self.traits.name, error)
         programs = [program_of(item) for item in proposal.items]
         seconds = seconds_of(context.task.input, self.timeout)
         findings = self.findings(suite, programs, context.enough, seconds=seconds)
         checks = [finding.check for finding in findings]
         integrity = integrity_of(checks) if self.integrity == "auto" else self.integrity
         notes = {"isolation": self.box(suite, programs).tier, "integrity": integrity}
-        return Verification(checks=reported(checks, context.enough, self.name), notes=notes)
+        return Verification(checks=reported(checks, context.enough, self.traits.name), notes=notes)
 
     def box(self, suite: Suite, programs: Iterable[str]) -> Sandbox:
         """Where these programs run."""

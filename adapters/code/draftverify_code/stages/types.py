@@ -17,6 +17,7 @@ from importlib import util
 from typing import Any
 
 from draftverify import Check, Context, Proposal, ResourceError, Verification
+from draftverify.traits import VerifierTraits
 from draftverify_code.sandbox.host import Sandbox
 from draftverify_code.sandbox.jobs import CommandExit, SandboxCommand
 from draftverify_code.stages.blocks import (
@@ -50,7 +51,7 @@ class Types(Static):
             for each further one of a block.
     """
 
-    name = "types"
+    traits = VerifierTraits(name="types", reads=frozenset())
 
     def __init__(self, sandbox: Sandbox | None = None, timeout: float = ALONE) -> None:
         self.sandbox = sandbox
@@ -78,7 +79,7 @@ class Types(Static):
 
         typed = dict(zip(parsed, check_block(box, parsed, job, "mypy", "type"), strict=True))
         checks = [typed[program] if program in typed else readings[program].check for program in programs]
-        return verification(self.name, checks, box)
+        return verification(self.traits.name, checks, box)
 
     def open(self) -> None:
         """Open the sandbox.

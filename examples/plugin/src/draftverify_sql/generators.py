@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from draftverify import ConfigError, Context, Proposal
+from draftverify import ConfigError, Context, GeneratorTraits, Proposal
 from draftverify_sql.rewrites import OWN, SQLGLOT, rewritten
 from draftverify_sql.schema import Schema
 
@@ -22,7 +22,7 @@ class Rewrites:
         rules: the names of the rules, in the order in which they are tried; all of them when empty.
     """
 
-    shape = "alternatives"
+    traits = GeneratorTraits(shape="alternatives")
 
     def __init__(self, rules: Sequence[str] = ()) -> None:
         self.rules = rules
@@ -61,7 +61,7 @@ class Rewrites:
 class AsWritten:
     """Proposes the query itself: the baseline, and what a pipeline falls back to."""
 
-    shape = "alternatives"
+    traits = GeneratorTraits(shape="alternatives")
 
     def propose(self, context: Context, n: int) -> Proposal:
         """The query, once."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from draftverify import Check, ConfigError, Context, Proposal, Task, Verification
+from draftverify import Check, ConfigError, Context, Proposal, Task, Verification, VerifierTraits
 from draftverify.stats import log_interval
 from draftverify_sql.database import Database, QueryError, each_alone
 from draftverify_sql.generators import query_of
@@ -46,8 +46,7 @@ class Tested:
         seed: of the samples.
     """
 
-    provides = frozenset({"verdicts", "scores"})
-    deterministic = False
+    traits = VerifierTraits(provides={"verdicts", "scores"}, deterministic=False)
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Drafts, a judge of them, and what people thought. Replace `Drafts` and `Checklist` with models, one at a time."""
 
-from draftverify import PASS, Check, Context, Outcome, Proposal, Task, Verification
+from draftverify import PASS, Check, Context, Outcome, Proposal, Task, Verification, VerifierTraits
 
 
 class Drafts:
@@ -33,7 +33,7 @@ class Anything:
 class Checklist:
     """Scores a reply by rules, 0 to 1; which score is enough is for the rule of the pipeline to say."""
 
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One score per draft, and what was missed."""

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from draftverify import Check, Context, Proposal, Verification
+from draftverify import Check, Context, Proposal, Verification, VerifierTraits
 
 
 def words(text: str) -> list[str]:
@@ -74,7 +74,7 @@ class Bm25:
 class Reader:
     """Passes a passage that names what is asked about and holds a year, and says the year."""
 
-    provides = frozenset({"verdicts", "scores"})
+    traits = VerifierTraits(provides={"verdicts", "scores"})
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One word per passage; the answer that it read stands in the passage's place."""
