@@ -130,7 +130,7 @@ def single(pipeline: Pipeline, store: Store, name: str, rounds: int) -> tuple[li
 def batch(pipeline: Pipeline, store: Store, name: str, sessions: int, rounds: int) -> tuple[float, float]:
     """`sessions` tasks in lockstep: seconds per batch round, and seconds of all their commits per batch round."""
     start = perf_counter()
-    records = pipeline.record_batch([Task(id=f"{name}.{i}") for i in range(sessions)])
+    records = pipeline.record([Task(id=f"{name}.{i}") for i in range(sessions)])
     middle = perf_counter()
     for record in records:
         store.commit(pipeline.name, record)

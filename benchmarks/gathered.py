@@ -4,7 +4,7 @@
         [--tasks 12] [--tokens 48] [--repeats 5] [--ways plain lookup] [--out benchmarks/results/gathered.json]
 
 One set of weights in float32, greedy. A set is the first prompts of a category, `--tasks` of them; three sets of twelve
-are 36 answers. Each is decoded three ways on the same pipeline: one by one (`run`), as a batch (`run_batch`), and as
+are 36 answers. Each is decoded three ways on the same pipeline: one by one (`run`), as a batch, and as
 that many tasks of one event loop (`asyncio.gather` of `arun`). The ways take turns within a repeat, and their order
 turns round from one set to the next (ABBA), so that a machine whose speed changes within minutes changes it for all.
 
@@ -52,7 +52,7 @@ def decode(pipeline: Pipeline, way: str, tasks: list[Task]) -> list[tuple[int, .
     if way == "gathered":
         outcomes = asyncio.run(gathered())
     else:
-        outcomes = pipeline.run_batch(tasks) if way == "batch" else [pipeline.run(task) for task in tasks]
+        outcomes = pipeline.run(tasks) if way == "batch" else [pipeline.run(task) for task in tasks]
     return [tuple(outcome.unwrap()) for outcome in outcomes]
 
 

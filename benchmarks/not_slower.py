@@ -64,7 +64,7 @@ def timed(pipeline: Pipeline, tasks: Sequence[Task], batch: int) -> tuple[float,
     if batch == 1:
         records = [pipeline.record(task) for task in tasks]
     else:
-        records = pipeline.record_batch(tasks, size=batch)
+        records = pipeline.record(tasks, size=batch)
     seconds = perf_counter() - start
     values = [record.outcome.value for record in records]
     drafted = sum(bool(round.items) for record in records for round in record.rounds)

@@ -107,7 +107,7 @@ def run(model: LocalModel, tasks: Sequence[Task]) -> tuple[dict[str, np.ndarray]
     values: dict[str, list[Any]] = {}
     tokens: dict[str, float] = {}
     for name, pipeline in ways.items():
-        outcomes = list(pipeline.run_batch(tasks))
+        outcomes = list(pipeline.run(tasks))
         values[name] = [outcome.value for outcome in outcomes]
         tokens[name] = sum(outcome.units for outcome in outcomes)
         print(name, tokens[name], flush=True)

@@ -249,7 +249,7 @@ def real(many: int) -> dict[str, Any]:
 def summary(model: Counted, pipeline: Pipeline, tasks: Sequence[Task]) -> dict[str, Any]:
     """What a way took and solved."""
     read = model.read
-    outcomes = list(pipeline.run_batch(tasks))
+    outcomes = list(pipeline.run(tasks))
     solved = np.array([right(task, each) for task, each in zip(tasks, outcomes, strict=True)], float)
     accepted = np.array([each.status == "accepted" for each in outcomes], float)
     sampled = np.array([each.units for each in outcomes])

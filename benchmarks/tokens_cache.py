@@ -151,9 +151,7 @@ def sharing(model: LocalModel, options: argparse.Namespace) -> dict[str, Any]:
                     )  # fmt: skip
                     read.clear()
                     start = perf_counter()
-                    outcomes = (
-                        pipeline.run_batch(tasks) if driver == "batch" else list(map(pipeline.run, tasks))
-                    )
+                    outcomes = pipeline.run(tasks) if driver == "batch" else list(map(pipeline.run, tasks))
                     seconds = perf_counter() - start
                     if repeat >= 0:
                         runs[way].append((seconds, sum(read), [outcome.value for outcome in outcomes]))

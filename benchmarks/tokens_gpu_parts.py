@@ -301,7 +301,7 @@ def correctness(lab: Lab, way: str, batch: int) -> dict[str, Any]:
 
     def runs(tasks: Sequence[Task]) -> list[TaskRecord]:
         groups = [tasks[i : i + batch] for i in range(0, len(tasks), batch)]
-        return [record for group in groups for record in tried.record_batch(list(group))]
+        return [record for group in groups for record in tried.record(list(group))]
 
     opened, _ = lab.waited(tried.open)
     first, got = lab.waited(lambda: runs(small.known))
@@ -374,10 +374,10 @@ def timed(
     warming: dict[str, Any] = {}
     for name, pipeline in ways.items():
         opened, _ = lab.waited(pipeline.open)
-        first, _ = lab.waited(partial(pipeline.record_batch, tasks))
-        second, _ = lab.waited(partial(pipeline.record_batch, tasks))
+        first, _ = lab.waited(partial(pipeline.record, tasks))
+        second, _ = lab.waited(partial(pipeline.record, tasks))
         with watched(lab.device) as counts:
-            records = pipeline.record_batch(tasks)
+            records = pipeline.record(tasks)
         rounds = max(len(record.rounds) for record in records)
         warming[name] = {
             "open_seconds": opened, "first_run_seconds": first, "second_run_seconds": second, "watched_rounds": rounds,
@@ -385,7 +385,7 @@ def timed(
         }  # fmt: skip
     for repeat in range(lab.options.repeats):
         for name in list(ways) if repeat % 2 == 0 else list(ways)[::-1]:
-            runs[name].append(Run(*lab.waited(partial(ways[name].record_batch, tasks))))
+            runs[name].append(Run(*lab.waited(partial(ways[name].record, tasks))))
     return runs, warming
 
 
@@ -453,7 +453,7 @@ def speculate(lab: Lab, gamma: int, batch: int) -> dict[str, Any]:
     without = lab.pipeline(NoDraft(), 0)
     answers = {
         task.id: tuple(record.outcome.value)
-        for task, record in zip(tasks, without.record_batch(tasks), strict=True)
+        for task, record in zip(tasks, without.record(tasks), strict=True)
     }
     ways = {
         "plain": without,
@@ -489,7 +489,7 @@ def assisted(lab: Lab, gammas: Sequence[int]) -> dict[str, Any]:
     layers = lab.drafter.layers
     ours = {f"gamma {gamma}": lab.pipeline(lab.drafter, gamma) for gamma in gammas}
     calls: dict[str, Callable[[], Any]] = {
-        name: partial(pipeline.record_batch, [task]) for name, pipeline in ours.items()
+        name: partial(pipeline.record, [task]) for name, pipeline in ours.items()
     }
     calls["transformers assisted"] = lambda: generated(
         module, task, options.tokens, assistant_early_exit=layers

@@ -121,7 +121,7 @@ def main() -> None:
     for repeat in range(-1, options.repeats):
         clock.seconds.clear()
         start = perf_counter()
-        records = pipeline.record_batch(tasks)
+        records = pipeline.record(tasks)
         whole = perf_counter() - start
         assert all(len(record.rounds) == options.rounds for record in records)
         parts = dict(clock.seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 from draftverify.engine.boundary import read_explanation
 from draftverify.engine.drivers import adrive, drive
@@ -14,7 +14,7 @@ from draftverify.engine.parts import Fixed, Parts
 from draftverify.engine.requests import AskPerson, Draft
 from draftverify.engine.scheduler import Scheduler
 from draftverify.engine.session import Session
-from draftverify.errors import DraftVerifyError, below
+from draftverify.errors import DraftVerifyError, PipelineError, below
 from draftverify.protocols import ChecksGenerator, ChecksVerifier, Closes, Explains, Opens
 from draftverify.traits import GeneratorTraits, name_of, offers
 from draftverify.values import (
@@ -36,6 +36,42 @@ __all__ = ["Pipeline", "as_task"]
 
 TaskLike: TypeAlias = Task | Mapping[str, Any] | str
 """A Task, its input, or the text of its input's "prompt"."""
+
+
+class _Collected:
+    """The records of one task or of many, in the order in which the tasks were given."""
+
+    def __init__(self, pipeline: Pipeline, task: Any, options: Mapping[str, Any]) -> None:
+        self._pipeline = pipeline
+        self._is_one = isinstance(task, (Task, Mapping, str)) or not isinstance(task, Iterable)
+        self._tasks = [task] if self._is_one else task
+        self._options = options
+        self._places: dict[Session, int] = {}
+        self._records: dict[int, TaskRecord] = {}
+        if not self._is_one and (alone := sorted({"restore", "inner"} & options.keys())):
+            raise PipelineError(
+                f"{' and '.join(alone)} is of one task, and many were given; take each up by itself"
+            )
+
+    def sessions(self) -> Iterator[Session]:
+        """A session of each task, made as there is room for it."""
+        for place, task in enumerate(self._tasks):
+            session = self._pipeline._session(as_task(task, str(place)), **self._options)
+            self._places[session] = place
+            yield session
+
+    def take(self, ended: Iterable[Session]) -> None:
+        """Keep the records of sessions that have ended."""
+        for session in ended:
+            self._records[self._places.pop(session)] = session.record()
+
+    def ended(self) -> TaskRecord | list[TaskRecord]:
+        """The one task's record, or a list of all."""
+        return (
+            self._records[0]
+            if self._is_one
+            else [self._records[place] for place in range(len(self._records))]
+        )
 
 
 class Pipeline(Parts):
@@ -110,8 +146,9 @@ class Pipeline(Parts):
     def _session(
         self,
         task: Task,
-        on_event: Listener | None,
-        person: AskPerson | None,
+        *,
+        on_event: Listener | None = None,
+        ask: AskPerson | None = None,
         memory: Memory | None = None,
         restore: Sequence[Round] = (),
         inner: Sequence[TaskRecord] = (),
@@ -123,17 +160,30 @@ class Pipeline(Parts):
             memory=memory,
             restore=restore,
             inner=inner,
-            person=person,
+            person=ask,
             on_event=on_event,
         )
 
-    def run(
+    @overload
+    def run(  # type: ignore[overload-overlap]
         self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
-    ) -> Outcome:
-        """Run one task and return how it ended; the arguments are those of `record`."""
-        return self.record(task, on_event=on_event, ask=ask).outcome
+    ) -> Outcome: ...
+    @overload
+    def run(
+        self,
+        task: Iterable[TaskLike],
+        *,
+        size: int | None = None,
+        on_event: Listener | None = None,
+        ask: AskPerson | None = None,
+    ) -> list[Outcome]: ...
+    def run(self, task: TaskLike | Iterable[TaskLike], **options: Any) -> Outcome | list[Outcome]:
+        """Run a task, or many, and return how each ended; the arguments are those of `record`."""
+        ended: TaskRecord | list[TaskRecord] = self.record(task, **options)
+        return [record.outcome for record in ended] if isinstance(ended, list) else ended.outcome
 
-    def record(
+    @overload
+    def record(  # type: ignore[overload-overlap]
         self,
         task: TaskLike,
         *,
@@ -142,34 +192,62 @@ class Pipeline(Parts):
         memory: Memory | None = None,
         restore: Sequence[Round] = (),
         inner: Sequence[TaskRecord] = (),
-    ) -> TaskRecord:
-        """Run one task and return its whole record.
+    ) -> TaskRecord: ...
+    @overload
+    def record(
+        self,
+        task: Iterable[TaskLike],
+        *,
+        size: int | None = None,
+        on_event: Listener | None = None,
+        ask: AskPerson | None = None,
+        memory: Memory | None = None,
+    ) -> list[TaskRecord]: ...
+    def record(
+        self, task: TaskLike | Iterable[TaskLike], *, size: int | None = None, **options: Any
+    ) -> TaskRecord | list[TaskRecord]:
+        """Run a task, or many, and return the whole record of each, in their order.
+
+        Many run in lockstep: one pass over all of them where components can; who has ended is replaced.
 
         Args:
-            task: a Task, a mapping (its input) or a text (its input's "prompt").
+            task: a Task, a mapping (its input) or a text (its input's "prompt"); or an iterable of such.
+            size: of many, how many are under way at once; all when None.
             on_event: called with every event.
             ask: plays the person; None from it, or no `ask`, leaves an escalated task waiting.
             memory: what earlier tasks taught.
-            restore: rounds recorded before; they are not decided again.
+            restore: of one task, rounds recorded before; they are not decided again.
             inner: of a task that was left waiting, its record's `inner`.
         """
-        task = as_task(task)
-        session = self._session(task, on_event, ask, memory, restore, inner)
-        for _ in drive(Scheduler([session])):
-            pass
-        return session.record()
+        collected = _Collected(self, task, options)
+        for ended in drive(Scheduler(collected.sessions(), size=size)):
+            collected.take(ended)
+        return collected.ended()
 
-    async def arun(
+    @overload
+    async def arun(  # type: ignore[overload-overlap]
         self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
-    ) -> Outcome:
-        """Run one task under asyncio: coroutine components are awaited, others run in threads.
+    ) -> Outcome: ...
+    @overload
+    async def arun(
+        self,
+        task: Iterable[TaskLike],
+        *,
+        size: int | None = None,
+        on_event: Listener | None = None,
+        ask: AskPerson | None = None,
+    ) -> list[Outcome]: ...
+    async def arun(self, task: TaskLike | Iterable[TaskLike], **options: Any) -> Outcome | list[Outcome]:
+        """Run under asyncio: coroutine components are awaited, others run in threads.
 
-        Tasks that are gathered share the calls of components that take turns (`concurrent=False`), as a batch does.
-        Cancelled while a component runs in a thread, or for other tasks too, it ends once that call does.
+        Tasks that are gathered share the calls of components that take turns (`concurrent=False`), as many in one call
+        do. Cancelled while a component runs in a thread, or for other tasks too, it ends once that call does.
         """
-        return (await self.arecord(task, on_event=on_event, ask=ask)).outcome
+        ended: TaskRecord | list[TaskRecord] = await self.arecord(task, **options)
+        return [record.outcome for record in ended] if isinstance(ended, list) else ended.outcome
 
-    async def arecord(
+    @overload
+    async def arecord(  # type: ignore[overload-overlap]
         self,
         task: TaskLike,
         *,
@@ -178,49 +256,25 @@ class Pipeline(Parts):
         memory: Memory | None = None,
         restore: Sequence[Round] = (),
         inner: Sequence[TaskRecord] = (),
-    ) -> TaskRecord:
+    ) -> TaskRecord: ...
+    @overload
+    async def arecord(
+        self,
+        task: Iterable[TaskLike],
+        *,
+        size: int | None = None,
+        on_event: Listener | None = None,
+        ask: AskPerson | None = None,
+        memory: Memory | None = None,
+    ) -> list[TaskRecord]: ...
+    async def arecord(
+        self, task: TaskLike | Iterable[TaskLike], *, size: int | None = None, **options: Any
+    ) -> TaskRecord | list[TaskRecord]:
         """As `record`, under asyncio."""
-        task = as_task(task)
-        session = self._session(task, on_event, ask, memory, restore, inner)
-        async for _ in adrive(Scheduler([session])):
-            pass
-        return session.record()
-
-    def run_batch(
-        self,
-        tasks: Iterable[TaskLike],
-        *,
-        size: int | None = None,
-        on_event: Listener | None = None,
-        ask: AskPerson | None = None,
-    ) -> list[Outcome]:
-        """Run many tasks in lockstep, one pass over the batch where components can; outcomes in task order."""
-        records = self.record_batch(tasks, size=size, on_event=on_event, ask=ask)
-        return [record.outcome for record in records]
-
-    def record_batch(
-        self,
-        tasks: Iterable[TaskLike],
-        *,
-        size: int | None = None,
-        on_event: Listener | None = None,
-        ask: AskPerson | None = None,
-    ) -> list[TaskRecord]:
-        """As `record`, for many tasks; at most `size` are under way at once and finished ones are replaced."""
-        places: dict[Session, int] = {}
-
-        def sessions() -> Iterator[Session]:
-            for place, each in enumerate(tasks):
-                session = self._session(as_task(each, str(place)), on_event, ask)
-                places[session] = place
-                yield session
-
-        found: dict[int, TaskRecord] = {}
-        for ended in drive(Scheduler(sessions(), size=size)):
-            for session in ended:
-                place = places.pop(session)
-                found[place] = session.record()
-        return [found[place] for place in range(len(found))]
+        collected = _Collected(self, task, options)
+        async for ended in adrive(Scheduler(collected.sessions(), size=size)):
+            collected.take(ended)
+        return collected.ended()
 
     def stream(
         self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
@@ -228,7 +282,7 @@ class Pipeline(Parts):
         """Yield each round's Decision as it is made; `decision.emitted` are the new values. Left early, it frees the
         task."""
         task, told = as_task(task), 0
-        session = self._session(task, on_event, ask)
+        session = self._session(task, on_event=on_event, ask=ask)
         for _ in drive(Scheduler([session])):
             for round in session.rounds[told:]:
                 told += 1
@@ -239,7 +293,7 @@ class Pipeline(Parts):
     ) -> AsyncIterator[Decision]:
         """As `stream`, under asyncio."""
         task, told = as_task(task), 0
-        session = self._session(task, on_event, ask)
+        session = self._session(task, on_event=on_event, ask=ask)
         async with aclosing(adrive(Scheduler([session]))) as steps:
             async for _ in steps:
                 for round in session.rounds[told:]:

@@ -426,7 +426,7 @@ class Words:
 
 
 def test_the_batched_driver_keeps_its_sessions_in_one_pass() -> None:
-    """Under `run_batch`, with tasks replaced as they end, every call serves a full batch with blocks of one size."""
+    """As a batch, with tasks replaced as they end, every call serves a full batch with blocks of one size."""
     words = Words(memory_bound(32, 0.02))
     block = Measured()
 
@@ -435,7 +435,7 @@ def test_the_batched_driver_keeps_its_sessions_in_one_pass() -> None:
         return len(new) - over if over >= 0 else None
 
     pipeline = Pipeline(words, words, words, block=block, done=done)  # type: ignore[arg-type]
-    outcomes = pipeline.run_batch([{}] * 40, size=4)
+    outcomes = pipeline.run([{}] * 40, size=4)
     assert all(outcome.status == "accepted" for outcome in outcomes)
     full = [sizes for sizes in words.verified if len(sizes) == 4]
     assert len(full) > 0.9 * len(words.verified)

@@ -313,7 +313,7 @@ def differences(seed: int, tasks: int = 4) -> Iterator[str]:
     records = [pipeline.record(task, ask=person) for task in work]
     first = [timeless(record) for record in records]
     size = r.choice([None, 2, 3])
-    if first != [timeless(record) for record in pipeline.record_batch(work, ask=person, size=size)]:
+    if first != [timeless(record) for record in pipeline.record(work, ask=person, size=size)]:
         yield f"batch of {size}"
     for name, twin in (("asyncio", pipeline), ("coroutines", build(seed, later=True))):
         if first != asyncio.run(_all(twin, work)):

@@ -185,7 +185,7 @@ def test_a_batch_answer_that_leaves_the_process_fails_nobody() -> None:
         part: Any = GuiltyTogether()
         part.propose_many = lambda contexts, counts, said=said: said
         judged = Pipeline(part, part, part, block=2)
-        assert [each.value for each in judged.run_batch(["x", "y"])] == ["a", "a"]
+        assert [each.value for each in judged.run(["x", "y"])] == ["a", "a"]
 
 
 @pytest.mark.parametrize("said", [True, "1", 1.0, -1])
@@ -270,8 +270,8 @@ def by_gathering(tasks: list[Task], kind: type[Guilty] = Guilty) -> list[TaskRec
 
 DRIVERS: dict[str, Any] = {
     "stream": by_stream,
-    "batch": lambda tasks: pipeline().record_batch(tasks, ask=person),
-    "batch of calls for many": lambda tasks: pipeline(GuiltyTogether).record_batch(tasks, ask=person),
+    "batch": lambda tasks: pipeline().record(tasks, ask=person),
+    "batch of calls for many": lambda tasks: pipeline(GuiltyTogether).record(tasks, ask=person),
     "gathered": by_gathering,
     "gathered calls for many": lambda tasks: by_gathering(tasks, GuiltyTogether),
 }

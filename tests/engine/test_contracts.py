@@ -437,7 +437,7 @@ class Sized:
 def test_a_block_size_is_a_number_of_items(size):
     """Else that task fails, and the others of a batch do not."""
     pipeline = Pipeline(Blocks([1, 2]), Judge(lambda c, i: "pass"), TakeFirst(), block=Sized(size))
-    outcomes = pipeline.run_batch(["a", "b"])
+    outcomes = pipeline.run(["a", "b"])
     assert [outcome.status for outcome in outcomes] == ["failed", "failed"]
     assert "a block size" in outcomes[0].reason
 
@@ -469,7 +469,7 @@ def test_one_bad_value_fails_one_task_of_a_batch(bad):
         def verify_many(self, contexts, proposals):
             return [self.verify(*each) for each in zip(contexts, proposals, strict=True)]
 
-    outcomes = Pipeline(Blocks([7]), Odd(), First()).run_batch(["a", "b", "c"])
+    outcomes = Pipeline(Blocks([7]), Odd(), First()).run(["a", "b", "c"])
     assert [outcome.status for outcome in outcomes] == ["accepted", "failed", "accepted"]
     assert "Odd" in outcomes[1].failure.message
 

@@ -23,6 +23,7 @@ from draftverify import (
     Evidence,
     Failure,
     Pipeline,
+    PipelineError,
     Proposal,
     Refusal,
     RoundDone,
@@ -34,11 +35,14 @@ from draftverify import (
     escalate,
     fallback,
     feedback,
+    generator,
     retry,
     reverify,
+    verifier,
 )
 from draftverify.engine.drivers import drive
 from draftverify.engine.scheduler import Scheduler
+from draftverify.rules import First
 from draftverify.traits import GeneratorTraits, RuleTraits, VerifierTraits
 
 from .parts import Blocks, Judge, Prefix, TakeFirst
@@ -198,8 +202,8 @@ def test_every_driver_gives_the_same_records(seed, count, block, trouble, size):
 
     expected = plain(single.record(task) for task in tasks)
     assert plain(asyncio.run(together())) == expected
-    assert plain(single.record_batch(tasks, size=size)) == expected
-    assert plain(many.record_batch(tasks, size=size)) == expected
+    assert plain(single.record(tasks, size=size)) == expected
+    assert plain(many.record(tasks, size=size)) == expected
 
 
 def test_batched_driver_makes_one_call_for_all_that_wait_for_the_same():
@@ -218,7 +222,7 @@ def test_batched_driver_makes_one_call_for_all_that_wait_for_the_same():
         block=2,
         done=lambda c, new: 2 if len(c.accepted) > 3 else None,
     )
-    records = pipeline.record_batch(["a", "b", "c"])
+    records = pipeline.record(["a", "b", "c"])
     assert calls == [3, 3]
     round = records[0].rounds[0]
     assert round.timing.busy < round.timing.verify + round.timing.draft + round.timing.decide
@@ -273,7 +277,7 @@ def test_a_batch_call_that_raises_is_made_again_one_by_one(error, caplog):
     passes: list[str] = []
     pipeline = Pipeline(Blocks(Proposal.chain((1,))), Broken(low), Prefix(), done=lambda c, new: len(new))
     for _ in range(2):
-        outcomes = pipeline.run_batch(["a", "b", "c"])
+        outcomes = pipeline.run(["a", "b", "c"])
         assert [outcome.status for outcome in outcomes] == ["accepted", "failed", "accepted"]
         assert outcomes[1].failure.error == type(error).__name__
         passes[:] = [""]
@@ -302,7 +306,7 @@ def test_a_fallback_drafts_for_its_own_sessions_alone():
         policy=fallback(Many("other")),
         done=lambda c, new: 1 if len(c.accepted) > 1 else None,
     )
-    pipeline.record_batch([Task(id=id) for id in ("a", "bad1", "b", "bad2")])
+    pipeline.record([Task(id=id) for id in ("a", "bad1", "b", "bad2")])
     everyone = ["a", "bad1", "b", "bad2"]
     assert calls[:3] == [("main", everyone), ("main", ["a", "b"]), ("other", ["bad1", "bad2"])]
 
@@ -326,7 +330,7 @@ def test_finished_sessions_are_replaced():
         TakeFirst(),
         policy=retry(5),
     )
-    outcomes = pipeline.run_batch(["a", "b", "c", "d", "e"], size=2, on_event=listen)
+    outcomes = pipeline.run(["a", "b", "c", "d", "e"], size=2, on_event=listen)
     assert [o.value for o in outcomes] == [2] * 5
     assert most == 2
 
@@ -379,7 +383,7 @@ def test_every_driver_frees_what_was_in_scratch():
     assert closed == [True]
     pipeline.run("x")
     assert closed == [True] * 2
-    pipeline.run_batch(["x", "y"])
+    pipeline.run(["x", "y"])
     assert closed == [True] * 4
     asyncio.run(pipeline.arun("x"))
     assert closed == [True] * 5
@@ -445,7 +449,7 @@ def test_escalation_works_in_a_batch():
         TakeFirst(),
         policy=escalate(),
     )
-    assert [o.status for o in pipeline.run_batch(["a", "b", "c"])] == ["waiting", "accepted", "waiting"]
+    assert [o.status for o in pipeline.run(["a", "b", "c"])] == ["waiting", "accepted", "waiting"]
 
 
 def test_passes_stay_full_when_sessions_join_late():
@@ -475,7 +479,7 @@ def test_passes_stay_full_when_sessions_join_late():
     pipeline = Pipeline(Counts(), Prepares(lambda context, item: "pass"), Prefix(), done=done)
     lengths = [3, 7, 2, 5, 4, 6, 1, 8, 3, 2, 5, 4]
     tasks = [Task(id=str(i), input={"length": length}) for i, length in enumerate(lengths)]
-    records = pipeline.record_batch(tasks, size=4)
+    records = pipeline.record(tasks, size=4)
     assert [len(record.rounds) for record in records] == lengths
     assert sum(passes) == sum(lengths)
     waiting_ended = next(i for i, n in enumerate(passes) if n < 4)
@@ -504,7 +508,7 @@ def test_in_a_batch_only_the_session_fails_whose_request_cannot_be_met():
 
     verifier = Picky()
     pipeline = Pipeline(Blocks((1,)), verifier, TakeFirst(), block=1)
-    outcomes = pipeline.run_batch([Task(id=str(i)) for i in range(3)])
+    outcomes = pipeline.run([Task(id=str(i)) for i in range(3)])
     assert [outcome.status for outcome in outcomes] == ["accepted", "failed", "accepted"]
     assert "too long" in outcomes[1].reason
     assert verifier.calls[0] == 3
@@ -514,7 +518,7 @@ def test_a_batch_of_no_size_is_refused():
     """Nothing would ever be under way."""
     pipeline = Pipeline(Blocks((1,)), Judge(lambda context, item: "pass"), TakeFirst(), block=1)
     with pytest.raises(ConfigError, match="size is 0"):
-        pipeline.run_batch([Task(id="0")], size=0)
+        pipeline.run([Task(id="0")], size=0)
 
 
 def test_ended_sessions_let_go_of_their_arrays():
@@ -539,7 +543,7 @@ def test_ended_sessions_let_go_of_their_arrays():
             return Decision(kept=tuple(range(len(proposal))), done=context.round == 2)
 
     pipeline = Pipeline(Blocks(*[[1, 2]] * 3), Measuring(), Keep(), block=2)
-    records = pipeline.record_batch([Task(id=str(i)) for i in range(40)], size=4)
+    records = pipeline.record([Task(id=str(i)) for i in range(40)], size=4)
     assert len(records) == 40
     assert len(alive) == 120
     assert most <= 9  # a round under way and the one before it, for each of four
@@ -613,7 +617,7 @@ def test_the_library_prints_nothing(capfd):
             raise OSError("away")
 
     pipeline = Pipeline(Blocks([1]), Broken(), TakeFirst())
-    assert [outcome.status for outcome in pipeline.run_batch(["a", "b"])] == ["failed", "failed"]
+    assert [outcome.status for outcome in pipeline.run(["a", "b"])] == ["failed", "failed"]
     assert capfd.readouterr() == ("", "")
 
 
@@ -723,3 +727,21 @@ def test_a_stream_that_is_closed_under_asyncio_frees_its_task_at_once():
         return list(closed)
 
     assert asyncio.run(main()) == [True]
+
+
+def test_one_task_or_many_under_every_driver():
+    """Whatever they come as; many are answered in their order, and what is of one task alone is refused for them."""
+    pipeline = Pipeline(
+        generator(lambda c, n: range(n)), verifier(lambda c, item: item > 1), First(), block=4
+    )
+    tasks = [Task(id="a"), {"prompt": "b"}, "c"]
+    assert [pipeline.run(task).value for task in tasks] == [2] * 3
+    for many in (tasks, tuple(tasks), iter(tasks)):
+        assert [record.task for record in pipeline.record(many, size=2)] == ["a", "1", "2"]
+    assert [outcome.value for outcome in pipeline.run(tasks)] == [2] * 3
+    assert [outcome.value for outcome in asyncio.run(pipeline.arun(tasks, size=2))] == [2] * 3
+    assert [record.task for record in asyncio.run(pipeline.arecord(iter(tasks)))] == ["a", "1", "2"]
+    assert asyncio.run(pipeline.arun("c")).value == 2
+    assert (pipeline.run([]), pipeline.record(())) == ([], [])
+    with pytest.raises(PipelineError, match="restore is of one task, and many were given"):
+        pipeline.record(tasks, restore=())

@@ -95,7 +95,7 @@ def best_of(inner: Pipeline, n: int = 4, **more) -> Pipeline:
 def test_samples_that_decode_speculatively_share_one_batch():
     """Best of four over three tasks: each pass of the inner parts serves all twelve inner tasks, and records nest."""
     inner = speculative()
-    records = best_of(inner).record_batch([Task(id=str(i)) for i in range(3)])
+    records = best_of(inner).record([Task(id=str(i)) for i in range(3)])
     assert inner.generator.calls[0] == inner.verifier.calls[0] == 12
     for record in records:
         (round,) = record.rounds
@@ -235,7 +235,7 @@ def test_pipelines_nest_to_any_depth_under_every_driver():
     pipeline = best_of(middle, 3)
     tasks = [Task(id=str(i)) for i in range(4)]
     alone = [timeless(pipeline.record(task)) for task in tasks]
-    assert [timeless(record) for record in pipeline.record_batch(tasks, size=3)] == alone
+    assert [timeless(record) for record in pipeline.record(tasks, size=3)] == alone
 
     async def together():
         return await asyncio.gather(*[pipeline.arecord(task) for task in tasks])

@@ -228,7 +228,7 @@ def test_scratch_that_cannot_be_closed_ends_nothing(entry):
         context.scratch["cache"] = entry
         return two(context, n)
 
-    assert [outcome.value for outcome in pipeline(propose).run_batch("ab")] == [(1, 2), (1, 2)]
+    assert [outcome.value for outcome in pipeline(propose).run(["a", "b"])] == [(1, 2), (1, 2)]
 
 
 class Lying:
@@ -251,7 +251,7 @@ def test_a_batch_answer_that_is_no_list_is_asked_for_one_by_one(said):
     """Whatever a call for many gives back, each task still gets its own answer."""
     generator: Any = Says(propose=two, propose_many=gives(said))
     batch = Pipeline(generator, Says(verify=passes), All(), block=2)
-    assert [outcome.status for outcome in batch.run_batch("ab")] == ["accepted", "accepted"]
+    assert [outcome.status for outcome in batch.run(["a", "b"])] == ["accepted", "accepted"]
 
 
 def test_a_generator_may_have_a_method_of_any_name():

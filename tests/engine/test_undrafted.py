@@ -134,7 +134,7 @@ def test_every_driver_stops(way):
     pipeline = built()
     tasks = [Task(id=str(i)) for i in range(64)]
     if way == "batch":
-        records = pipeline.record_batch(tasks, size=4)
+        records = pipeline.record(tasks, size=4)
     else:
 
         async def every() -> list[TaskRecord]:

@@ -174,7 +174,7 @@ def test_a_field_that_a_task_lacks_is_named() -> None:
         Task(id="whole", input={"text": "a", "lines": 3}),
         Task(id="half", input={"text": "a", "chat": True}),
     ]
-    whole, half = pipeline.run_batch(tasks)
+    whole, half = pipeline.run(tasks)
     assert whole.status == "accepted"
     assert half.status == "failed"
     assert "task half has no field 'lines', which the template names; there are text, chat" in half.reason
@@ -280,7 +280,7 @@ def test_tasks_of_a_run_are_sampled_in_one_batch(tiny: LocalModel) -> None:
     many = tiny.complete_many
     tiny.complete_many = lambda prompts, **how: asked.append(len(prompts)) or many(prompts, **how)
     try:
-        together = pipeline.run_batch(tasks)
+        together = pipeline.run(tasks)
     finally:
         del tiny.complete_many
     assert sorted(asked) == [1, 3]

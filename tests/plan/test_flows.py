@@ -189,7 +189,7 @@ def test_every_driver_makes_the_same_plan(planner):
     """One task after the other, all in lockstep, or under asyncio."""
     tasks = [TASKS[name] for name in ("blocks/p02", "blocks/p03", "gripper/p01", "miconic/p01")]
     alone = [relaxed(planner).run(task).value for task in tasks]
-    together = [outcome.value for outcome in relaxed(planner).run_batch(tasks)]
+    together = [outcome.value for outcome in relaxed(planner).run(tasks)]
 
     async def both():
         return await asyncio.gather(*(relaxed(planner).arun(task) for task in tasks))

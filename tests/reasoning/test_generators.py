@@ -91,7 +91,7 @@ def test_solutions_of_many_tasks_are_one_batch_and_a_vote_counts_them() -> None:
     batched = Batched(lambda prompt, seed, i: f"The answer is {max(i, 2)}")
     pipeline = Pipeline(SolutionSampler(batched), accept("2"), Majority(), block=5, done=Rounds(1))
     tasks = [TASK, Task(id="u", input={"question": "?"})]
-    outcomes = pipeline.run_batch(tasks)
+    outcomes = pipeline.run(tasks)
     assert batched.batches == [2]
     assert [each.value["answer"] for each in outcomes] == ["2", "2"]
     assert not hasattr(SolutionSampler(Script(numbered)), "propose_many")

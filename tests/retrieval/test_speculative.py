@@ -107,7 +107,7 @@ def test_a_batch_of_tasks_is_the_tasks_one_by_one(block):
     pipeline = Pipeline(
         CachedSearch(INDEX, 2, walk), ExactSearch(INDEX, 2, walk), LongestPrefix(), block=block
     )
-    for task, outcome in zip(tasks, pipeline.run_batch(tasks), strict=True):
+    for task, outcome in zip(tasks, pipeline.run(tasks), strict=True):
         assert outcome.value == one_by_one(INDEX, 2, task)
 
 

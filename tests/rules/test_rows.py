@@ -266,7 +266,7 @@ def test_an_empty_block_of_a_law_needs_no_q(rule: Any) -> None:
     assert plain.run({"prompt_ids": [0]}).unwrap()
     assert all(
         outcome.unwrap()
-        for outcome in plain.run_batch([Task(id=str(i), input={"prompt_ids": [i]}) for i in range(3)])
+        for outcome in plain.run([Task(id=str(i), input={"prompt_ids": [i]}) for i in range(3)])
     )
     p = np.full((2, 5), 0.2)
     blocks = [

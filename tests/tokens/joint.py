@@ -56,7 +56,7 @@ def deviation(
     )
     waiting = [Task(id=str(i), input={"prompt_ids": prompt}) for i in range(tasks)]
     groups = [waiting[i : i + batch] for i in range(0, tasks, batch)]
-    counts = Counter(tuple(outcome.value) for group in groups for outcome in pipeline.run_batch(group))
+    counts = Counter(tuple(outcome.value) for group in groups for outcome in pipeline.run(group))
     expected = joint(model, prompt, length, settings)
     assert counts.keys() <= expected.keys()
     often = {answer for answer, p in expected.items() if tasks * p >= 5}

@@ -103,8 +103,8 @@ def gathered(pipeline: Pipeline, tasks: list[Task]) -> list[Any]:
 
 DRIVERS: dict[str, Callable[[Pipeline, list[Task]], list[Any]]] = {
     "serial": lambda pipeline, tasks: [pipeline.run(task) for task in tasks],
-    "batch": lambda pipeline, tasks: pipeline.run_batch(tasks),
-    "batches of 3": lambda pipeline, tasks: pipeline.run_batch(tasks, size=3),
+    "batch": lambda pipeline, tasks: pipeline.run(tasks),
+    "batches of 3": lambda pipeline, tasks: pipeline.run(tasks, size=3),
     "asyncio": gathered,
 }
 
@@ -162,7 +162,7 @@ def test_drafters_share_too(model: Any, size: int) -> None:
     for generator in (DraftModel(small), DraftModel(model, own_cache=False), PromptLookup()):
         pipeline = pipeline_of(model, 0.0, generator)
         with counted(small.model) as read:
-            assert [outcome.value for outcome in pipeline.run_batch(TASKS, size=size)] == wanted
+            assert [outcome.value for outcome in pipeline.run(TASKS, size=size)] == wanted
         assert sum(read) < 1200
 
 

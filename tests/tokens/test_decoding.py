@@ -109,7 +109,7 @@ def test_all_drivers_give_the_same():
     tasks = [Task(id=str(i), input={"prompt_ids": prompt}) for i, prompt in enumerate(PROMPTS)]
     one_by_one = [pipeline.run(task).value for task in tasks]
     assert [asyncio.run(pipeline.arun(task)).value for task in tasks] == one_by_one
-    assert [outcome.value for outcome in pipeline.run_batch(tasks)] == one_by_one
+    assert [outcome.value for outcome in pipeline.run(tasks)] == one_by_one
     assert len(set(one_by_one)) == len(tasks)
 
 
@@ -144,7 +144,7 @@ def statistic(generator: Any, tasks: int) -> tuple[float, float]:
     pipeline = Pipeline(
         generator, Target(SMALL_TARGET), Speculative(), block=2, done=Stop(LENGTH), settings=SETTINGS, seed=11
     )
-    runs = pipeline.run_batch([Task(id=str(i), input={"prompt_ids": START}) for i in range(tasks)], size=100)
+    runs = pipeline.run([Task(id=str(i), input={"prompt_ids": START}) for i in range(tasks)], size=100)
     counts = Counter(tuple(outcome.value) for outcome in runs)
     expected = joint()
     assert counts.keys() <= expected.keys()
@@ -219,7 +219,7 @@ def test_blocks_that_end_at_a_doubtful_token_keep_the_distribution(rule):
     found, limit = even_statistic(drafter, rule)
     assert found < limit
     pipeline = Pipeline(drafter, Target(EVEN), rule, block=3, done=Stop(LENGTH), settings=SETTINGS)
-    records = pipeline.record_batch([{"prompt_ids": START}] * 100)
+    records = pipeline.record([{"prompt_ids": START}] * 100)
     first = [record.rounds[0] for record in records]
     blocks = [round.items for round in first]
     assert any(len(block) == 3 for block in blocks)

@@ -96,7 +96,7 @@ def counted(
     likes where they are drawn."""
     work = tasks(then)
     cpu = pipeline(drafter if temperature else "none", temperature, models())
-    expected = [each.unwrap() for each in cpu.run_batch(work, size=10)]
+    expected = [each.unwrap() for each in cpu.run(work, size=10)]
     with Emulation() as device:
         made = models()
         for model in made:
@@ -107,7 +107,7 @@ def counted(
         for lengths in (first, then):
             device.reset()
             there.verifier.rounds = 0
-            found = [each.unwrap() for each in there.run_batch(tasks(lengths), size=batch)]
+            found = [each.unwrap() for each in there.run(tasks(lengths), size=batch)]
         assert found == expected
         return device.reset(), there.verifier.rounds
 
@@ -165,7 +165,7 @@ def test_summaries_of_drafted_tokens_wait_for_nothing_more():
         there.open()
         if device is not None:
             device.reset()
-        records = there.record_batch(tasks([5, 20, 33]), size=3)
+        records = there.record(tasks([5, 20, 33]), size=3)
         found = [read_summaries(round.tokens) for record in records for round in record.rounds]
         assert [len(each) for each in found] == [len(r.items) for record in records for r in record.rounds]
         return [msgspec.to_builtins(each) for own in found for each in own], there.verifier.rounds

@@ -165,7 +165,7 @@ def test_greedy_output_is_that_of_transformers(law, budget, batch):
     prompts = [[*prompt, extra] for extra in (3, 11) for prompt in PROMPTS][:batch]
     tasks = [Task(id=str(i), input={"prompt_ids": prompt}) for i, prompt in enumerate(prompts)]
     expected = [generated(TARGET, prompt, 20) for prompt in prompts]
-    assert [list(outcome.value) for outcome in pipeline.run_batch(tasks)] == expected
+    assert [list(outcome.value) for outcome in pipeline.run(tasks)] == expected
 
 
 @pytest.mark.parametrize("family", ["gemma3", "gpt_neox"])
@@ -259,7 +259,7 @@ def test_a_tree_whose_draws_nobody_looked_at_is_as_good(law, how):
             settings=how,
         )
         tasks = [Task(id=str(i), input={"prompt_ids": prompt}) for i, prompt in enumerate(PROMPTS)]
-        found = [list(outcome.value) for outcome in pipeline.run_batch(tasks)]
+        found = [list(outcome.value) for outcome in pipeline.run(tasks)]
         assert found == [generated(TARGET, prompt, 20) for prompt in PROMPTS]
 
 

@@ -96,7 +96,7 @@ def test_greedy_output_is_that_of_transformers(family):
             part, Target(model), Speculative(), block=block, done=Stop(16), settings={"temperature": 0}
         )
         tasks = [Task(id=str(i), input={"prompt_ids": prompt}) for i, prompt in enumerate(prompts)]
-        assert [list(outcome.value) for outcome in pipeline.run_batch(tasks)] == expected
+        assert [list(outcome.value) for outcome in pipeline.run(tasks)] == expected
         assert list(pipeline.run(tasks[0]).value) == expected[0]
 
 

@@ -107,7 +107,7 @@ def test_a_family_is_exact_or_refused(family):
         done = Stop(ignore_eos=True)  # at the last position
         pipeline = Pipeline(drafter, Target(model), rule, block=6, done=done, settings={"temperature": 0})
         with pipeline:
-            outcomes = pipeline.run_batch(tasks, size=size)
+            outcomes = pipeline.run(tasks, size=size)
         for task, outcome in zip(tasks, outcomes, strict=True):
             assert list(outcome.unwrap()) == answers[task.id], (shape, size, task.id)
             assert outcome.rounds < len(answers[task.id]), "no drafted token was accepted"

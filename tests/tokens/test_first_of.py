@@ -212,7 +212,7 @@ def test_sampled_output_of_mixed_laws_is_the_targets():
         ([0, 1, 2, 0], [0, 1, 2, 0, 1]),
         1500,
     )  # only in the second there is something to look up at first
-    records = pipeline.record_batch([{"prompt_ids": prompt} for prompt in prompts * trials], size=64)
+    records = pipeline.record([{"prompt_ids": prompt} for prompt in prompts * trials], size=64)
     assert {record.rounds[0].law for record in records[::2]} == {"iid"}
     assert {record.rounds[0].law for record in records[1::2]} == {"given"}
     for which, prompt in enumerate(prompts):

@@ -256,7 +256,7 @@ TASKS = [Task(id=str(n), input={"prompt_ids": [*b'{"name":', *range(65, 66 + n)]
 @lru_cache
 def plain(name: str) -> list[Any]:
     model = merging_model() if name == "merged" else BYTES
-    return [outcome.value for outcome in pipeline(NoDraft(), model, greedy(name)).run_batch(TASKS)]
+    return [outcome.value for outcome in pipeline(NoDraft(), model, greedy(name)).run(TASKS)]
 
 
 def greedy(name: str) -> dict:
@@ -292,7 +292,7 @@ def test_greedy_output_is_plain_decoding_s(how, name):
     a grammar."""
     model = merging_model() if name == "merged" else BYTES
     tried = pipeline(drafter(how, model), model, greedy(name))
-    assert [outcome.value for outcome in tried.run_batch(TASKS)] == plain(name)
+    assert [outcome.value for outcome in tried.run(TASKS)] == plain(name)
     assert tried.run(TASKS[2]).value == plain(name)[2]
 
 
@@ -311,9 +311,7 @@ def test_a_lost_walk_changes_nothing(name):
 def test_certain_tokens_are_always_accepted():
     """Of a tokenizer of bytes all that is forced is certain: acceptance 1 at any temperature, in fewer rounds."""
     for given_settings in (JSON, YES, CALL):
-        for outcome in pipeline(Forced(BYTES), BYTES, {"temperature": 2.0, **given_settings}).run_batch(
-            TASKS
-        ):
+        for outcome in pipeline(Forced(BYTES), BYTES, {"temperature": 2.0, **given_settings}).run(TASKS):
             assert outcome.status == "accepted", outcome.failure
             assert outcome.tally.trials == outcome.tally.accepted > 8
             assert outcome.rounds < 0.7 * len(outcome.value)
@@ -403,7 +401,7 @@ def test_the_conformance_kit_finds_nothing():
 def test_a_finished_answer_is_of_the_schema():
     """Forced text and a lookup's behind it, at a temperature at which the model has no say."""
     part = drafter("forced, lookup", BYTES)
-    for outcome in pipeline(part, BYTES, {"temperature": 2.0, **JSON}, tokens=80).run_batch(TASKS):
+    for outcome in pipeline(part, BYTES, {"temperature": 2.0, **JSON}, tokens=80).run(TASKS):
         if outcome.value[-1] == END:
             jsonschema.validate(json.loads(bytes(outcome.value[:-1])), SCHEMA)
             return

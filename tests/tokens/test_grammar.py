@@ -273,10 +273,10 @@ TASKS = [Task(id=str(seed), input={"prompt_ids": [*b'{"name":', 65 + seed]}) for
 def test_constrained_greedy_output_is_plain_decoding_s(how):
     """Token for token, in a batch and alone."""
     given_settings = {"temperature": 0, "json_schema": SCHEMA, "repetition_penalty": 1.3}
-    expected = [outcome.value for outcome in pipeline("plain", given_settings).run_batch(TASKS)]
+    expected = [outcome.value for outcome in pipeline("plain", given_settings).run(TASKS)]
     assert len(set(expected)) > 1
     tried = pipeline(how, given_settings)
-    assert [outcome.value for outcome in tried.run_batch(TASKS)] == expected
+    assert [outcome.value for outcome in tried.run(TASKS)] == expected
     assert tried.run(TASKS[0]).value == expected[0]
 
 
@@ -284,7 +284,7 @@ def test_constrained_greedy_output_is_plain_decoding_s(how):
 def test_every_finished_answer_of_a_pipeline_validates(how):
     """Sampled at a temperature at which the model has no say."""
     finished = 0
-    for outcome in pipeline(how, {"temperature": 2.0, "json_schema": SCHEMA}).run_batch(TASKS):
+    for outcome in pipeline(how, {"temperature": 2.0, "json_schema": SCHEMA}).run(TASKS):
         assert outcome.status == "accepted", outcome.failure
         if outcome.value[-1] == END:
             jsonschema.validate(json.loads(bytes(outcome.value[:-1])), SCHEMA)
@@ -294,7 +294,7 @@ def test_every_finished_answer_of_a_pipeline_validates(how):
 
 def test_a_draft_of_the_target_itself_is_kept_whole():
     """p and q are cut alike: the target as its own greedy drafter has every token accepted."""
-    for outcome in pipeline("itself", {"temperature": 0, "json_schema": SCHEMA}).run_batch(TASKS):
+    for outcome in pipeline("itself", {"temperature": 0, "json_schema": SCHEMA}).run(TASKS):
         assert outcome.tally.trials == outcome.tally.accepted > 10
 
 

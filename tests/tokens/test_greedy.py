@@ -86,7 +86,7 @@ def decode(model: LocalModel, way: str, tasks: list[Task], tokens: int, batch: i
     generator, rule, block = WAYS[way](model)
     settings = {"temperature": 0}
     pipeline = Pipeline(generator, Target(model), rule, block=block, done=Stop(tokens), settings=settings)
-    return pipeline.run_batch(tasks, size=batch) if batch > 1 else [pipeline.run(task) for task in tasks]
+    return pipeline.run(tasks, size=batch) if batch > 1 else [pipeline.run(task) for task in tasks]
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +200,7 @@ def drafted_by_another(case: Real, batch: int) -> int:
     pipeline = Pipeline(
         drafter, Target(model), Speculative(), block=4, done=Stop(tokens), settings={"temperature": 0}
     )
-    got = pipeline.run_batch(tasks, size=batch) if batch > 1 else [pipeline.run(task) for task in tasks]
+    got = pipeline.run(tasks, size=batch) if batch > 1 else [pipeline.run(task) for task in tasks]
     compare(case, got)
     assert sum(outcome.tally.trials for outcome in got) > len(tasks) * tokens / 2
     return sum(outcome.tally.accepted for outcome in got)

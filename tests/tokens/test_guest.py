@@ -106,7 +106,7 @@ def test_the_target_sees_what_it_would_see_alone(way: str, batch: int, temperatu
         done=Stop(10, ignore_eos=True),
         settings={"temperature": temperature},
     )
-    records = pipeline.record_batch(TASKS, size=batch) if batch > 1 else [pipeline.record(t) for t in TASKS]
+    records = pipeline.record(TASKS, size=batch) if batch > 1 else [pipeline.record(t) for t in TASKS]
     rounds = [round for record in records for round in record.rounds]
     kept, drafted = (
         sum(map(len, found)) for found in ([r.decision.kept for r in rounds], [r.items for r in rounds])
@@ -131,7 +131,7 @@ def test_every_family_decodes_as_it_does_alone(family: str, batch: int) -> None:
     plain = Pipeline(NoDraft(), target, Speculative(), block=0, done=done, settings={"temperature": 0})
     drafter = DraftModel(model_of(rounded(module, 0.1)), own_cache=False)
     both = Pipeline(drafter, target, Speculative(), block=3, done=done, settings={"temperature": 0})
-    found = [outcome.value for outcome in both.run_batch(TASKS, size=batch)]
+    found = [outcome.value for outcome in both.run(TASKS, size=batch)]
     assert found == [plain.run(task).value for task in TASKS]
 
 

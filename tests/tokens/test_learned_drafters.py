@@ -135,7 +135,7 @@ def test_greedy_output_is_that_of_transformers(kind, batch, directory):
     prompts = [[*prompt, extra] for extra in (3, 11) for prompt in PROMPTS][:batch]
     tasks = [Task(id=str(i), input={"prompt_ids": prompt}) for i, prompt in enumerate(prompts)]
     pipeline = pipeline_of(drafter(kind, directory), rule=rule_of(kind))
-    found = [list(outcome.value) for outcome in pipeline.run_batch(tasks)]
+    found = [list(outcome.value) for outcome in pipeline.run(tasks)]
     assert found == [generated(model_of(24), prompt, 30) for prompt in prompts]
 
 

@@ -183,7 +183,7 @@ def test_greedy_output_is_the_targets(block, tokenizer):
     expected = [generated_past_the_end(target, prompt, 30) for prompt in prompts]
     pipeline = pipeline_of(part, target, block, 30)
     for size in (1, 3, 8):
-        outcomes = pipeline.run_batch(tasks[:size])
+        outcomes = pipeline.run(tasks[:size])
         assert [list(outcome.value) for outcome in outcomes] == expected[:size]
 
 

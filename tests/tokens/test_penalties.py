@@ -277,7 +277,7 @@ def test_sampled_output_has_the_constrained_joint_distribution(generator, rule):
     counts: Counter[tuple[int, ...]] = Counter()
     for first in range(0, tasks, 100):
         batch = [Task(id=str(i), input={"prompt_ids": START}) for i in range(first, first + 100)]
-        counts.update(tuple(outcome.value) for outcome in pipeline.run_batch(batch))
+        counts.update(tuple(outcome.value) for outcome in pipeline.run(batch))
     expected = joint()
     assert math.isclose(sum(expected.values()), 1, abs_tol=1e-5)
     assert counts.keys() <= expected.keys()

@@ -363,7 +363,7 @@ def test_many_sessions_share_a_stages_pass() -> None:
     for broken in (False, True):
         second = Many({"b0": "reject"}, broken=broken)
         pipeline = Pipeline(drafts, AllOf([first, second]), All(), block=2)
-        outcomes = pipeline.run_batch([Task(id=name) for name in "abc"])
+        outcomes = pipeline.run([Task(id=name) for name in "abc"])
         assert [outcome.status for outcome in outcomes] == ["refused", "accepted", "accepted"]
         assert second.batches == [2]
     assert not hasattr(AllOf([first]), "verify_many")

@@ -195,7 +195,7 @@ class Decoder:
         inputs, single = read_prompts(prompts, attention_mask=attention_mask, chat=self.chat)
         tasks = [task for place, input in enumerate(inputs) for task in self._tasks(place, input, single, n)]
         pipeline, scoring = self._running()
-        records = pipeline.record_batch(tasks, size=batch_size)
+        records = pipeline.record(tasks, size=batch_size)
         flat = [self._made_of(*pair, scoring) for pair in zip(tasks, records, strict=True)]
         answers: list[One] = [*flat] if n == 1 else [flat[i : i + n] for i in range(0, len(flat), n)]
         return answers[0] if single else answers  # type: ignore[return-value]

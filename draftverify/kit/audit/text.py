@@ -32,7 +32,7 @@ def greedy_text(pipeline: Pipeline, tasks: Sequence[Task]) -> TextReport:
     plain = with_block(pipeline, 0)
     batch: Sequence[Outcome | None] = [None] * len(tasks)
     if _serves_many(pipeline):
-        batch = pipeline.run_batch(tasks, size=BATCH)
+        batch = pipeline.run(tasks, size=BATCH)
     equal_count = 0
     divergences: list[TextDivergence] = []
     for task, together in zip(tasks, batch, strict=True):
