@@ -125,6 +125,10 @@ class ResourceError(DraftVerifyError):
     """Something outside the program is missing: a file, an optional package, a model's weights."""
 
 
+class RunStoppedError(DraftVerifyError):
+    """A run was ended before its tasks were done: they all failed alike, too many failed, or they cost too much."""
+
+
 class CorruptDownloadError(ResourceError):
     """Bytes that arrived are not the bytes that were promised (their SHA-256 differs)."""
 

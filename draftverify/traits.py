@@ -68,7 +68,7 @@ T = TypeVar("T")
 
 _FITTING: dict[str, tuple[Callable[[Any], bool], str]] = {
     "bool": (lambda value: type(value) is bool, "True or False is needed"),
-    "int": (lambda value: type(value) is int and value > 0, "a number of items, 1 or more, is needed"),
+    "int": (lambda value: type(value) is int and value >= 0, "a number, 0 or more, is needed"),
     "str": (lambda value: isinstance(value, str), "a text is needed"),
     "Vocabulary": (
         lambda value: value is None or isinstance(value, str) or callable(value),
@@ -100,6 +100,8 @@ class Traits:
             pipelines of such parts in threads of its own waits for itself for ever: run them in its own thread.
         deterministic: False where the same call may answer otherwise another time.
         asynchronous: True where a plain method returns what is to be awaited; coroutine methods are seen without.
+        remote: of a part that waits for a model or a service elsewhere, how many of its calls may be under way at once;
+            0 where it computes here. So many tasks run side by side where an experiment does not say.
 
     Raises:
         PipelineError: a name that is no trait, or a value that it cannot have.
@@ -109,6 +111,7 @@ class Traits:
     concurrent: bool = True
     deterministic: bool = True
     asynchronous: bool = False
+    remote: int = 0
 
     def __new__(cls, **traits: Any) -> Any:
         known = [field.name for field in fields(cls)]
@@ -128,16 +131,19 @@ class Traits:
             if kind.startswith("Set["):
                 if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
                     raise self._wrong(field.name, f"a set of names is needed, as {{{value!r}}}")
-                value = frozenset(value)
+                try:
+                    value = frozenset(value)
+                except TypeError:
+                    raise self._wrong(field.name, "a set of names is needed") from None
                 object.__setattr__(self, field.name, value)
             for word, (fits, needed) in _FITTING.items():
                 if kind.startswith(word) and not fits(value):
                     raise self._wrong(field.name, needed + (", or None" if optional else ""))
             if field.name in _WORDS:
                 known, what = _WORDS[field.name]
-                words = value if isinstance(value, frozenset) else {value}
-                for word in sorted(words.difference(get_args(known)), key=str):
-                    near, listed = _nearest(word, get_args(known)), _listed(get_args(known))
+                words = value if isinstance(value, frozenset) else (value,)
+                for word in sorted((word for word in words if word not in get_args(known)), key=str):
+                    near, listed = _nearest(str(word), get_args(known)), _listed(get_args(known))
                     raise PipelineError(f"{word!r} is no {what}{near}; {field.name} takes {listed}")
 
     @classmethod

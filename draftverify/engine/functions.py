@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from inspect import isawaitable, iscoroutinefunction
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from draftverify.errors import ContractError, shown
+from draftverify.errors import ContractError, PipelineError, shown
 from draftverify.traits import GeneratorTraits, VerifierTraits, families
 from draftverify.values import PASS, REJECT, UNCHECKED, Check, Context, Failure, Proposal, Shape, Verification
 
@@ -28,6 +29,9 @@ class generator:  # noqa: N801 - reads as a function, and so do its users' progr
         shape: how an iterable's items stand to each other: "alternatives" or "chain".
         reads: the settings that the function reads; None: it may read any.
         family: which models the function asks ("smollm2"), where it asks any.
+
+    Raises:
+        PipelineError: the function does not take these two arguments.
     """
 
     def __init__(
@@ -38,6 +42,7 @@ class generator:  # noqa: N801 - reads as a function, and so do its users' progr
         reads: Sequence[str] | None = None,
         family: str | None = None,
     ) -> None:
+        _check_arity(function, "context", "n")
         self.function = function
         self.shape = shape
         self.reads = reads
@@ -120,6 +125,7 @@ class verifier:  # noqa: N801
         reads: Sequence[str] | None = None,
         family: str | None = None,
     ) -> None:
+        _check_arity(function, "context", "item")
         self.function = function
         self.scores = scores
         self.reads = reads
@@ -178,6 +184,23 @@ class verifier:  # noqa: N801
         if isinstance(found, (bool, np.bool_)):
             return PASS if found else REJECT
         raise ContractError(_wrong(self.function, found, "a Check, True, False or None"))
+
+
+def _check_arity(function: Any, *arguments: str) -> None:
+    """Refuse a function that cannot be called with so many arguments; one that does not say what it takes passes."""
+    if not callable(function):
+        raise PipelineError(f"{function!r} is no function; function({', '.join(arguments)}) is needed")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise PipelineError(
+            f"{name}{signature} cannot be called as {name}({', '.join(arguments)}): {error}"
+        ) from error
 
 
 def _is_async(fn: Any) -> bool:

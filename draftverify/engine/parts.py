@@ -73,6 +73,7 @@ class Parts:
             cannot.
         deterministic: whether nothing here reads clocks or is left to chance.
         asynchronous: whether a part has coroutine methods, for which `arun` is needed.
+        remote: how many calls of a part that waits for something elsewhere may be under way at once; 0 where none does.
         nests: whether a generator is itself a pipeline.
     """
 
@@ -128,6 +129,7 @@ class Parts:
         read = zip([*self.generators, verifier, rule], said, strict=False)
         self._turns = frozenset(id(part) for part, traits in read if not traits.concurrent)
         self.deterministic = self.budget.seconds is None and all(traits.deterministic for traits in said)
+        self.remote = max(traits.remote for traits in said)
         self.asynchronous = any(map(is_asynchronous, [*self.generators, verifier, rule]))
         self.nests = any(isinstance(each, Parts) for each in self.generators)
         self._check()

@@ -43,7 +43,7 @@ class _Collected:
 
     def __init__(self, pipeline: Pipeline, task: Any, options: Mapping[str, Any]) -> None:
         self._pipeline = pipeline
-        self._is_one = isinstance(task, (Task, Mapping, str)) or not isinstance(task, Iterable)
+        self._is_one = isinstance(task, (Task, Mapping, str, bytes)) or not isinstance(task, Iterable)
         self._tasks = [task] if self._is_one else task
         self._options = options
         self._places: dict[Session, int] = {}
@@ -139,6 +139,7 @@ class Pipeline(Parts):
             families=frozenset[str]().union(*(traits.families for traits in self.declared.values())),
             deterministic=self.deterministic,
             asynchronous=self.asynchronous,
+            remote=self.remote,
         )
 
     # Running

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from draftverify.values import Round
+from draftverify.values import Round, TaskRecord
 
-__all__ = ["first_accepted", "geometric_progress", "is_alternatives"]
+__all__ = ["first_accepted", "geometric_progress", "is_alternatives", "is_unjudged"]
 
 
 def geometric_progress(
@@ -47,3 +47,11 @@ def first_accepted(entry: Round) -> int:
     return 1 + next(
         place for place, i in enumerate(judged) if entry.checks[i].verdict == "pass" and i not in refused
     )
+
+
+def is_unjudged(record: TaskRecord) -> bool:
+    """Whether nothing of a task was judged since checks failed, though it ended as if it had been."""
+    tally = record.outcome.tally
+    if record.outcome.status not in ("refused", "abstained") or tally.trials:
+        return False
+    return bool(tally.errors or tally.timeouts or any(round.failure is not None for round in record.rounds))

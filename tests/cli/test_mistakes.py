@@ -66,7 +66,7 @@ def test_on_the_command_line(
         ("parts: [./parts.py]", "", "for a class of parts.py write parts: [./parts.py]"),
         ("parts.SmallPrimes", "parts.SmallPrime", "did you mean parts.SmallPrimes?"),
         ("on: exhausted", "on: exhaust", "should be a list, not the text 'exhaust' or should be 'reject'"),
-        ("use: serial", "use: parallel", "there are batch,"),
+        ("use: serial", "use: parallel", "there are auto, batch,"),
         ("verifier: {use: parts.Divides}", "verifier: {use: parts.SmallPrimes}", "it could be a generator"),
         (
             "verifier: {use: parts.Divides}",

@@ -182,7 +182,7 @@ def test_no_spelling_of_a_secret_is_left_anywhere(
         "    on_rejection: [{do: feedback}, {do: escalate, on: [reject]}]\ndurable: round\n"
     )
     out = tmp_path / "run"
-    main(["run", str(tmp_path / "speller.yaml"), "--out", str(out)])
+    main(["run", str(tmp_path / "speller.yaml"), "--out", str(out), "--max-failures", "99"])
     main(["show", str(out)])
     for place in ("raised", "feedback", "described"):
         main(["show", str(out), "--trace", f"{place}, basic"])

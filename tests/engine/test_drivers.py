@@ -743,5 +743,6 @@ def test_one_task_or_many_under_every_driver():
     assert [record.task for record in asyncio.run(pipeline.arecord(iter(tasks)))] == ["a", "1", "2"]
     assert asyncio.run(pipeline.arun("c")).value == 2
     assert (pipeline.run([]), pipeline.record(())) == ([], [])
+    assert pipeline.run(b"bytes").value == 2
     with pytest.raises(PipelineError, match="restore is of one task, and many were given"):
         pipeline.record(tasks, restore=())

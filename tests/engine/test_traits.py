@@ -62,11 +62,13 @@ def test_a_misspelt_trait_is_an_error_with_the_nearest_name(kind: type, name: st
         (VerifierTraits, {"provides": {"score"}}, "'score' is no kind of evidence; did you mean scores"),
         (VerifierTraits, {"concurrent": 0}, "True or False is needed"),
         (VerifierTraits, {"outside": "yes"}, "True or False is needed, or None"),
-        (VerifierTraits, {"at_once": 0}, "1 or more"),
-        (RuleTraits, {"enough": 0}, "1 or more"),
-        (RuleTraits, {"enough": True}, "1 or more"),
+        (VerifierTraits, {"at_once": -1}, "a number, 0 or more"),
+        (RuleTraits, {"enough": "all"}, "a number, 0 or more, is needed, or None"),
+        (RuleTraits, {"enough": True}, "a number, 0 or more"),
         (RuleTraits, {"collects": "sometimes"}, "'sometimes' is no word for when a rule collects"),
         (RuleTraits, {"needs": 5}, "a set of names is needed"),
+        (VerifierTraits, {"provides": [["scores"]]}, "a set of names is needed"),
+        (GeneratorTraits, {"shape": ["chain"]}, r"\['chain'\] is no shape; did you mean chain"),
     ],
 )
 def test_a_value_that_means_nothing_is_refused(kind: type, traits: dict[str, Any], problem: str) -> None:

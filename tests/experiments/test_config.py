@@ -55,7 +55,7 @@ pipelines: {a: {generator: {use: mine.Guess}, verifier: {use: mine.Check, least:
 """
     experiment = load_experiment(write_experiment(tmp_path, config))
     assert (experiment.name, experiment.seed, experiment.baseline) == ("experiment", 0, None)
-    assert (experiment.executor.use, experiment.durable) == ("serial", "task")
+    assert (experiment.executor.use, experiment.durable) == ("auto", "task")
     assert (experiment.pipelines[0].block, experiment.pipelines[0].done) == (None, None)
 
 

@@ -1,4 +1,4 @@
-"""Tasks from a file with one JSON object a line."""
+"""Tasks from where they are: lines of JSON, a list, a table, a dataset's file, the config."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import ConfigError
-from draftverify.bench.config.tasks import Jsonl
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.config.tasks import Csv, Inline, Jsonl, JsonList, Parquet, RowTasks
+from draftverify.bench.runner.build import Builder
 
 LINES = '{"id": 7, "text": "one", "kind": "x"}\n\n{"id": "b", "text": "two", "kind": "y"}\n'
 
@@ -88,3 +91,113 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> Non
         return
     assert len({task.id for task in tasks}) == len(tasks) > 0
     json.dumps([dict(task.input) for task in tasks])
+
+
+ROWS = [
+    {"key": "a", "text": "Is 7 prime?", "said": {"answer": "yes", "by": ["x", "y"]}},
+    {"key": "b", "text": "Is 9, “nine”,\nprime?", "said": {"answer": "no", "by": ["z"]}},
+]
+
+
+def of_json(folder: Path, **how: Any) -> RowTasks:
+    (folder / "t.json").write_text(json.dumps(ROWS))
+    return JsonList(folder / "t.json", **how)
+
+
+def of_parquet(folder: Path, **how: Any) -> RowTasks:
+    pandas.DataFrame(ROWS).to_parquet(folder / "t.parquet")
+    return Parquet(folder / "t.parquet", **how)
+
+
+def of_inline(folder: Path, **how: Any) -> RowTasks:
+    return Inline(ROWS, **how)
+
+
+@pytest.mark.parametrize("source", [of_json, of_parquet, of_inline])
+def test_rows_are_tasks_wherever_they_stand(tmp_path: Path, source: Any) -> None:
+    """A list, a dataset's file, the config; fields within fields by their path, where none has the path for a name."""
+    how = {
+        "fields": {"prompt": "text"},
+        "expected": {"answer": "said.answer", "first": "said.by.0"},
+        "id": "key",
+    }
+    tasks = source(tmp_path, **how).load()
+    assert [(task.id, task.input) for task in tasks] == [
+        (row["key"], {"prompt": row["text"]}) for row in ROWS
+    ]
+    assert [dict(task.expected) for task in tasks] == [
+        {"answer": "yes", "first": "x"},
+        {"answer": "no", "first": "z"},
+    ]
+    assert [task.id for task in source(tmp_path, limit=1).load()] == ["1"]
+    with pytest.raises(
+        ConfigError, match=r"no field 'said\.who'; there are answer, by where 'who' is looked for"
+    ):
+        source(tmp_path, fields={"prompt": "said.who"}).load()
+    assert Inline([{"a.b": 1, "a": {"b": 2}}], fields={"x": "a.b"}).load()[0].input == {"x": 1}
+
+
+def test_a_table_of_text_is_tasks(tmp_path: Path) -> None:
+    """Quoted values may hold commas and lines; a row that is short, or no UTF-8, is told with its line."""
+    path = tmp_path / "t.csv"
+    path.write_bytes('\ufefftext,answer\n"Is 9, ""nine"",\nprime?",no\n7,yes\n'.encode())
+    tasks = Csv(path, expected={"answer": "answer"}).load()
+    assert [(task.id, dict(task.input), dict(task.expected)) for task in tasks] == [
+        ("3", {"text": 'Is 9, "nine",\nprime?'}, {"answer": "no"}),
+        ("4", {"text": "7"}, {"answer": "yes"}),
+    ]
+    path.write_text("text,answer\n7\n")
+    with pytest.raises(ConfigError, match=r"t\.csv:2: this row has another number of values than 2 names"):
+        Csv(path).load()
+    path.write_bytes(b"text\n\xff\n")
+    with pytest.raises(ConfigError, match="no table of UTF-8 text"):
+        Csv(path).load()
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "problem"),
+    [
+        (JsonList, b"{}", "a list of objects is needed, not dict"),
+        (JsonList, b"[1]", "a JSON object is needed, not int"),
+        (JsonList, b"[", "this is no JSON"),
+        (JsonList, b"[]", "holds no tasks"),
+        (Parquet, b"no", "this is no Parquet file"),
+        (Csv, b"", "holds no tasks"),
+    ],
+)
+def test_a_file_of_another_kind_is_told(tmp_path: Path, kind: Any, content: bytes, problem: str) -> None:
+    """With its name."""
+    path = tmp_path / "t"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=problem):
+        kind(path).load()
+
+
+def test_what_is_expected_is_no_input() -> None:
+    """Of a field within another the whole is left out, where nothing says what the input is."""
+    (task,) = Inline(ROWS[:1], expected={"answer": "said.answer"}, id="key").load()
+    assert (dict(task.input), dict(task.expected)) == ({"text": ROWS[0]["text"]}, {"answer": "yes"})
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    """One of them would be lost; a long value is read whole."""
+    path = tmp_path / "t.csv"
+    path.write_text("text,answer,text\na,b,c\n")
+    with pytest.raises(ConfigError, match=r"t\.csv:1: two columns are called 'text'"):
+        Csv(path).load()
+    path.write_text("text\n" + "x" * 200_000 + "\n")
+    assert len(Csv(path).load()[0].input["text"]) == 200_000
+
+
+def test_tasks_may_stand_in_the_config(tmp_path: Path) -> None:
+    """As rows, read like any other."""
+    (tmp_path / "parts.py").write_text("def guess(context, n):\n    return [context.task.input['prompt']]\n")
+    path = tmp_path / "e.yaml"
+    path.write_text(
+        "parts: [./parts.py]\n"
+        "tasks: {use: inline, rows: [{prompt: a, answer: b}], expected: {answer: answer}}\n"
+        "pipelines:\n  one: {generator: {use: python, function: parts.guess}, verifier: {use: regex, pattern: a}, "
+        "rule: {use: first}}\n"
+    )
+    (task,) = Builder().part(load_experiment(path).tasks).load()
+    assert (dict(task.input), dict(task.expected)) == ({"prompt": "a"}, {"answer": "b"})

@@ -510,7 +510,7 @@ def test_a_retry_is_taken_up_where_it_was_killed(tmp_path: Path) -> None:
         **broken(tmp_path, "t1", "t2", "t3"),
     )
     out = tmp_path / "run"
-    run(found, out=out)
+    run(found, out=out, max_failures=99)
 
     class Killed(Exception):
         pass
@@ -523,12 +523,12 @@ def test_a_retry_is_taken_up_where_it_was_killed(tmp_path: Path) -> None:
             raise Killed
 
     with pytest.raises(Killed):
-        run(found, out=out, retry_errors=True, watcher=Watcher())
+        run(found, out=out, retry_errors=True, max_failures=99, watcher=Watcher())
     assert sorted(map(len, attempts(out).values())) == [1, 1, 1, 1, 1, 2]
     assert run(found, out=out).ran == 0  # plain resuming is apart
-    assert run(found, out=out, retry_errors=True).ran == 2
+    assert run(found, out=out, retry_errors=True, max_failures=99).ran == 2
     assert sorted(map(len, attempts(out).values())) == [1, 1, 1, 2, 2, 2]
-    assert run(found, out=out, retry_errors=True).ran == 3
+    assert run(found, out=out, retry_errors=True, max_failures=99).ran == 3
 
 
 def test_a_plan_is_of_what_is_there(tmp_path: Path) -> None:

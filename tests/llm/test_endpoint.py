@@ -8,21 +8,29 @@ import email.utils
 import gzip
 import json
 import logging
+import sqlite3
+import subprocess
+import sys
 import threading
 import time
 import traceback
 import tracemalloc
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from draftverify.errors import ConfigError, EndpointError, EndpointTimeout
+from draftverify import Pipeline, verifier
+from draftverify.checks.verifiers import JsonSchema
+from draftverify.errors import ConfigError, EndpointError, EndpointTimeout, ResourceError
+from draftverify.rules import First
 from draftverify.secret import Secret
-from draftverify_llm import Endpoint, TextModel
+from draftverify_llm import Completion, Endpoint, Sample, TextModel
 
 from .conftest import Server, completion, slowly
 
@@ -72,12 +80,21 @@ def test_all_settings_are_sent(endpoint: Endpoint, server: Server) -> None:
 
 
 def test_a_server_that_knows_no_n_is_asked_again(endpoint: Endpoint, server: Server) -> None:
-    """Three answers from a server that gives one at a time: three requests, with seeds of their own."""
-    server.answer = lambda request: completion({**request, "n": 1})
-    made = endpoint.complete("hi", n=3, seed=10)
-    assert len(made) == 3
-    assert [request["seed"] for request in server.requests] == [10, 11, 12]
-    assert sum(each.tokens_in for each in made) == 21
+    """For the answers that are missing, side by side, with seeds of their own."""
+    together = threading.Barrier(2, timeout=10)
+
+    def one(request: dict[str, Any]) -> Any:
+        if "n" not in request:
+            together.wait()
+        return completion({**request, "n": 1})
+
+    server.answer = one
+    for ask in (endpoint.complete, lambda *how, **more: asyncio.run(endpoint.acomplete(*how, **more))):
+        server.requests.clear()
+        made = ask("hi", n=3, seed=10)
+        assert len(made) == 3
+        assert sorted(request["seed"] for request in server.requests) == [10, 11, 12]
+        assert sum(each.tokens_in for each in made) == 21
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
@@ -207,11 +224,11 @@ MALFORMED = [
 
 @pytest.mark.parametrize("body", MALFORMED)
 def test_what_is_no_completion_is_an_endpoint_error(endpoint: Endpoint, server: Server, body: bytes) -> None:
-    """Malformed answers are refused once, never a traceback of the decoder's."""
-    server.in_turn((200, {}, body))
+    """Malformed answers are refused, never a traceback of the decoder's; JSON that broke off is asked for again."""
+    server.in_turn((200, FAIL, body))
     with pytest.raises(EndpointError, match="sent"):
         endpoint.complete("hi")
-    assert len(server.requests) == 1
+    assert len(server.requests) == (5 if body in (b"", b"{") else 1)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -417,3 +434,279 @@ def test_it_talks_to_llama_cpp_s_server(llama_url: str) -> None:
     with pytest.raises(EndpointError, match="400"):
         endpoint.complete("word " * 5000)
     endpoint.close()
+
+
+def refusing(parameter: str, message: str = "", code: str = "unsupported_parameter") -> Any:
+    """A model that does not take a parameter, as OpenAI's reasoning models say it."""
+
+    def answer(request: dict[str, Any]) -> Any:
+        if parameter not in request:
+            return completion(request)
+        words = message or f"Unsupported parameter: '{parameter}' is not supported with this model."
+        problem = {"message": words, "type": "invalid_request_error", "param": parameter, "code": code}
+        return 400, {}, json.dumps({"error": problem}).encode()
+
+    return answer
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_reasoning_model_is_asked_as_it_wants(endpoint: Endpoint, server: Server, mode: str) -> None:
+    """`max_completion_tokens` in place of `max_tokens`, found out once and for all."""
+    server.answer = refusing(
+        "max_tokens",
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+    )
+    for _ in range(2):
+        if mode == "sync":
+            endpoint.complete("hi", max_tokens=9)
+        else:
+            asyncio.run(endpoint.acomplete("hi", max_tokens=9))
+    assert [request.get("max_completion_tokens") for request in server.requests] == [None, 9, 9]
+
+
+def test_what_a_model_does_not_take_is_left_out_with_a_warning(
+    endpoint: Endpoint, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A temperature, once; what answers depend on in kind, and what the user wrote, is the user's to mend."""
+    server.answer = refusing("temperature", code="unsupported_value")
+    endpoint.complete("hi", temperature=0.5)
+    endpoint.complete("hi", temperature=0.5)
+    assert ["temperature" in request for request in server.requests] == [True, False, False]
+    assert caplog.text.count("takes no temperature") == 1
+    server.answer = refusing("stop")
+    with pytest.raises(EndpointError, match="400: Unsupported parameter: 'stop'"):
+        endpoint.complete("hi", stop=["x"])
+    server.answer = refusing("seed")
+    with pytest.raises(EndpointError, match="'seed'"):
+        Endpoint(server.url, "m", body={"seed": 3}).complete("hi")
+
+
+def test_headers_and_fields_of_ones_own_are_sent(server: Server) -> None:
+    """Beside those that there are; a field stands over one of its name."""
+    own = Endpoint(
+        server.url,
+        "m",
+        headers={"X-Org": Secret("org-123456")},
+        body={"reasoning_effort": "low", "top_p": 0.5},
+    )
+    own.complete("hi", top_p=0.9)
+    assert server.headers[0]["X-Org"] == "org-123456"
+    assert (server.requests[0]["reasoning_effort"], server.requests[0]["top_p"]) == ("low", 0.5)
+    for name, value in (("X", "two\nlines"), ("X", "münster"), ("X Y", "v"), ("X", "")):
+        with pytest.raises(ConfigError, match="no HTTP header") as told:
+            Endpoint(server.url, "m", headers={name: Secret(value)}).open()
+        assert not value or value not in str(told.value)
+    with pytest.raises(ConfigError, match=r"body\.messages"):
+        Endpoint(server.url, "m", body={"messages": []}).open()
+
+
+@pytest.mark.parametrize("chat", [True, False])
+def test_log_probabilities_are_asked_for_and_summed(server: Server, chat: bool) -> None:
+    """Where they are asked for; of a server that gives none a completion has none."""
+
+    def answer(request: dict[str, Any]) -> Any:
+        told = (
+            {"content": [{"token": "a", "logprob": -0.5}, {"token": "b", "logprob": -1.25}]}
+            if chat
+            else {"tokens": ["a", "b"], "token_logprobs": [-0.5, -1.25]}
+        )
+        text = {"message": {"content": "ab"}} if chat else {"text": "ab"}
+        choice = {
+            "index": 0,
+            **text,
+            "finish_reason": "stop",
+            **({"logprobs": told} if "logprobs" in request else {}),
+        }
+        return (
+            200,
+            {},
+            json.dumps({"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}).encode(),
+        )
+
+    server.answer = answer
+    assert Endpoint(server.url, "m", logprobs=True).complete("hi", chat=chat)[0].logprob == -1.75
+    assert Endpoint(server.url, "m").complete("hi", chat=chat)[0].logprob is None
+    assert server.requests[0]["logprobs"] is True if chat else server.requests[0]["logprobs"] == 1
+
+
+def test_a_server_that_was_never_reached_is_tried_twice(server: Server) -> None:
+    """A dead one is told in a second; one that was there is waited for."""
+    start = time.monotonic()
+    with pytest.raises(EndpointError, match="could not be reached at try 2 of 5"):
+        Endpoint("http://127.0.0.1:9/v1", "m").complete("hi")
+    assert time.monotonic() - start < 2
+
+
+SCHEMA = {"type": "object", "properties": {"total": {"type": "number"}}, "required": ["total"]}
+
+
+def test_a_model_is_held_to_the_verifier_s_schema(server: Server) -> None:
+    """`structured: true` sends the schema that the verifier offers; without one, or with a model that takes none, it is
+    refused."""
+
+    def answer(request: dict[str, Any]) -> Any:
+        text = '{"total": 7}' if "response_format" in request else "7"
+        return 200, {}, json.dumps({"choices": [{"message": {"content": text}}]}).encode()
+
+    server.answer = answer
+    endpoint = Endpoint(server.url, "m")
+    sample = Sample(endpoint, structured=True)
+    outcome = Pipeline(sample, JsonSchema(SCHEMA), First()).run("How much?")
+    assert outcome.value == '{"total": 7}'
+    assert server.requests[0]["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "schema": SCHEMA},
+    }
+    nothing = Pipeline(sample, verifier(lambda context, item: True), First()).run("How much?")
+    assert "needs a verifier that offers its schema" in nothing.reason
+    with pytest.raises(ConfigError, match="Plain cannot be held to a schema"):
+        Sample(type("Plain", (), {})(), structured=True).open()
+    with pytest.raises(ConfigError, match="in turns alone"):
+        endpoint.complete("How much?", chat=False, schema=SCHEMA)
+    server.answer = refusing(
+        "response_format", "Invalid parameter: 'response_format' of type 'json_schema'", "x"
+    )
+    free = Pipeline(Sample(Endpoint(server.url, "m"), structured=True), JsonSchema(SCHEMA), First()).run(
+        "How much?"
+    )
+    assert free.status == "refused"  # the model is asked without, and the verifier judges
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_what_was_bought_is_not_bought_again(tmp_path: Path, server: Server, mode: str) -> None:
+    """The same request of the same seed, by another endpoint of the same directory; it costs what it cost. Another
+    seed, prompt, place or setting is another request."""
+
+    def ask(endpoint: Endpoint, prompt: str = "hi", **how: Any) -> list[Completion]:
+        if mode == "sync":
+            return endpoint.complete(prompt, **how)
+        return asyncio.run(endpoint.acomplete(prompt, **how))
+
+    first = Endpoint(server.url, "m", cache=tmp_path / "kept", price_in=1e6)
+    bought = ask(first, n=2, seed=3)
+    first.close()
+    again = Endpoint(server.url, "m", cache=tmp_path / "kept", price_in=1e6)
+    kept = ask(again, n=2, seed=3)
+    assert [completion.cached for completion in (*bought, *kept)] == [False, False, True, True]
+    assert [completion.text for completion in kept] == [completion.text for completion in bought]
+    assert again.price(kept) == first.price(bought) == 7
+    assert len(server.requests) == 1
+    for how in ({"seed": 4}, {"seed": 3, "temperature": 0.1}, {"seed": 3, "n": 3}):
+        ask(again, **{"n": 2, **how})
+    ask(again, "ho", n=2, seed=3)
+    ask(Endpoint(server.url, "m", cache=tmp_path / "kept", headers={"X-Org": Secret("y")}), n=2, seed=3)
+    assert len(server.requests) == 6
+    (tmp_path / "file").touch()
+    with pytest.raises(ResourceError, match="no replies can be kept"):
+        Endpoint(server.url, "m", cache=tmp_path / "file").complete("hi")
+
+
+def test_a_model_that_takes_no_seed_is_another_try_all_the_same(tmp_path: Path, server: Server) -> None:
+    """What is kept is told apart by the seed that was meant, or all samples of a task would be one."""
+    server.answer = refusing("seed")
+    endpoint = Endpoint(server.url, "m", cache=tmp_path)
+    for seed in (1, 2, 1):
+        endpoint.complete("hi", seed=seed)
+    assert ["seed" in request for request in server.requests] == [True, False, False]
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_equal_requests_at_once_are_one(tmp_path: Path, server: Server, mode: str) -> None:
+    """Of threads and of coroutines; where the first fails, the others ask for themselves."""
+
+    def slow(request: dict[str, Any]) -> Any:
+        time.sleep(0.2)
+        return completion(request)
+
+    endpoint = Endpoint(server.url, "m", cache=tmp_path)
+
+    async def gathered() -> list[list[Completion]]:
+        return await asyncio.gather(*(endpoint.acomplete("hi") for _ in range(4)))
+
+    def at_once() -> list[list[Completion]]:
+        if mode == "async":
+            return asyncio.run(gathered())
+        with ThreadPoolExecutor(4) as pool:
+            return list(pool.map(endpoint.complete, ["hi"] * 4))
+
+    server.in_turn((401, {}, b"no"), slow)
+    with pytest.raises(EndpointError, match="401"):
+        at_once()
+    server.requests.clear()
+    assert [made[0].text for made in at_once()] == ["answer 0"] * 4
+    assert len(server.requests) <= 1
+
+
+def test_processes_share_what_was_bought(tmp_path: Path, server: Server) -> None:
+    """Several that open the same new directory at once, and write to it."""
+    code = (
+        "from pathlib import Path; from draftverify_llm import Endpoint; import sys\n"
+        f"one = Endpoint({server.url!r}, 'm', cache=Path(sys.argv[1]))\n"
+        "for place in range(20): one.complete(f'p{place}')"
+    )
+    others = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(3)]
+    assert [other.wait(60) for other in others] == [0, 0, 0]
+    server.requests.clear()
+    endpoint = Endpoint(server.url, "m", cache=tmp_path)
+    assert all(endpoint.complete(f"p{place}")[0].cached for place in range(20))
+    assert server.requests == []
+
+
+def test_a_damaged_file_of_replies_costs_a_request(
+    tmp_path: Path, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And no answer: not a reply that is none, nor a file that breaks under it; another table is told at once."""
+    endpoint = Endpoint(server.url, "m", cache=tmp_path)
+    endpoint.complete("hi")
+    with sqlite3.connect(tmp_path / "replies.sqlite") as file:
+        file.execute("UPDATE replies SET reply = ?", (b'{"choices": []}',))
+    assert not endpoint.complete("hi")[0].cached
+    assert endpoint.complete("hi")[0].cached
+    with sqlite3.connect(tmp_path / "replies.sqlite") as file:
+        file.execute("DROP TABLE replies")
+    assert endpoint.complete("hi")[0].text == "answer 0"
+    assert "bought again" in caplog.text
+    assert "not kept" in caplog.text
+    with sqlite3.connect(tmp_path / "replies.sqlite") as file:
+        file.execute("CREATE TABLE replies (other TEXT)")
+    with pytest.raises(ResourceError, match="no replies can be kept"):
+        Endpoint(server.url, "m", cache=tmp_path).open()
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_what_was_paid_for_is_kept_where_another_fails(
+    server: Server, mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of answers that are asked for one by one."""
+
+    def some(request: dict[str, Any]) -> Any:
+        return (401, {}, b"no more") if request["seed"] == 11 else completion({**request, "n": 1})
+
+    server.answer = some
+    endpoint = Endpoint(server.url, "m")
+    how: dict[str, Any] = {"n": 3, "seed": 10}
+    made = endpoint.complete("hi", **how) if mode == "sync" else asyncio.run(endpoint.acomplete("hi", **how))
+    assert len(made) == 2
+    assert "gave 2 of 3 answers" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b'{"choices": [{"message": {"content": "a"}, "score": NaN}]}', "a"),
+        (rb'{"choices": [{"message": {"content": "a\ud83d"}}]}', "a?"),
+        (b'{"choices": [{"message": {"content": "a\xff"}}]}', None),
+        (b"<html>no</html>", None),
+    ],
+)
+def test_json_that_is_not_strict_is_read(
+    endpoint: Endpoint, server: Server, content: bytes, text: str | None
+) -> None:
+    """Once it has come whole; what is no JSON is not asked for again, since it is sent again as it is."""
+    server.answer = lambda request: (200, {}, content)
+    if text is None:
+        with pytest.raises(EndpointError, match="sent no completion"):
+            endpoint.complete("hi")
+    else:
+        assert endpoint.complete("hi")[0].text == text
+    assert len(server.requests) == 1

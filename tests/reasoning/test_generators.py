@@ -60,7 +60,7 @@ def test_solutions_are_texts_with_their_answers() -> None:
         {"text": "No idea", "answer": None},
     )
     assert made.fits("alternatives")
-    assert set(made.evidence) == {"logprob", "tokens_out", "finish_reason", "tokens_in"}
+    assert set(made.evidence) == {"logprob", "tokens_out", "finish_reason", "tokens_in", "cached"}
     assert made.cost.units == sum(made.evidence["tokens_out"])
 
 

@@ -123,6 +123,7 @@ class GeneratedTests:
             reads=frozenset(),
             families=families(model.family),
             deterministic=self.model is None or model.deterministic,
+            remote=model.remote,
         )
 
     def open(self) -> None:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import json
 import logging
 import random
 import re
 import threading
 import time
 import zlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from draftverify.errors import ConfigError, EndpointError, EndpointTimeout
+from draftverify.errors import ConfigError, DraftVerifyError, EndpointError, EndpointTimeout
 from draftverify.secret import Secret, note_urls, quiet, redact
+from draftverify_llm.bought import Asking, BoughtReplies
 from draftverify_llm.family import family_of_name
 from draftverify_llm.text import Completion, Prompt, as_messages, check_sampling, only_text, read_finish
 from draftverify_llm.weights import need
@@ -28,18 +32,26 @@ if TYPE_CHECKING:
 __all__ = ["Endpoint"]
 
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_LEFT_OUT = frozenset({"temperature", "top_p", "seed", "n", "logprobs", "response_format"})
+"""Parameters without which the answers are of the same kind, or are checked all the same. Without `stop` they would not
+be."""
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\x21-\x7e]+( +[\x21-\x7e]+)*")
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0  # seconds
 _LARGEST_REPLY = 64 << 20  # bytes
 
+_log = quiet(logging.getLogger(__name__))
 quiet(logging.getLogger("httpx"))  # it notes each request with its whole address
 
 
 class Endpoint:
     """Any server with `/chat/completions` and `/completions` as OpenAI defined them.
 
-    An overloaded or failing server (408, 409, 425, 429, 5xx, a broken connection, no answer in time) is asked again
-    after min(60, ½·2^k) seconds, of which a random half to whole is waited, or after what its Retry-After header
-    says. Any other refusal is final.
+    An overloaded or failing server (408, 409, 425, 429, 5xx, a broken connection, JSON that breaks off, no answer in
+    time) is asked again after min(60, ½·2^k) seconds, of which a random half to whole is waited, or after what its
+    Retry-After header says; one that was never reached only once. A parameter that the model refuses by name is sent as
+    it wants it (`max_completion_tokens`), or left out with a warning. Any other refusal is final. Where fewer answers
+    come than `n`, the others are asked for side by side.
 
     Args:
         base_url: up to and with the version, e.g. "http://127.0.0.1:8080/v1".
@@ -49,6 +61,11 @@ class Endpoint:
         timeout_seconds: for one request, from its start to the last byte of the answer.
         retries: how many times a request is sent again.
         concurrency: how many requests may be under way at once, of threads together and of one event loop.
+        headers: sent with each request, beside the key's; in a config each value is a reference `${NAME}`.
+        body: further fields of each request ("reasoning_effort": "low"); they stand over its settings.
+        logprobs: ask for the log-probabilities of the sampled tokens, so that a completion has its `logprob`.
+        cache: a directory of replies that were bought: the same request, of the same seed and place among the answers,
+            is not sent again, and costs what it cost then. None: every request is sent.
         price_in: cost units for a million prompt tokens.
         price_out: cost units for a million sampled tokens.
         family: the line of models that it is of; when absent the first word of `model`, without an owner before it, in
@@ -56,6 +73,8 @@ class Endpoint:
     """
 
     deterministic = False
+    structured = True
+    writes: ClassVar[frozenset[str]] = frozenset({"cache"})
 
     def __init__(
         self,
@@ -65,6 +84,10 @@ class Endpoint:
         timeout_seconds: float = 60.0,
         retries: int = 4,
         concurrency: int = 8,
+        headers: Mapping[str, Secret] = {},
+        body: Mapping[str, Any] = {},
+        logprobs: bool = False,
+        cache: Path | None = None,
         price_in: float = 0.0,
         price_out: float = 0.0,
         family: str | None = None,
@@ -75,10 +98,17 @@ class Endpoint:
         self.timeout_seconds = timeout_seconds
         self.retries = retries
         self.concurrency = concurrency
+        self.headers = headers
+        self.body = body
+        self.logprobs = logprobs
+        self.cache = cache
         self.price_in = price_in
         self.price_out = price_out
         self._family = family
         self._lock = threading.Lock()
+        self._refused: set[str] = set()  # parameters that the model does not take
+        self._reached = False
+        self._bought: BoughtReplies | None = None
         self._client: httpx.Client | None = None
         self._slots = threading.BoundedSemaphore(max(1, concurrency))
         self._loop_slots: WeakKeyDictionary[Any, asyncio.Semaphore] = WeakKeyDictionary()
@@ -97,6 +127,16 @@ class Endpoint:
 
         if not re.match(r"https?://[^/\s]+\S*$", self.base_url):
             raise ConfigError(f"base_url must be an http:// or https:// address, not {self.base_url!r}")
+        for name, value in self.headers.items():
+            if (
+                not isinstance(value, str)
+                or not _HEADER.fullmatch(name)
+                or not _HEADER_VALUE.fullmatch(value)
+            ):
+                raise ConfigError("no HTTP header is called so or holds that", path=f"headers.{name}")
+            Secret(value)  # from here on no message shows it
+        if named := sorted({"messages", "prompt", "model"} & self.body.keys()):
+            raise ConfigError("this is the request's own", path=f"body.{named[0]}")
         if re.search(r"[^\x21-\x7e]", key):
             raise ConfigError(
                 "holds a space, a line break or a letter that no HTTP header carries; it is to be the key alone",
@@ -107,6 +147,8 @@ class Endpoint:
                 "timeout_seconds must be above 0, retries at least 0 and concurrency at least 1"
             )
         with self._lock:
+            if self._bought is None and self.cache is not None:
+                self._bought = BoughtReplies(self.cache)
             if self._client is None:
                 self._client = httpx.Client(**self._connection())
 
@@ -118,8 +160,10 @@ class Endpoint:
         """Close the connections; the next use opens new ones."""
         with self._lock:
             client, self._client = self._client, None
-        if client is not None:
-            client.close()
+            bought, self._bought = self._bought, None
+        for connection in (client, bought):
+            if connection is not None:
+                connection.close()
 
     @property
     def family(self) -> str | None:
@@ -137,19 +181,29 @@ class Endpoint:
         stop: Sequence[str] = (),
         seed: int | None = None,
         chat: bool = True,
+        schema: Mapping[str, Any] | None = None,
     ) -> list[Completion]:
-        """Sample `n` answers; see `TextModel.complete`. A server that gives fewer than asked is asked again.
+        """Sample `n` answers; see `TextModel.complete`.
+
+        Where a server gives them one by one, and fails at some, there are fewer.
+
+        Args:
+            prompt, n, max_tokens, temperature, top_p, stop, seed, chat: as there.
+            schema: the JSON schema that answers are to follow (`response_format`), of turns alone.
 
         Raises:
             EndpointTimeout: no answer in time, at the last try too.
             EndpointError: the server refused, or what it sent is not a completion.
         """
-        completions: list[Completion] = []
-        while len(completions) < n:
-            path, body = self._request(
-                prompt, n, max_tokens, temperature, top_p, stop, seed, chat, len(completions)
+        sampling = _Sampling(prompt, max_tokens, temperature, top_p, tuple(stop), seed, chat, schema)
+        check_sampling(n, max_tokens, temperature, top_p)
+        completions = self._asked(sampling, n, 0)
+        if missing := range(len(completions), n):
+            with ThreadPoolExecutor(min(len(missing), self.concurrency)) as pool:
+                coming = [pool.submit(self._asked, sampling, 1, place) for place in missing]
+            completions += self._came(
+                [future.exception() or future.result() for future in coming], completions
             )
-            completions += self._answers(self._send(path, body), n - len(completions))
         return completions
 
     async def acomplete(
@@ -163,15 +217,32 @@ class Endpoint:
         stop: Sequence[str] = (),
         seed: int | None = None,
         chat: bool = True,
+        schema: Mapping[str, Any] | None = None,
     ) -> list[Completion]:
         """The same, awaited. Cancelling it closes the connection, which tells the server to stop."""
-        completions: list[Completion] = []
-        while len(completions) < n:
-            path, body = self._request(
-                prompt, n, max_tokens, temperature, top_p, stop, seed, chat, len(completions)
-            )
-            completions += self._answers(await self._asend(path, body), n - len(completions))
+        sampling = _Sampling(prompt, max_tokens, temperature, top_p, tuple(stop), seed, chat, schema)
+        check_sampling(n, max_tokens, temperature, top_p)
+        completions = await self._aasked(sampling, n, 0)
+        missing = range(len(completions), n)
+        coming = (self._aasked(sampling, 1, place) for place in missing)
+        completions += self._came(await asyncio.gather(*coming, return_exceptions=True), completions)
         return completions
+
+    def _came(
+        self, answers: Sequence[list[Completion] | BaseException], before: Sequence[Completion]
+    ) -> list[Completion]:
+        """What came of requests for the missing answers: those that failed lose nothing of what was paid for."""
+        failed = [answer for answer in answers if isinstance(answer, BaseException)]
+        for error in failed:
+            if not isinstance(error, DraftVerifyError):
+                raise error
+        came = [one for answer in answers if not isinstance(answer, BaseException) for one in answer]
+        if failed:
+            _log.warning(
+                "%s gave %d of %d answers: %s",
+                self._place(), len(before) + len(came), len(before) + len(answers), failed[0],
+            )  # fmt: skip
+        return came
 
     def price(self, completions: Sequence[Completion]) -> float:
         """Cost units of these answers: (tokens in · price_in + tokens out · price_out) / 10⁶."""
@@ -179,26 +250,101 @@ class Endpoint:
         tokens_out = sum(completion.tokens_out for completion in completions)
         return (tokens_in * self.price_in + tokens_out * self.price_out) / 1e6
 
-    def _request(
-        self, prompt: Prompt, n: int, max_tokens: int, temperature: float, top_p: float,
-        stop: Sequence[str], seed: int | None, chat: bool, have: int,
-    ) -> tuple[str, dict[str, Any]]:  # fmt: skip
-        check_sampling(n, max_tokens, temperature, top_p)
-        body: dict[str, Any] = {"model": self.model, "max_tokens": max_tokens, "temperature": temperature}
-        # Servers differ in what they know; what is not asked for is not sent.
-        if n - have > 1:
-            body["n"] = n - have
-        if top_p < 1:
-            body["top_p"] = top_p
-        if stop:
-            body["stop"] = list(stop)
-        if seed is not None:
-            body["seed"] = (seed + have) % 2**31
-        if chat:
-            return "/chat/completions", {**body, "messages": as_messages(prompt)}
-        return "/completions", {**body, "prompt": only_text(prompt)}
+    def _asked(self, sampling: _Sampling, n: int, place: int) -> list[Completion]:
+        """The answers to one request, of which `place` is the first's place among all."""
+        with self._asking(self._key(sampling, n, place)) as asking:
+            if asking.other is not None:
+                wait([asking.other], self.timeout_seconds)
+            if (kept := _kept(asking)) is not None:
+                return self._answers(kept, n, cached=True)
+            while True:
+                path, body = self._request(sampling, n, place)
+                try:
+                    reply = self._send(path, body)
+                except _NotTaken as refused:
+                    self._leave_out(refused, body)
+                    continue
+                asking.keep(msgspec.json.encode(reply))
+                return self._answers(reply, n)
 
-    def _answers(self, reply: _Reply, count: int) -> list[Completion]:
+    async def _aasked(self, sampling: _Sampling, n: int, place: int) -> list[Completion]:
+        with self._asking(self._key(sampling, n, place)) as asking:
+            if asking.other is not None:
+                await asyncio.wait([asyncio.wrap_future(asking.other)], timeout=self.timeout_seconds)
+            if (kept := _kept(asking)) is not None:
+                return self._answers(kept, n, cached=True)
+            while True:
+                path, body = self._request(sampling, n, place)
+                try:
+                    reply = await self._asend(path, body)
+                except _NotTaken as refused:
+                    self._leave_out(refused, body)
+                    continue
+                asking.keep(msgspec.json.encode(reply))
+                return self._answers(reply, n)
+
+    def _asking(self, asked: Mapping[str, Any]) -> Asking:
+        if self.cache is not None:
+            self.open()
+        return Asking(self._bought, asked)
+
+    def _key(self, sampling: _Sampling, n: int, place: int) -> dict[str, Any]:
+        """All that a reply depends on, the seed too where the model takes none: another seed is another try."""
+        return {
+            **sampling._asdict(),
+            "n": n,
+            "place": place,
+            "logprobs": self.logprobs,
+            "body": dict(self.body),
+            "headers": dict(self.headers),
+            "model": self.model,
+            "base_url": self.base_url,
+        }
+
+    def _request(self, sampling: _Sampling, n: int, place: int) -> tuple[str, dict[str, Any]]:
+        limit = "max_completion_tokens" if "max_tokens" in self._refused else "max_tokens"
+        body: dict[str, Any] = {
+            "model": self.model,
+            limit: sampling.max_tokens,
+            "temperature": sampling.temperature,
+        }
+        # Servers differ in what they know; what is not asked for is not sent.
+        if n > 1:
+            body["n"] = n
+        if sampling.top_p < 1:
+            body["top_p"] = sampling.top_p
+        if sampling.stop:
+            body["stop"] = list(sampling.stop)
+        if sampling.seed is not None:
+            body["seed"] = (sampling.seed + place) % 2**31
+        if sampling.schema is not None:
+            if not sampling.chat:
+                raise ConfigError(
+                    "an answer is held to a schema in turns alone; leave `chat: false` out, or the schema"
+                )
+            named = {"name": "answer", "schema": dict(sampling.schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": named}
+        if self.logprobs:
+            body["logprobs"] = True if sampling.chat else 1
+        body = {name: value for name, value in body.items() if name not in self._refused} | dict(self.body)
+        if sampling.chat:
+            return "/chat/completions", {**body, "messages": as_messages(sampling.prompt)}
+        return "/completions", {**body, "prompt": only_text(sampling.prompt)}
+
+    def _leave_out(self, refused: _NotTaken, body: Mapping[str, Any]) -> None:
+        """Note a parameter that the model does not take; the error, where it was not one that can be left out."""
+        if refused.parameter not in body or refused.parameter in self.body:
+            raise refused.final
+        with self._lock:
+            known = refused.parameter in self._refused
+            self._refused.add(refused.parameter)
+        if not known and refused.parameter != "max_tokens":
+            _log.warning(
+                "%s takes no %s, which is left out: %s", self._place(), refused.parameter, refused.final
+            )
+
+    def _answers(self, reply: _Reply, count: int, *, cached: bool = False) -> list[Completion]:
+        """The completions of a reply, at most `count`."""
         choices = sorted(reply.choices, key=lambda choice: choice.index)[:count]
         share, remainder = divmod(reply.usage.completion_tokens, len(choices))
         return [
@@ -209,6 +355,8 @@ class Endpoint:
                 tokens_in=reply.usage.prompt_tokens if i == 0 else 0,
                 tokens_out=share + (i < remainder),
                 finish_reason=read_finish(choice.finish_reason),
+                logprob=None if choice.logprobs is None else choice.logprobs.sum(),
+                cached=cached,
             )
             for i, choice in enumerate(choices)
         ]
@@ -258,16 +406,21 @@ class Endpoint:
 
     def _judge(self, response: httpx.Response, data: bytes) -> _Reply:
         """The reply in an answer; _Again when it is worth asking again, EndpointError when it is not."""
+        self._reached = True
         data = _unfolded(data, response.headers.get("content-encoding", "identity").strip().lower())
         if response.status_code in _AGAIN:
             raise _Again(
                 response.status_code, self._said(data), _retry_after(response.headers.get("retry-after"))
             )
         if not response.is_success:
-            raise EndpointError(f"{self._place()} answered {response.status_code}: {self._said(data)}")
+            final = EndpointError(f"{self._place()} answered {response.status_code}: {self._said(data)}")
+            raise final if (parameter := _parameter(data)) is None else _NotTaken(parameter, final)
         try:
-            reply = msgspec.json.decode(data, type=_Reply)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            reply = _read_reply(data)
+        except _BrokenOff as error:
+            again = _retry_after(response.headers.get("retry-after"))
+            raise _Again(response.status_code, f"no whole JSON: {self._said(data)}", again) from error
+        except (ValueError, RecursionError) as error:
             raise EndpointError(
                 f"{self._place()} sent no completion ({error}): {self._said(data)}"
             ) from error
@@ -282,7 +435,8 @@ class Endpoint:
         waited = f"at try {attempt + 1} of {self.retries + 1}"
         final: EndpointError
         if isinstance(trouble, _Again):
-            final = EndpointError(f"{self._place()} answered {trouble.status} {waited}: {trouble.message}")
+            what = "sent" if trouble.status == 200 else f"answered {trouble.status}"
+            final = EndpointError(f"{self._place()} {what} {waited}: {trouble.message}")
         elif isinstance(trouble, (httpx.TimeoutException, asyncio.TimeoutError)):
             final = EndpointTimeout(
                 f"{self._place()} did not answer within {self.timeout_seconds:g} s {waited}"
@@ -292,7 +446,8 @@ class Endpoint:
                 f"{self._place()} could not be reached {waited} ({type(trouble).__name__}: {trouble})"
             )
         delay = trouble.retry_after if isinstance(trouble, _Again) else None
-        if attempt >= self.retries or (delay is not None and delay > _LONGEST_WAIT):
+        unheard = isinstance(trouble, httpx.ConnectError) and not self._reached and attempt > 0
+        if attempt >= self.retries or unheard or (delay is not None and delay > _LONGEST_WAIT):
             raise final from trouble
         if delay is not None:
             return delay
@@ -305,7 +460,7 @@ class Endpoint:
         return self.base_url.rstrip("/") + path
 
     def _connection(self) -> dict[str, Any]:
-        headers = {"Accept-Encoding": "gzip"}
+        headers = {"Accept-Encoding": "gzip", **self.headers}
         if self.api_key:
             headers["Authorization"] = f"Bearer {self.api_key.strip()}"
         return {"headers": headers, "timeout": self.timeout_seconds}
@@ -330,6 +485,46 @@ class _Again(Exception):
         self.retry_after = retry_after
 
 
+class _NotTaken(Exception):
+    """The model does not take a parameter."""
+
+    def __init__(self, parameter: str, final: EndpointError) -> None:
+        super().__init__(parameter)
+        self.parameter = parameter
+        self.final = final
+
+
+class _Sampling(NamedTuple):
+    """What is asked, but for how many answers."""
+
+    prompt: Prompt
+    max_tokens: int
+    temperature: float
+    top_p: float
+    stop: tuple[str, ...]
+    seed: int | None
+    chat: bool
+    schema: Mapping[str, Any] | None
+
+
+class _TokenLogprob(msgspec.Struct):
+    logprob: float | None = None
+
+
+class _Logprobs(msgspec.Struct):
+    """Of `/chat/completions` under `content`, of `/completions` under `token_logprobs`."""
+
+    content: list[_TokenLogprob] | None = None
+    token_logprobs: list[float | None] | None = None
+
+    def sum(self) -> float | None:
+        if self.content is not None:
+            return sum(token.logprob for token in self.content if token.logprob is not None)
+        if self.token_logprobs is not None:
+            return sum(logprob for logprob in self.token_logprobs if logprob is not None)
+        return None
+
+
 class _Message(msgspec.Struct):
     content: str | None = None
 
@@ -339,6 +534,7 @@ class _Choice(msgspec.Struct):
     message: _Message | None = None
     text: str | None = None
     finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
 
 
 class _Usage(msgspec.Struct):
@@ -353,10 +549,63 @@ class _Reply(msgspec.Struct):
 
 class _Problem(msgspec.Struct):
     message: str
+    param: str | None = None
+    code: Any = None
 
 
 class _RefusedReply(msgspec.Struct):
     error: _Problem
+
+
+def _parameter(data: bytes) -> str | None:
+    """The parameter that a refusal says the model does not take, as OpenAI's reasoning models word it."""
+    try:
+        problem = msgspec.json.decode(data, type=_RefusedReply).error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if "response_format" in problem.message or "json_schema" in problem.message:
+        return "response_format"
+    if "max_completion_tokens" in problem.message and "max_tokens" in problem.message:
+        return "max_tokens"
+    not_taken = problem.code in ("unsupported_parameter", "unsupported_value")
+    return problem.param if not_taken and problem.param in _LEFT_OUT else None
+
+
+class _BrokenOff(Exception):
+    """JSON that ends too early, as when a connection was cut."""
+
+
+def _read_reply(data: bytes) -> _Reply:
+    """A reply, of a server that is not strict about JSON too: NaN is no number, half a character a question mark.
+
+    Raises:
+        _BrokenOff: it ends too early.
+        ValueError: it is no completion.
+    """
+    try:
+        return msgspec.json.decode(data, type=_Reply)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        problem = error
+    try:
+        loose = json.loads(data, parse_constant=lambda _: None)
+    except ValueError:
+        if data.lstrip()[:1] in (b"", b"{") and not data.rstrip().endswith(b"}"):
+            raise _BrokenOff from problem
+        raise problem from None
+    whole = json.dumps(loose, ensure_ascii=False).encode(errors="replace")
+    return msgspec.json.decode(whole, type=_Reply)
+
+
+def _kept(asking: Asking) -> _Reply | None:
+    """The reply that was bought; None too where what stands there is none."""
+    try:
+        data = asking.kept()
+        reply = None if data is None else msgspec.json.decode(data, type=_Reply)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return reply if reply is not None and reply.choices else None
 
 
 def _append(data: bytearray, chunk: bytes) -> None:
@@ -381,7 +630,7 @@ def _unfolded(data: bytes, encoding: str) -> bytes:
     if len(text) > _LARGEST_REPLY:
         raise _too_large()
     if not folded.eof:
-        raise EndpointError("the server's compressed answer ends too early")
+        raise _Again(200, "a compressed answer that ends too early", None)
     return text
 
 

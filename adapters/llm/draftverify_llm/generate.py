@@ -39,8 +39,9 @@ class Sample:
     Of the pipeline's settings it reads `temperature` and `top_p`, unless it is given its own. The seed of each round
     comes from the pipeline's.
 
-    The proposal's evidence has one entry per item under "logprob", "tokens_out" and "finish_reason", and the
-    prompt tokens read under "tokens_in". Its cost is the model's price; time is the driver's to take.
+    The proposal's evidence has one entry per item under "logprob", "tokens_out" and "finish_reason", the prompt tokens
+    read under "tokens_in", and how many answers were bought before under "cached". Its cost is the model's price; time
+    is the driver's to take.
 
     Args:
         model: any text model.
@@ -53,6 +54,8 @@ class Sample:
         top_p: sample among the likeliest tokens that hold this probability together. When absent the pipeline's
             setting, without one 1.
         stop: strings that end an answer; they are not part of it.
+        structured: hold the model to the JSON schema that the verifier offers (`json_schema` does); of models that can
+            be held to one (`llm.endpoint`).
         take: a regular expression (Python's): the item is the first part of the answer that it matches, such as the
             object in braces without the words around it; the whole answer where it matches nothing, or is absent.
     """
@@ -67,6 +70,7 @@ class Sample:
         top_p: float | None = None,
         stop: Sequence[str] = (),
         take: str | None = None,
+        structured: bool = False,
     ) -> None:
         self.model = model
         self.system = system
@@ -76,6 +80,7 @@ class Sample:
         self.top_p = top_p
         self.stop = stop
         self.take = take
+        self.structured = structured
 
     @cached_property
     def traits(self) -> GeneratorTraits:
@@ -86,6 +91,7 @@ class Sample:
             reads=reads_sampling(self.temperature, self.top_p),
             families=families(model.family),
             deterministic=model.deterministic,
+            remote=model.remote,
         )
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
@@ -100,12 +106,18 @@ class Sample:
         """Check the arguments, and that the model can be had.
 
         Raises:
-            ConfigError: one is out of its range, the template cannot be filled, or `take` is no regular expression.
+            ConfigError: one is out of its range, the template cannot be filled, `take` is no regular expression, or the
+                model cannot be held to a schema.
             ResourceError: the model's weights cannot be found.
         """
         check_sampling(1, self.max_tokens, *read_sampling({}, self.temperature, self.top_p))
         if self.template is not None:
             fields_of(self.template)
+        if self.structured and not model_traits(self.model).structured:
+            raise ConfigError(
+                f"{type(self.model).__name__} cannot be held to a schema; leave structured out",
+                path="structured",
+            )
         try:
             regex.compile(self.take or "")
         except regex.error as error:
@@ -163,7 +175,17 @@ class Sample:
             "top_p": top_p,
             "stop": self.stop,
             "chat": chat,
+            **({"schema": self._schema(context.task)} if self.structured else {}),
         }
+
+    def _schema(self, task: Task) -> Mapping[str, Any]:
+        schema = task.input.get("json_schema")
+        if not isinstance(schema, Mapping):
+            raise ConfigError(
+                "structured: true needs a verifier that offers its schema, such as json_schema, or tasks with a field "
+                f"json_schema; task {task.id} has neither"
+            )
+        return schema
 
     def _proposal(self, completions: Sequence[Completion]) -> Proposal:
         return Proposal.alternatives(
@@ -253,5 +275,6 @@ def _evidence(completions: Sequence[Completion]) -> dict[str, object]:
         "logprob": tuple(completion.logprob for completion in completions),
         "tokens_out": tuple(completion.tokens_out for completion in completions),
         "finish_reason": tuple(completion.finish_reason for completion in completions),
+        "cached": sum(completion.cached for completion in completions),
         "tokens_in": sum(completion.tokens_in for completion in completions),
     }

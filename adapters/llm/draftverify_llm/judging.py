@@ -37,6 +37,7 @@ class ModelJudge:
             families={model.family or "unknown"},
             concurrent=model.concurrent,
             deterministic=model.deterministic,
+            remote=model.remote,
         )
 
     def close(self) -> None:

@@ -59,6 +59,7 @@ class Completion:
         finish_reason: "stop" (end token or stop string), "length" (`max_tokens`), "other".
         logprob: natural logarithm of the probability that the model itself (temperature 1, no top-p) gives the
             sampled tokens, end token left out; None where the backend does not say.
+        cached: whether it was bought before and not asked for again; its price is what it cost then.
     """
 
     text: str
@@ -66,6 +67,7 @@ class Completion:
     tokens_out: int
     finish_reason: FinishReason
     logprob: float | None = None
+    cached: bool = False
 
 
 @runtime_checkable
@@ -171,6 +173,9 @@ class ModelTraits(NamedTuple):
         family, deterministic, continues_turns: as of `TextModel`.
         concurrent: whether threads may call it.
         at_once: how many calls it takes beside each other.
+        remote: how many of these may wait for a server elsewhere; 0 of a model that runs here.
+        logprobs: whether its completions have their log-probability; None where it does not say.
+        structured: whether `complete` takes a JSON schema that answers are to follow.
     """
 
     family: str | None
@@ -178,6 +183,9 @@ class ModelTraits(NamedTuple):
     continues_turns: bool
     concurrent: bool
     at_once: int
+    remote: int
+    logprobs: bool | None
+    structured: bool
 
 
 def model_traits(model: object) -> ModelTraits:
@@ -189,6 +197,9 @@ def model_traits(model: object) -> ModelTraits:
         continues_turns=bool(getattr(model, "continues_turns", False)),
         concurrent=concurrent,
         at_once=getattr(model, "concurrency", getattr(model, "parallel", 1)) if concurrent else 1,
+        remote=getattr(model, "concurrency", 0),
+        logprobs=getattr(model, "logprobs", None),
+        structured=bool(getattr(model, "structured", False)),
     )
 
 

@@ -58,6 +58,7 @@ class PromptedGenerator:
             reads=reads_sampling(self.temperature, self.top_p),
             families=families(model.family),
             deterministic=model.deterministic,
+            remote=model.remote,
         )
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:

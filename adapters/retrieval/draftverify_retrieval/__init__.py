@@ -28,6 +28,7 @@ from draftverify_retrieval.metrics import (
 )
 from draftverify_retrieval.passages import Passage, PassageReading, Passages, Retriever, passage_of
 from draftverify_retrieval.question_answering import QuestionAnswering
+from draftverify_retrieval.quote_reader import QuoteReader
 from draftverify_retrieval.reader import TrainedReader
 from draftverify_retrieval.reformulate import Reformulate
 from draftverify_retrieval.steps import NextQuery, Query, Retrieved, listed
@@ -76,6 +77,7 @@ __all__ = [
     "Retriever",
     "Squad",
     "Subset",
+    "QuoteReader",
     "TextReader",
     "UnansweredAnswerable",
     "VectorSubset",

@@ -41,12 +41,14 @@ class PassageReading(Passage, total=False):
         normalised: the answer as answers are compared (SQuAD's: lower case, no articles, no punctuation); votes are
             counted by it.
         answer_start, answer_end: where it stands in `text`, in characters; absent where it stands nowhere.
+        quote: the words of `text` that were shown as its evidence, of a reader that asks for them.
     """
 
     answer: str
     normalised: str
     answer_start: int
     answer_end: int
+    quote: str
 
 
 @runtime_checkable

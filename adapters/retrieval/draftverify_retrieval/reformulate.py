@@ -69,6 +69,7 @@ class Reformulate(Shared[Passages]):
             reads=frozenset(),
             families=families(model.family),
             deterministic=model.deterministic,
+            remote=model.remote,
         )
 
     def open(self) -> None:

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +15,7 @@ from draftverify import ConfigError, Context, Cost, Proposal, ResourceError, Ver
 from draftverify.protocols import Closes, Opens
 from draftverify.traits import VerifierTraits, families, offers
 from draftverify_llm import (
+    Completion,
     LocalModel,
     TextModel,
     by_length,
@@ -82,6 +84,7 @@ class TextReader:
             families=families(model.family),
             concurrent=model.concurrent,
             deterministic=model.deterministic,
+            remote=model.remote,
         )
 
     def open(self) -> None:
@@ -96,6 +99,12 @@ class TextReader:
                 raise ConfigError(f"the prompt must have {field}", path="prompt")
         if not normalised(self.refusal) or self.max_tokens < 1:
             raise ConfigError("refusal must have a word, and max_tokens be at least 1", path="refusal")
+        if model_traits(self.model).logprobs is False:
+            raise ConfigError(
+                f"{type(self.model).__name__} is not asked for log-probabilities, of which the score is made; give it "
+                "logprobs: true where its server has them, or read with retrieval.quote_reader",
+                path="model",
+            )
         if offers(self.model, Opens):
             self.model.open()
 
@@ -138,10 +147,8 @@ class TextReader:
             if isinstance(self.model, LocalModel):
                 replies = self._locally(self.model, prompts)
             else:
-                completions = [
-                    self.model.complete(prompt, max_tokens=self.max_tokens, temperature=0.0)
-                    for prompt in prompts
-                ]
+                with ThreadPoolExecutor(max(model_traits(self.model).at_once, 1)) as pool:
+                    completions = list(pool.map(self._completed, prompts))
                 units = sum(self.model.price(completion) for completion in completions)
                 replies = [self._judged(completion[0]) for completion in completions]
             return [self._found(pair, *reply) for pair, reply in zip(pairs, replies, strict=True)]
@@ -156,6 +163,9 @@ class TextReader:
             )
             for verification in verifications
         ]
+
+    def _completed(self, prompt: str) -> list[Completion]:
+        return self.model.complete(prompt, max_tokens=self.max_tokens, temperature=0.0)
 
     def _prompted(self, pair: QuestionPassage) -> str:
         fields = {"{passage}": pair.text, "{question}": pair.question, "{refusal}": self.refusal}

@@ -26,7 +26,10 @@ class ExitCode(IntEnum):
     CONFIG = 3, "the config is wrong, or its parts do not fit each other"
     PLUGIN = 4, "a plugin is broken, missing or ambiguous, or broke its contract"
     RESOURCE = 5, "a file, package, model, endpoint or run directory is missing or damaged"
-    FAILED_TASKS = 6, "the run ended, and some tasks failed, or nothing of them could be judged"
+    FAILED_TASKS = (
+        6,
+        "some tasks failed, or nothing of them could be judged; or the run stopped since they all did",
+    )
     WAITING = 7, "the run ended, and some tasks wait for a person (draftverify view RUN --review)"
     NOT_LOSSLESS = 8, "the audit found that an exact rule's output is not the verifier's own"
     NOT_CONFORMING = 9, "a part fails checks of the conformance kit"
@@ -44,6 +47,7 @@ _KINDS: dict[ExitCode, tuple[type[Exception], ...]] = {
     ExitCode.CONFIG: (errors.ConfigError, errors.PipelineError),
     ExitCode.PLUGIN: (errors.PluginError, errors.ContractError),
     ExitCode.RESOURCE: (errors.ResourceError, errors.EndpointError, errors.StoreError),
+    ExitCode.FAILED_TASKS: (errors.RunStoppedError,),
 }
 
 

@@ -45,6 +45,8 @@ def valid_tags(_: click.Context, option: click.Parameter, tags: tuple[str, ...])
 @options.fresh
 @options.accept_changed
 @click.option("--retry-errors", is_flag=True, help="Make tasks that failed again, as their next attempt.")
+@click.option("--max-failures", type=options.COUNT, help="Stop once so many tasks failed.")
+@click.option("--max-cost", type=click.FloatRange(0), help="Stop once they cost more, in the parts' units.")
 @click.option("--dry-run", is_flag=True, help="Check everything, say what there is to do; run nothing.")
 @click.option("--estimate", is_flag=True, help="Run each pipeline's first tasks, say what the rest takes.")
 @options.repeated("--tag", "tags", "T", "A word to find the run by", callback=valid_tags)
@@ -54,13 +56,16 @@ def run(
     out: str | None,
     tags: tuple[str, ...],
     retry_errors: bool,
+    max_failures: int | None,
+    max_cost: float | None,
     dry_run: bool,
     estimate: bool,
     **settings: Any,
 ) -> None:
     """Run the experiment CONFIG; the same command goes on with one that was stopped.
 
-    Prints the tables and which tasks went wrong. Exits with 6 when tasks failed, or nothing of them could be judged,
+    Stops where the first three tasks of a pipeline fail alike, or at --max-failures. Prints the tables and which tasks
+    went wrong. Exits with 6 when tasks failed, or nothing of them could be judged,
     and with 7 when tasks wait for a person. With --traceback it shows where the calls of parts failed.
     """
     from draftverify.bench.runner import run as runner
@@ -78,7 +83,9 @@ def run(
             click.echo(line)
         return
     perform: Callable[..., Forecast | RunResult] = (
-        runner.estimate if estimate else partial(runner.run, retry_errors=retry_errors)
+        runner.estimate
+        if estimate
+        else partial(runner.run, retry_errors=retry_errors, max_failures=max_failures, max_cost=max_cost)
     )
     with progress_of(directory) as progress:
         command = ("draftverify", *CommandLine.now().arguments)

@@ -238,7 +238,7 @@ def _experiment(reading: ConfigReading, path: Path, assignments: Sequence[str]) 
     # Where a matrix varies `defaults`, what a pipeline has of its own must still be told from what it has of these.
     varied = any(key.startswith("defaults.") for values in experiment.cells.values() for key in values)
     settled = (root if varied else merged(root, DEFAULTS.takes)).plain()
-    config = {"seed": 0, "durable": "task", "executor": {"use": "serial"}} | settled
+    config = {"seed": 0, "durable": "task", "executor": {"use": "auto"}} | settled
     config["name"] = experiment.name or re.sub(r"^\W|[^\w.-]", "-", path.stem)
     if not varied:
         config.pop("defaults", None)  # they stand in the pipelines

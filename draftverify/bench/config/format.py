@@ -244,7 +244,7 @@ def experiment(
         settings: what all pipelines' parts share (temperature and the like).
         baseline: the pipeline that the others are compared with.
         metrics: how right an outcome is by what the task expects, by name; the first says what is solved.
-        executor: what runs the tasks; {use: serial} when absent.
+        executor: what runs the tasks; {use: auto} when absent.
         durable: what a crash can cost: the unfinished tasks, or the unfinished rounds.
         store: the URL of a PostgreSQL database for the records, where ${NAME} stands for what the environment holds; a
             file of the run directory when absent.

@@ -152,7 +152,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     baseline: str | None = None
     metrics: Mapping[str, ComponentSpec] = {}
-    executor: ComponentSpec = ComponentSpec("executor", "serial")
+    executor: ComponentSpec = ComponentSpec("executor", "auto")
     durable: Literal["task", "round"] = "task"
     store: str | None = None
     memory: int | None = None

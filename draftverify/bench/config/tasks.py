@@ -1,4 +1,4 @@
-"""Where tasks come from: JSON Lines is the source that ships.
+"""Where tasks come from: rows of a file, or of the config itself.
 
 A source is a part of the role "tasks": `load() -> list[Task]` gives all tasks, in an order that is the same each time;
 ids are unique.
@@ -6,24 +6,173 @@ ids are unique.
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from draftverify.errors import ConfigError
+from draftverify.errors import ConfigError, ResourceError
 from draftverify.values import Task
 
-__all__ = ["Jsonl"]
+__all__ = ["Csv", "Inline", "JsonList", "Jsonl", "Parquet", "RowTasks"]
 
 
-class Jsonl:
+LARGEST = 1 << 30
+"""Characters of one value of a table."""
+
+
+class RowTasks(ABC):
+    """Tasks of rows; a subclass says where they come from.
+
+    Args:
+        fields: what the parts read, and the field of the row that holds it, e.g. {prompt: text}; every field as it is
+            when empty, but those of `expected`. A field within another is "a.b", of a list "a.0".
+        expected: what metrics read and no part sees, in the same way, e.g. {answer: solution}.
+        id: the field that names the task; the row's number when absent.
+        group: the field that says the task's kind.
+        limit: the first so many tasks; all when absent.
+    """
+
+    def __init__(
+        self,
+        fields: Mapping[str, str] = {},
+        expected: Mapping[str, str] = {},
+        id: str | None = None,
+        group: str | None = None,
+        limit: int | None = None,
+    ) -> None:
+        self.fields = fields
+        self.expected = expected
+        self.id = id
+        self.group = group
+        self.limit = limit
+
+    @abstractmethod
+    def numbered(self) -> Iterator[tuple[int, Any]]:
+        """Each row with its number, from 1.
+
+        Raises:
+            ConfigError: a row cannot be read.
+            OSError: the file cannot be.
+        """
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """What messages call the source."""
+
+    def load(self) -> list[Task]:
+        """Read the rows.
+
+        Raises:
+            ConfigError: with the row, when the file, a row, a field or an id is not as it must be.
+        """
+        if self.limit is not None and self.limit < 0:
+            raise ConfigError(f"limit is {self.limit}; it cannot be negative", where=self.place)
+        tasks: list[Task] = []
+        numbers: dict[str, int] = {}
+        try:
+            for number, row in islice(self.numbered(), self.limit):
+                task = self._task(row, number)
+                if task.id in numbers:
+                    first = numbers[task.id]
+                    raise self.wrong(number, f"the id {task.id!r} stands twice, first in line {first}")
+                numbers[task.id] = number
+                tasks.append(task)
+        except OSError as error:
+            message = f"the tasks file cannot be read: {error.strerror or error}"
+            raise ConfigError(message, where=self.place) from error
+        if not tasks and self.limit != 0:
+            raise self.wrong(1, "the file holds no tasks")
+        return tasks
+
+    def wrong(self, number: int, message: str) -> ConfigError:
+        """The error of a row."""
+        return ConfigError(message, where=f"{self.place}:{number}")
+
+    def _task(self, row: Any, number: int) -> Task:
+        if not isinstance(row, Mapping):
+            raise self.wrong(number, f"a JSON object is needed, not {type(row).__name__}")
+        if self.fields:
+            input = {name: self._field(row, field, number) for name, field in self.fields.items()}
+        else:
+            # Of a field within another all of it: metrics alone may see what is expected.
+            named = {self.id, self.group, *self.expected.values()} - {None}
+            held = {field if field in row else str(field).split(".")[0] for field in named}
+            input = {name: value for name, value in row.items() if name not in held}
+        return Task(
+            id=str(number) if self.id is None else self._word(row, self.id, number),
+            input=input,
+            group="" if self.group is None else self._word(row, self.group, number),
+            expected={name: self._field(row, field, number) for name, field in self.expected.items()},
+        )
+
+    def _field(self, row: Mapping[str, Any], field: str, number: int) -> Any:
+        """A field of a row by its name, else by its path."""
+        if field in row:
+            return row[field]
+        value: Any = row
+        for step in field.split("."):
+            if isinstance(value, Mapping) and step in value:
+                value = value[step]
+            elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+                value = value[int(step)]
+            else:
+                there = (
+                    ", ".join(map(str, value)) if isinstance(value, Mapping) else f"a {type(value).__name__}"
+                )
+                within = "" if value is row else f" where {step!r} is looked for"
+                raise self.wrong(number, f"there is no field {field!r}; there are {there or 'none'}{within}")
+        return value
+
+    def _word(self, row: Mapping[str, Any], field: str, number: int) -> str:
+        value = self._field(row, field, number)
+        if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
+            raise self.wrong(number, f"the field {field!r} should be a text or a number, not {value!r}")
+        return str(value)
+
+
+class FileTasks(RowTasks):
+    """Tasks of the rows of a file.
+
+    Args:
+        path: the file.
+        fields, expected, id, group, limit: as of `RowTasks`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        fields: Mapping[str, str] = {},
+        expected: Mapping[str, str] = {},
+        id: str | None = None,
+        group: str | None = None,
+        limit: int | None = None,
+    ) -> None:
+        super().__init__(fields, expected, id, group, limit)
+        self.path = path
+
+    @property
+    def place(self) -> str:
+        """The file."""
+        return str(self.path)
+
+    def _check_names(self, names: Sequence[str]) -> None:
+        """Refuse a table of which two columns have one name: one of them would be lost."""
+        if doubled := sorted({str(name) for name in names if list(names).count(name) > 1}):
+            raise self.wrong(1, f"two columns are called {doubled[0]!r}")
+
+
+class Jsonl(FileTasks):
     """Tasks from a file with one JSON object a line.
 
     Args:
         path: the file, UTF-8; empty lines are skipped.
         fields: what the parts read, and the field of the line that holds it, e.g. {prompt: text}; every field as it
-            is when empty, but those of `expected`.
+            is when empty, but those of `expected`. A field within another is "a.b", of a list "a.0".
         expected: what metrics read and no part sees, in the same way, e.g. {answer: solution}.
         id: the field that names the task; the line's number when absent.
         group: the field that says the task's kind.
@@ -38,81 +187,118 @@ class Jsonl:
         ({'prompt': 'Is 7 prime?'}, {'answer': 'yes'})
     """
 
+    def numbered(self) -> Iterator[tuple[int, Any]]:
+        """Each line's object."""
+        with open(self.path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    try:
+                        yield number, json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+                    except (ValueError, RecursionError) as error:
+                        raise self.wrong(number, f"not a line of JSON: {error}") from error
+
+
+class JsonList(FileTasks):
+    """Tasks from a JSON file that is a list of objects.
+
+    Args:
+        path: the file, UTF-8.
+        fields, expected, id, group, limit: as of `jsonl`; a task without an id is called by its number in the list.
+    """
+
+    def numbered(self) -> Iterator[tuple[int, Any]]:
+        """Each entry of the list."""
+        try:
+            entries = json.loads(self.path.read_bytes().decode("utf-8-sig"))
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"this is no JSON: {error}", where=self.place) from error
+        if not isinstance(entries, list):
+            raise ConfigError(f"a list of objects is needed, not {type(entries).__name__}", where=self.place)
+        yield from enumerate(entries, 1)
+
+
+class Csv(FileTasks):
+    """Tasks from a table of comma-separated values, whose first row has the names; every value is text.
+
+    Args:
+        path: the file, UTF-8.
+        fields, expected, id, group, limit: as of `jsonl`; a task without an id is called by the line that it ends in.
+    """
+
+    def numbered(self) -> Iterator[tuple[int, Any]]:
+        """Each row by its names."""
+        with open(self.path, encoding="utf-8-sig", newline="") as file:
+            largest = csv.field_size_limit(LARGEST)
+            reader = csv.DictReader(file, strict=True)
+            try:
+                self._check_names(reader.fieldnames or ())
+                for row in reader:
+                    if None in row or None in row.values():
+                        count = len(reader.fieldnames or ())
+                        raise self.wrong(
+                            reader.line_num, f"this row has another number of values than {count} names"
+                        )
+                    yield reader.line_num, row
+            except (csv.Error, UnicodeDecodeError) as error:
+                raise self.wrong(reader.line_num + 1, f"this is no table of UTF-8 text: {error}") from error
+            finally:
+                csv.field_size_limit(largest)
+
+
+class Parquet(FileTasks):
+    """Tasks from a Parquet file, as of a dataset hub (extra `export`).
+
+    Args:
+        path: the file.
+        fields, expected, id, group, limit: as of `jsonl`; a task without an id is called by its row's number.
+    """
+
+    def numbered(self) -> Iterator[tuple[int, Any]]:
+        """Each row by its columns' names."""
+        try:
+            import pyarrow
+            from pyarrow.parquet import ParquetFile
+        except ImportError as error:
+            raise ResourceError(
+                "tasks of a Parquet file need the package pyarrow, which comes with the extra export"
+            ) from error
+        number = 0
+        try:
+            with ParquetFile(self.path) as file:
+                self._check_names(file.schema_arrow.names)
+                for batch in file.iter_batches(batch_size=1024):
+                    for row in batch.to_pylist():
+                        number += 1
+                        yield number, row
+        except pyarrow.ArrowInvalid as error:
+            raise ConfigError(f"this is no Parquet file: {error}", where=self.place) from error
+
+
+class Inline(RowTasks):
+    """Tasks that stand in the config.
+
+    Args:
+        rows: an object each, such as {prompt: "Is 7 prime?", answer: yes}.
+        fields, expected, id, group, limit: as of `jsonl`; a task without an id is called by its number in the list.
+    """
+
     def __init__(
         self,
-        path: Path,
+        rows: Sequence[Mapping[str, Any]],
         fields: Mapping[str, str] = {},
         expected: Mapping[str, str] = {},
         id: str | None = None,
         group: str | None = None,
         limit: int | None = None,
     ) -> None:
-        self.path = path
-        self.fields = fields
-        self.expected = expected
-        self.id = id
-        self.group = group
-        self.limit = limit
+        super().__init__(fields, expected, id, group, limit)
+        self.rows = rows
 
-    def load(self) -> list[Task]:
-        """Read the file.
+    def numbered(self) -> Iterator[tuple[int, Any]]:
+        """Each entry of the list."""
+        yield from enumerate(self.rows, 1)
 
-        Raises:
-            ConfigError: with the line, when the file, a line, a field or an id is not as it must be.
-        """
-        if self.limit is not None and self.limit < 0:
-            raise ConfigError(f"limit is {self.limit}; it cannot be negative", where=str(self.path))
-        tasks: list[Task] = []
-        lines: dict[str, int] = {}
-        try:
-            with open(self.path, "rb") as file:
-                for number, line in enumerate(file, 1):
-                    if self.limit is not None and len(tasks) >= self.limit:
-                        break
-                    if line.strip():
-                        tasks.append(self._task(line, number))
-                        id = tasks[-1].id
-                        if id in lines:
-                            raise self._wrong(
-                                number, f"the id {id!r} stands twice, first in line {lines[id]}"
-                            )
-                        lines[id] = number
-        except OSError as error:
-            message = f"the tasks file cannot be read: {error.strerror or error}"
-            raise ConfigError(message, where=str(self.path)) from error
-        if not tasks and self.limit != 0:
-            raise ConfigError("the file holds no tasks", where=f"{self.path}:1")
-        return tasks
-
-    def _task(self, line: bytes, number: int) -> Task:
-        try:
-            entry = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise self._wrong(number, f"not a line of JSON: {error}") from error
-        if not isinstance(entry, dict):
-            raise self._wrong(number, f"a JSON object is needed, not {type(entry).__name__}")
-        if self.fields:
-            input = {name: self._field(entry, field, number) for name, field in self.fields.items()}
-        else:
-            named = {self.id, self.group, *self.expected.values()}
-            input = {name: value for name, value in entry.items() if name not in named}
-        return Task(
-            id=str(number) if self.id is None else self._word(entry, self.id, number),
-            input=input,
-            group="" if self.group is None else self._word(entry, self.group, number),
-            expected={name: self._field(entry, field, number) for name, field in self.expected.items()},
-        )
-
-    def _field(self, entry: Mapping[str, Any], field: str, number: int) -> Any:
-        if field not in entry:
-            raise self._wrong(number, f"there is no field {field!r}; there are {', '.join(entry) or 'none'}")
-        return entry[field]
-
-    def _word(self, entry: Mapping[str, Any], field: str, number: int) -> str:
-        value = self._field(entry, field, number)
-        if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
-            raise self._wrong(number, f"the field {field!r} should be a text or a number, not {value!r}")
-        return str(value)
-
-    def _wrong(self, number: int, message: str) -> ConfigError:
-        return ConfigError(message, where=f"{self.path}:{number}")
+    @property
+    def place(self) -> str:
+        """Where they stand."""
+        return "tasks.rows"

@@ -18,12 +18,13 @@ thread.
 """
 
 from draftverify.bench.executors.crew import CRASHES_IN_A_ROW, Crew
-from draftverify.bench.executors.local import Batch, Serial, Thread
+from draftverify.bench.executors.local import Auto, Batch, Serial, Thread
 from draftverify.bench.executors.messages import perform_remote
 from draftverify.bench.executors.process import Process
 from draftverify.bench.executors.workers import UnitExecutor, Workers
 
 __all__ = [
+    "Auto",
     "Batch",
     "CRASHES_IN_A_ROW",
     "Crew",

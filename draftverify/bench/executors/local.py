@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import ClassVar
 
 from draftverify.bench.executors.workers import at_least_one
+from draftverify.engine.parts import Parts
 
-__all__ = ["Batch", "Serial", "Thread"]
+__all__ = ["Auto", "Batch", "Serial", "Thread"]
 
 
 class Batch:
@@ -30,6 +32,19 @@ class Serial(Batch):
 
     def __init__(self) -> None:
         super().__init__(1)
+
+
+class Auto(Serial):
+    """What runs tasks where a config does not say: one after the other, since then their times mean most; but where
+    parts wait for a model elsewhere, or are coroutines, as many at once as these take."""
+
+    def chosen(self, pipelines: Iterable[Parts]) -> Batch | Thread:
+        """What runs the tasks of these pipelines."""
+        pipelines = list(pipelines)
+        remote = max((pipeline.remote for pipeline in pipelines), default=0)
+        if any(pipeline.asynchronous for pipeline in pipelines):
+            return Batch(max(remote, Batch().size))
+        return Thread(remote) if remote > 1 else self
 
 
 class Thread:

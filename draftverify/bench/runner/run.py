@@ -18,7 +18,7 @@ import msgspec
 
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.executors.crew import Crew
-from draftverify.bench.executors.local import Batch
+from draftverify.bench.executors.local import Auto, Batch
 from draftverify.bench.executors.workers import UnitExecutor
 from draftverify.bench.records.database import store_url
 from draftverify.bench.records.directory import RunDirectory, load_run
@@ -26,6 +26,7 @@ from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.figures import predict, summary_of, write_report
 from draftverify.bench.runner.forecast import ENOUGH, Forecast
+from draftverify.bench.runner.limits import Limits
 from draftverify.bench.runner.marks import AUDITS, marks_of
 from draftverify.bench.runner.work import Watcher, Work
 from draftverify.bench.runner.workload import Workload, workload
@@ -78,6 +79,8 @@ def run(
     fresh: bool = False,
     accept_changed: bool = False,
     retry_errors: bool = False,
+    max_failures: int | None = None,
+    max_cost: float | None = None,
     store: str | None = None,
     watcher: Watcher | None = None,
     command: Sequence[str] = (),
@@ -91,6 +94,8 @@ def run(
         accept_changed: go on though a plugin, a parts file or a file of an argument is no longer the one that the run
             was made with; run.json notes what changed. Without it that is refused.
         retry_errors: make tasks that failed again, as their next attempt; the failed attempt stays in the records.
+        max_failures: end the run once so many tasks failed; None: once the first three of a pipeline failed alike.
+        max_cost: end the run once its tasks, of this call, have cost more, in the units that parts report.
         store: a PostgreSQL URL for the records, instead of the config's; a SQLite file in the directory when there is
             none.
         watcher: is told how it goes on.
@@ -98,10 +103,13 @@ def run(
 
     Raises:
         DraftVerifyError: when the config, a part or the directory cannot be used. Tasks that fail do not
-        raise. KeyboardInterrupt: passed on; the directory can be resumed.
+            raise.
+        RunStoppedError: at a limit. The directory can be resumed, as after a KeyboardInterrupt, which is passed on.
     """
     with _begun(experiment, out, fresh, accept_changed, retry_errors, store, watcher, command) as work:
         directory, load, bench, builder = work.directory, work.load, work.bench, work.builder
+        started = {name for _, name, status in directory.store.counts() if status != "failed"}
+        work.limits = Limits(max_failures, max_cost, started)
         with work.crew, work.recollection:
             if load.calibrating:
                 work.perform(load.calibrating, "calibrate")
@@ -259,6 +267,8 @@ def _begun(
     builder = Builder()
     bench = builder.bench(experiment)
     where: UnitExecutor | Batch = builder.part(experiment.executor)
+    if isinstance(where, Auto):
+        where = where.chosen(bench.pipelines.values())
     load = workload(experiment, builder)
     _check_metrics(experiment, load, builder)
     try:

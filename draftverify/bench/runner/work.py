@@ -25,6 +25,7 @@ from draftverify.bench.records.store import Store
 from draftverify.bench.runner.bench import Bench, Done, Unit, failed_unit
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.forecast import Forecast, Meter
+from draftverify.bench.runner.limits import Limits
 from draftverify.bench.runner.memory import Recall, Recollection
 from draftverify.bench.runner.workload import Workload
 from draftverify.engine.events import Event
@@ -83,6 +84,7 @@ class Work:
     watcher: Watcher | None
     crew: Crew
     retried: set[Key]
+    limits: Limits = field(default_factory=Limits)
     recollection: Recollection = field(default_factory=Recollection)
     meter: Meter = field(init=False)
     watching: Watching = field(init=False)
@@ -140,6 +142,7 @@ class Work:
         length = self.experiment.memory
         if length is None:
             self.crew.perform(self._units(tasks, places, prior, 0), partial(self._take, 0, None))
+            self.limits.check()
             return
         self.recollection.forget()
         past: dict[tuple[str, str], TaskRecord] = {}
@@ -151,6 +154,7 @@ class Work:
             stop = min(start + length, len(tasks))
             now = [place for place in places if start <= place < stop]
             self.crew.perform(self._units(tasks, now, prior, epoch), partial(self._take, epoch, past))
+            self.limits.check()
             # A task that waited for a person is left out for good: when it is answered is no business of the others.
             questioned |= {(question.pipeline, question.task) for question in self.store.questions("pending")}
             for name in self.experiment.names:
@@ -190,6 +194,8 @@ class Work:
             task = tasks[place]
             for name in self.experiment.names if place % 2 == 0 else reversed(self.experiment.names):
                 attempt = self._attempt(name, task.id, prior)
+                if self.limits.stopped:
+                    return
                 if attempt is not None:
                     recall = self.recollection.of(name, epoch)
                     yield partial(self._unit, name, task, attempt, prior, recall)
@@ -251,6 +257,7 @@ class Work:
             if past is not None and (done.question is None or error is not None):
                 past[name, record.task] = record
             self.watching.take(name, record)
+            self.limits.take(name, record)
             self.ran += 1
             self.meter.add(name, record)
             if self.watcher is not None:

@@ -34,6 +34,7 @@ from draftverify.bench.tables.summary import (
 from draftverify.checks.scores import Measure, Score
 from draftverify.errors import ConfigError
 from draftverify.stats import Estimate
+from draftverify.stats.progress import is_unjudged
 from draftverify.values import EMPTY, Explanation, Outcome, Round, Step, Tally, Task, TaskRecord
 
 __all__ = [
@@ -142,7 +143,7 @@ def summarise(
                 drafting=stats.drafting(ended),
                 failure=None if failed is None else f"task {failed.task}: {_why(failed)}",
                 problem=_problem(pipeline, ended, {**scores, **sizes}),
-                unjudged=sum(map(_is_unjudged, ended)),
+                unjudged=sum(map(is_unjudged, ended)),
             )
         )
     return Summary(
@@ -248,14 +249,6 @@ def _why(failed: TaskRecord) -> str:
         filter(None, (outcome.refused.reason, *outcome.refused.feedback.strip().splitlines()[-1:]))
     )
     return f"{outcome.reason} ({objection})" if objection else outcome.reason
-
-
-def _is_unjudged(record: TaskRecord) -> bool:
-    """Whether nothing of a task was judged since checks failed, though it ended as if it had been."""
-    tally = record.outcome.tally
-    if record.outcome.status not in ("refused", "abstained") or tally.trials:
-        return False
-    return bool(tally.errors or tally.timeouts or any(round.failure is not None for round in record.rounds))
 
 
 def scored(

@@ -9,11 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from draftverify.checks.verifiers.text import NotJson, json_of, shown
 from draftverify.engine.functions import each_item, failed
 from draftverify.errors import ConfigError
 from draftverify.traits import VerifierTraits
-from draftverify.values import Check, Context, Failure, Proposal, Verification, utf8
+from draftverify.values import Check, Context, Failure, Proposal, Task, Verification, utf8
 
 __all__ = ["JsonSchema"]
 
@@ -54,13 +56,23 @@ class JsonSchema:
         """
         self._validator  # noqa: B018
 
+    def prepare(self, task: Task) -> Task:
+        """The task with the schema as its field `json_schema`, where it has none: a model may be held to it."""
+        if "json_schema" in task.input or not isinstance(self._schema, Mapping):
+            return task
+        return replace(task, input={**task.input, "json_schema": self._schema})
+
+    @cached_property
+    def _schema(self) -> Any:
+        return _read(self.schema) if isinstance(self.schema, Path) else self.schema
+
     @cached_property
     def _validator(self) -> Any:
         from jsonschema import Draft202012Validator, SchemaError
         from jsonschema.validators import validator_for
         from referencing import Registry
 
-        schema = _read(self.schema) if isinstance(self.schema, Path) else self.schema
+        schema = self._schema
         if isinstance(schema, Mapping) and not isinstance(schema.get("$schema", ""), str):
             raise ConfigError(
                 f"$schema is {shown(schema['$schema'])}; the address of a draft is needed, or nothing",

@@ -1,0 +1,232 @@
+"""A text model as a reader that must show its evidence: an answer with a verbatim quote, which is looked up here."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from draftverify import UNCHECKED, Check, ConfigError, Context, Cost, Failure, Proposal, Verification
+from draftverify.protocols import Closes, Opens
+from draftverify.traits import VerifierTraits, families, offers
+from draftverify_llm import TextModel, fields_of, model_traits, question_text
+from draftverify_retrieval.answers import normalised
+from draftverify_retrieval.passages import Passage, passage_of
+
+__all__ = ["QuoteReader", "find_quote"]
+
+PROMPT = """Answer the question from the passage alone. Reply with one JSON object and nothing else:
+{{"answer": "in as few words as possible", "quote": "the words of the passage that say so, copied exactly"}}
+If the passage does not answer the question, reply {{"answer": null, "quote": null}}.
+
+Passage:
+{passage}
+
+Question: {question}"""
+
+
+_TEXT = {"type": ["string", "null"]}
+SCHEMA = {
+    "type": "object",
+    "properties": {"answer": _TEXT, "quote": _TEXT},
+    "required": ["answer", "quote"],
+    "additionalProperties": False,
+}
+
+
+class _Reading(NamedTuple):
+    check: Check
+    units: float
+    failure: Failure | None = None
+
+
+class QuoteReader:
+    """Asks a text model, passage by passage, for an answer and the words of the passage that say so.
+
+    A passage passes where the quote stands in it, but for case, spaces and the form of quotation marks; the check's
+    correction is the passage with the answer and the quote, which rules that select keep in its place. It is rejected
+    where the model finds no answer ("no answer"), or the quote stands nowhere in it ("quote not in the passage"). A
+    reply that is no such object is an abstention. No log-probability is needed, so any server will do.
+
+    Passages are asked about side by side, as many as the model takes at once (`concurrency` of an endpoint), and no
+    more of them than are still missing once `context.enough` passed.
+
+    Args:
+        model: any text model.
+        prompt: with {passage} and {question}; a brace of its own is doubled.
+        max_tokens: the most tokens of a reply.
+        structured: hold the model to the form of the reply, where it can be held to a schema.
+    """
+
+    def __init__(
+        self, model: TextModel, prompt: str = PROMPT, max_tokens: int = 300, structured: bool = True
+    ) -> None:
+        self.model = model
+        self.prompt = prompt
+        self.max_tokens = max_tokens
+        self.structured = structured
+
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """As its model's."""
+        model = model_traits(self.model)
+        return VerifierTraits(
+            reads=frozenset(),
+            families=families(model.family or "unknown"),
+            concurrent=model.concurrent,
+            deterministic=model.deterministic,
+            remote=model.remote,
+            at_once=max(model.at_once, 1),
+        )
+
+    def open(self) -> None:
+        """Check the arguments, and open the model.
+
+        Raises:
+            ConfigError: the prompt lacks a field, or has one that is not filled.
+        """
+        if set(fields_of(self.prompt)) != {"passage", "question"}:
+            raise ConfigError(
+                "the prompt must have {passage} and {question}, and no other field", path="prompt"
+            )
+        if self.max_tokens < 1:
+            raise ConfigError(f"max_tokens is {self.max_tokens}; at least 1 is needed", path="max_tokens")
+        if offers(self.model, Opens):
+            self.model.open()
+
+    def close(self) -> None:
+        """Close the model."""
+        if offers(self.model, Closes):
+            self.model.close()
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """One check per passage; those that were not needed any more are unchecked.
+
+        Raises:
+            ContractError: the task has no question, or an item is no passage.
+            EndpointError: the model could not be asked about any of the first passages.
+        """
+        question = question_text(context.task).strip()
+        passages = [passage_of(item) for item in proposal.items]
+        readings: list[_Reading] = []
+        with ThreadPoolExecutor(self.traits.at_once) as pool:
+            while len(readings) < len(passages):
+                passed = sum(reading.check.verdict == "pass" for reading in readings)
+                if context.enough is not None and passed >= context.enough:
+                    break
+                coming = passages[len(readings) : len(readings) + self.traits.at_once]
+                readings += pool.map(lambda passage: self._read(question, passage), coming)
+                failures = [reading.failure for reading in readings if reading.failure is not None]
+                if len(failures) == len(readings):  # nobody is there: the others need not be tried
+                    return Verification(checks=tuple(_failed(failures[0]) for _ in passages))
+        unchecked = [UNCHECKED] * (len(passages) - len(readings))
+        units = sum(reading.units for reading in readings)
+        return Verification(
+            checks=(*(reading.check for reading in readings), *unchecked), cost=Cost(units=units)
+        )
+
+    def _read(self, question: str, passage: Passage) -> _Reading:
+        heading = passage.get("heading") or ""
+        text = f"{heading}\n{passage['text']}" if heading else passage["text"]
+        if not question:
+            return _Reading(Check("abstain", reason="empty question"), 0.0)
+        if not passage["text"].strip():
+            return _Reading(Check("reject", reason="empty passage"), 0.0)
+        try:
+            prompt = self.prompt.format(passage=text, question=question)
+            held = self.structured and model_traits(self.model).structured
+            form: dict[str, Any] = {"schema": SCHEMA} if held else {}
+            completions = self.model.complete(prompt, max_tokens=self.max_tokens, temperature=0.0, **form)
+        except Exception as error:
+            failure = Failure.of(error)
+            return _Reading(_failed(failure), 0.0, failure)
+        return _Reading(_check(passage, completions[0].text), self.model.price(completions))
+
+
+def _failed(failure: Failure) -> Check:
+    """The check of a passage about which the model could not be asked: no rejection."""
+    return Check(
+        "timeout" if failure.kind == "timeout" else "error", reason=failure.error, feedback=failure.message
+    )
+
+
+def _check(passage: Passage, reply: str) -> Check:
+    """The check that a reply makes of a passage."""
+    said = _object(reply)
+    if said is None or "answer" not in said:
+        return Check("abstain", reason="no verdict", feedback=reply[:500])
+    answer, quote = said["answer"], said.get("quote")
+    if answer is None or not normalised(str(answer)):
+        return Check("reject", reason="no answer")
+    place = find_quote(passage["text"], quote) if isinstance(quote, str) else None
+    if place is None and isinstance(quote, str) and find_quote(passage.get("heading") or "", quote) is None:
+        return Check("reject", reason="quote not in the passage", feedback=f"{quote}"[:500])
+    if place is None and not isinstance(quote, str):
+        return Check("reject", reason="no quote", feedback=f"{answer}"[:500])
+    reading: dict[str, Any] = {**passage, "answer": str(answer), "normalised": normalised(str(answer))}
+    if place is not None:
+        reading["quote"] = passage["text"][place[0] : place[1]]
+        start = passage["text"].casefold().find(str(answer).casefold(), place[0], place[1])
+        if (
+            start >= 0
+            and passage["text"][start : start + len(str(answer))].casefold() == str(answer).casefold()
+        ):
+            reading["answer_start"], reading["answer_end"] = start, start + len(str(answer))
+    return Check("pass", correction=reading)
+
+
+def _object(reply: str) -> Mapping[str, Any] | None:
+    """The first JSON object in a reply, whatever words or fences stand around it."""
+    decoder, start = json.JSONDecoder(), reply.find("{")
+    while start >= 0:
+        try:
+            value, _ = decoder.raw_decode(reply, start)
+        except (ValueError, RecursionError):
+            start = reply.find("{", start + 1)
+            continue
+        return value if isinstance(value, dict) else None
+    return None
+
+
+_MARKS = str.maketrans("‘’‚“”„«»‐‑–—", '\'\'\'"""""----')
+_CLUSTER = re.compile(r".[\u0300-\u036f]*", re.DOTALL)  # a letter with its combining marks
+
+
+def find_quote(text: str, quote: str) -> tuple[int, int] | None:
+    """Where a quote stands in a text, in characters of the text; None where it does not, or has no word.
+
+    A quote that begins or ends within a word of the text does not stand there.
+    """
+    folded, spans = _folded(text)
+    wanted = _folded(quote)[0].strip()
+    start = folded.find(wanted) if any(character.isalnum() for character in wanted) else -1
+    while start >= 0:
+        end = start + len(wanted)
+        if not _within_word(folded, start) and not _within_word(folded, end):
+            return spans[start][0], spans[end - 1][1]
+        start = folded.find(wanted, start + 1)
+    return None
+
+
+def _within_word(text: str, place: int) -> bool:
+    """Whether letters or digits stand on both sides of a place."""
+    return 0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum()
+
+
+def _folded(text: str) -> tuple[str, Sequence[tuple[int, int]]]:
+    """A text as quotes are compared, and for each of its characters where that stands in the original."""
+    characters: list[str] = []
+    spans: list[tuple[int, int]] = []
+    for cluster in _CLUSTER.finditer(text):
+        for plain in unicodedata.normalize("NFKC", cluster[0]).translate(_MARKS).casefold():
+            if plain.isspace():
+                if characters and characters[-1] == " ":
+                    continue
+                plain = " "
+            characters.append(plain)
+            spans.append(cluster.span())
+    return "".join(characters), spans
