@@ -48,6 +48,26 @@ def test_yes_and_no_become_pass_and_reject():
     assert found.cost.units == 1.5
 
 
+def test_a_written_reason_is_the_check_s_feedback():
+    """Whether it passes or not, at another threshold too; a verdict alone is no reason."""
+    judge = Judge(
+        Says(
+            lambda prompt: (
+                "It adds up. [[yes]]" if "= 4" in prompt else "No, 2 + 2 is 4." if "5" in prompt else "yes"
+            )
+        )
+    )
+    judge.open()
+    passed, rejected, bare = judge.verify(CONTEXT, block("= 4", "= 5", "4")).checks
+    assert (passed.verdict, passed.feedback) == ("pass", "It adds up. [[yes]]")
+    assert (rejected.verdict, rejected.reason, rejected.feedback) == (
+        "reject",
+        "judged wrong",
+        "No, 2 + 2 is 4.",
+    )
+    assert (bare.verdict, bare.feedback) == ("pass", "")
+
+
 def test_log_odds_and_expected_grades_come_from_the_first_token():
     """ln(P(yes)/P(no)) sums the word's forms; the grade is the mean of the grades by their probabilities."""
     odds = Judge(rigged(lambda prompt: {"y": 3.0, "n": 1.0, "Y": 3.0}))
@@ -308,19 +328,20 @@ def test_braces_in_a_text_are_the_texts():
 def test_a_prompt_of_ones_own(tmp_path):
     """It is used, it changes the identity, and one that lacks a field or has another's is refused at open."""
     own = tmp_path / "own.txt"
-    own.write_text("Verdict on {answer}, asked {question}? {JSON: as it stands}")
+    own.write_text('Verdict on {answer}, asked {question}? {JSON: as it stands}, {"a": 1}, {{answer}}')
     model = Says(right)
     judge = Judge(model, prompt=own)
     judge.open()
     judge.verify(CONTEXT, block("4"))
     assert model.asked[0].startswith("Verdict on <answer ")
-    assert "{JSON: as it stands}" in model.asked[0]
+    assert '? {JSON: as it stands}, {"a": 1}, {answer}' in model.asked[0]
     assert identity_of(judge) != identity_of(Judge(model))
     assert "wording" not in judge.varies
     wrong = {
         "{question}": "answer",
         "{question}{answer}{answer}": "2 times",
         "{question}{answer}{first}": "no field",
+        "{question}{answer}{answr}": r"\{answr\} is no field .* as a text it is \{\{answr\}\}",
     }
     for text, told in wrong.items():
         own.write_text(text)

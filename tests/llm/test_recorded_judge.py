@@ -120,3 +120,18 @@ def test_other_verdicts_under_the_same_name_are_another_judge(tmp_path):
     assert identity_of(RecordedJudge(path)) == before
     path.write_text(json.dumps({**line, "verdict": "second"}))
     assert identity_of(RecordedJudge(str(path))) != before
+
+
+@pytest.mark.parametrize("reading", ["the judge's", "the line's", "a place"])
+def test_a_file_that_reads_swapped_the_other_way_is_warned_of(tmp_path, caplog, reading):
+    """Where nearly every pair has one verdict in both orders, and both places win; one that always says "first" is a
+    judge who keeps to a place, and is read as it stands."""
+    lines = []
+    for i in range(40):
+        better = "A>B" if i % 3 else "B>A"
+        swapped = {"the judge's": "B>A" if i % 3 else "A>B", "the line's": better}.get(reading, "A>B")
+        verdict = "A>B" if reading == "a place" else better
+        lines.append({**line(f"a{i}", f"b{i}", verdict), "swapped": swapped})
+    judge = RecordedJudge(written(tmp_path / "v.jsonl", *lines))
+    judge.open()
+    assert ("exchange its words" in caplog.text) == (reading == "the line's")

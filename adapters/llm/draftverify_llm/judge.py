@@ -33,7 +33,8 @@ class Judge(ModelJudge):
     With weights that run here (`llm.local`) the first token of the reply is read, all items of all blocks in padded
     passes. The score is then ln(P(yes) / P(no)) in nats, or the expected grade Σ g P(g) / Σ P(g). Other models are
     asked for the reply at temperature 0; the score is 1 for yes and −1 for no, or the grade. Where the likeliest
-    reply does not begin with a verdict the judge abstains, and the check's feedback has its words; NaN is an error.
+    reply does not begin with a verdict, or have it in [[double brackets]], the judge abstains. A reply of more than the
+    verdict is the check's feedback, which a generator that is asked for another answer is shown; NaN is an error.
     Both are a model's opinion: `draftverify audit judge` says what it is worth.
 
     The question is the task's `question`, else its `prompt`; an item is a text, a mapping with `text`, or steps.
@@ -167,7 +168,8 @@ class Judge(ModelJudge):
         if grade.score is None:
             return no_verdict(grade.why, grade.words)
         passed = grade.score >= self._lowest
-        return Check("pass" if passed else "reject", grade.score, "" if passed else "judged wrong")
+        why = grade.words if len(grade.words.split()) > 1 else ""
+        return Check("pass" if passed else "reject", grade.score, "" if passed else "judged wrong", why)
 
     def _files(self) -> list[Path]:
         return self._prompt_files(self.asks)

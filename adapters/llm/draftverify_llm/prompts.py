@@ -20,7 +20,8 @@ __all__ = ["SHIPPED", "apart", "filled_prompt", "read_prompts"]
 SHIPPED = Path(__file__).parent / "judge_prompts"
 """The prompts that come with the package: copy one, change it, and name it as `prompt`."""
 
-_FIELD = re.compile(r"\{(question|answer|first|second|highest)\}")
+_FIELD = re.compile(r"\{\{(?P<plain>\w+)\}\}|\{(?P<name>[A-Za-z_]\w*)\}")
+"""A word in braces; in doubled ones it is text, and so is anything else in braces."""
 _TURNS = re.compile(
     r"<[|｜][^<>|｜\n]{1,64}[|｜]>|</?s>|<(?:bos|eos|(?:start|end)_of_(?:turn|text|utterance))>"
     r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_RESULTS)\]|<</?SYS>>"
@@ -40,7 +41,7 @@ def read_prompts(
         optional: fields that may.
 
     Raises:
-        ConfigError: a file cannot be read, lacks a field, has it twice, or has one of another kind of judge.
+        ConfigError: a file cannot be read, lacks a field, has it twice, or has a word in braces that is none.
     """
     prompts = []
     for file in files:
@@ -55,7 +56,7 @@ def read_prompts(
                 where=str(file),
                 path="prompt",
             )
-        names = _FIELD.findall(text)
+        names = [match["name"] for match in _FIELD.finditer(text) if match["name"]]
         listed = " and ".join(f"{{{name}}}" for name in fields)
         for name in fields:
             if names.count(name) != 1:
@@ -67,7 +68,7 @@ def read_prompts(
         for name in names:
             if name not in fields and name not in optional:
                 raise ConfigError(
-                    f"{{{name}}} is no field of this judge's prompt, which has {listed}",
+                    f"{{{name}}} is no field of this prompt, which has {listed}; as a text it is {{{{{name}}}}}",
                     where=str(file),
                     path="prompt",
                 )
@@ -86,9 +87,11 @@ def filled_prompt(prompt: str, texts: Mapping[str, tuple[str, str]], plain: Mapp
     code = _code([text for _, text in texts.values()])
 
     def field(match: re.Match[str]) -> str:
-        if match[1] in plain:
-            return plain[match[1]]
-        name, text = texts[match[1]]
+        if match["plain"]:
+            return f"{{{match['plain']}}}"
+        if match["name"] in plain:
+            return plain[match["name"]]
+        name, text = texts[match["name"]]
         return f"<{name} {code}>\n{_TURNS.sub(apart, text)}\n</{name} {code}>"
 
     return _FIELD.sub(field, prompt)  # one pass: braces in a text are the text's

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any, TypeAlias
 
 from draftverify import ConfigError, Context, Proposal, Verification
 from draftverify.kit.audit import PairVerdict, Presented, Variation, as_choice
+from draftverify.secret import quiet
 from draftverify.traits import EvidenceKind, VerifierTraits
 from draftverify_llm.pairwise_judge import Against, compared
 
 __all__ = ["RecordedJudge"]
+
+_log = quiet(logging.getLogger(__name__))
 
 
 class RecordedJudge:
@@ -21,11 +25,11 @@ class RecordedJudge:
 
     Each line of the file is a JSON object: the question, two answers, and the verdict on them in this order; where the
     judge was asked in the other order too, that verdict as well, in the words of the order that it saw: "first" is
-    the answer that stood first then. A verdict is one of the words that labels may have (first, second, tie, A, B, C,
-    1, 2, 0); anything else is a reply without a verdict, and kept as its words. A pair may stand in two lines, one
-    for each order. Pairs are found by their texts; an audit finds them by their id too, where lines have one, since
-    texts may stand twice. Where every pair has both orders a win takes both, as of `llm.pairwise_judge`; else the one
-    order that was asked decides.
+    the answer that stood first then; a file that looks as if it meant the line's own order is warned of. A verdict is
+    one of the words that labels may have (`as_choice`: first, second, tie, A, B, C, 1, 2, 0, A>B, …); anything else is
+    a reply without a verdict, and kept as its words. A pair may stand in two lines, one for each order. Pairs are found
+    by their texts; an audit finds them by their id too, where lines have one, since texts may stand twice. Where every
+    pair has both orders a win takes both, as of `llm.pairwise_judge`; else the one order that was asked decides.
 
     Args:
         path: the file, UTF-8; empty lines are skipped.
@@ -124,6 +128,12 @@ class RecordedJudge:
                 self._take(line, names, recorded, f"{self.path}:{number}")
         if not recorded:
             raise ConfigError("the file holds no verdicts", where=str(self.path))
+        if _read_from_the_other_side(recorded):
+            _log.warning(
+                "%s: nearly every pair has one verdict in both orders; if %r says which answer is better as the line "
+                "has them, and not as the judge saw them, exchange its words",
+                self.path, names["swapped"],
+            )  # fmt: skip
         return recorded
 
     def _take(
@@ -154,6 +164,18 @@ class RecordedJudge:
 
 _Key: TypeAlias = tuple[str, str, str, str]
 """Question, first answer, second answer, and the line's id or ""."""
+
+
+def _read_from_the_other_side(recorded: Mapping[_Key, PairVerdict]) -> bool:
+    """Whether a judge contradicts itself on nearly every pair and is no judge who keeps to a place: both places win."""
+    pairs = [
+        (answer.choice, recorded[question, second, first, id].choice)
+        for (question, first, second, id), answer in recorded.items()
+        if first < second and (question, second, first, id) in recorded
+    ]
+    decided = [here for here, there in pairs if here == there and here != "tie" and here is not None]
+    least = min(decided.count("first"), decided.count("second"))
+    return len(pairs) >= 20 and len(decided) >= 0.8 * len(pairs) and least >= 0.2 * len(pairs)
 
 
 def _turned(answer: PairVerdict) -> PairVerdict:

@@ -42,21 +42,24 @@ the answers stand in the prompt; the wording of the prompt; that it is asked onc
 
 
 _WORDS: dict[str, Choice] = {
-    **dict.fromkeys(("first", "1", "a", "model_a"), "first"),
-    **dict.fromkeys(("second", "2", "b", "model_b"), "second"),
-    **dict.fromkeys(("tie", "0", "c"), "tie"),
+    **dict.fromkeys(("first", "1", "a", "model_a", "a>b", "a>>b"), "first"),
+    **dict.fromkeys(("second", "2", "b", "model_b", "b>a", "b>>a"), "second"),
+    **dict.fromkeys(("tie", "0", "c", "a=b", "b=a", "tie(bothbad)", "both", "draw"), "tie"),
 }
 
 
 def as_choice(label: object) -> Choice | None:
-    """A label's or a recorded verdict's word: first, 1, A, model_a; second, 2, B, model_b; tie, 0, C; None for others.
+    """A label's or a recorded verdict's word, also in [[brackets]]; None for others.
+
+    First, 1, A, model_a, A>B, A>>B; second and its like; tie, 0, C, A=B, both, draw, tie (bothbad).
 
     Examples:
-        >>> [as_choice(label) for label in (1, "B", "Tie", "garbage", None)]
-        ['first', 'second', 'tie', None, None]
+        >>> [as_choice(label) for label in (1, "B", "[[A>>B]]", "Tie", "garbage", None)]
+        ['first', 'second', 'first', 'tie', None, None]
     """
     readable = isinstance(label, (str, int)) and not isinstance(label, bool)
-    return _WORDS.get(str(label).strip().casefold()) if readable else None
+    word = "".join(str(label).split()).casefold()
+    return _WORDS.get(word.removeprefix("[[").removesuffix("]]")) if readable else None
 
 
 class Presented(msgspec.Struct, frozen=True):
