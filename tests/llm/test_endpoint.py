@@ -336,10 +336,14 @@ def test_a_compressed_answer_is_read(endpoint: Endpoint, server: Server) -> None
         assert endpoint.complete("hi")[0].text == "answer 0"
     assert server.headers[0]["Accept-Encoding"] == "gzip"
     whole = gzip.compress(body)
+    once = Endpoint(server.url, "m", retries=0)
     for name, folded in (("gzip", body), ("gzip", whole[:-12]), ("gzip, gzip", whole), ("br", body)):
         server.in_turn((status, {**headers, "content-encoding": name}, folded))
         with pytest.raises(EndpointError, match="compressed"):
-            endpoint.complete("hi")
+            once.complete("hi")
+    cut = (status, {**headers, **FAIL, "content-encoding": "gzip"}, whole[:-12])
+    server.in_turn(cut, (status, {**headers, "content-encoding": "gzip"}, whole))
+    assert endpoint.complete("hi")[0].text == "answer 0"  # what was cut off on its way is asked for again
 
 
 def test_threads_share_the_limit(server: Server) -> None:

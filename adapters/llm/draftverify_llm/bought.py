@@ -14,7 +14,7 @@ from typing import Any
 
 from draftverify import ResourceError
 
-__all__ = ["Asking", "BoughtReplies"]
+__all__ = ["SingleFlight", "BoughtReplies"]
 
 FILE = "replies.sqlite"
 
@@ -76,7 +76,7 @@ class BoughtReplies:
             self._connection.close()
 
 
-class Asking:
+class SingleFlight:
     """A request while it is under way, so that an equal one of this process waits for its reply.
 
     Args:
@@ -91,7 +91,7 @@ class Asking:
         self._key = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
         self._mine: Future[None] | None = None
 
-    def __enter__(self) -> Asking:
+    def __enter__(self) -> SingleFlight:
         if self._bought is not None:
             mine = Future[None]()
             mine.set_running_or_notify_cancel()  # who waits cannot cancel it

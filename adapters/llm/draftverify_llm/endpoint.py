@@ -21,7 +21,7 @@ import msgspec
 
 from draftverify.errors import ConfigError, DraftVerifyError, EndpointError, EndpointTimeout
 from draftverify.secret import Secret, note_urls, quiet, redact
-from draftverify_llm.bought import Asking, BoughtReplies
+from draftverify_llm.bought import BoughtReplies, SingleFlight
 from draftverify_llm.family import family_of_name
 from draftverify_llm.text import Completion, Prompt, as_messages, check_sampling, only_text, read_finish
 from draftverify_llm.weights import need
@@ -252,10 +252,10 @@ class Endpoint:
 
     def _asked(self, sampling: _Sampling, n: int, place: int) -> list[Completion]:
         """The answers to one request, of which `place` is the first's place among all."""
-        with self._asking(self._key(sampling, n, place)) as asking:
-            if asking.other is not None:
-                wait([asking.other], self.timeout_seconds)
-            if (kept := _kept(asking)) is not None:
+        with self._flight(self._key(sampling, n, place)) as flight:
+            if flight.other is not None:
+                wait([flight.other], self.timeout_seconds)
+            if (kept := _kept(flight)) is not None:
                 return self._answers(kept, n, cached=True)
             while True:
                 path, body = self._request(sampling, n, place)
@@ -264,14 +264,14 @@ class Endpoint:
                 except _NotTaken as refused:
                     self._leave_out(refused, body)
                     continue
-                asking.keep(msgspec.json.encode(reply))
+                flight.keep(msgspec.json.encode(reply))
                 return self._answers(reply, n)
 
     async def _aasked(self, sampling: _Sampling, n: int, place: int) -> list[Completion]:
-        with self._asking(self._key(sampling, n, place)) as asking:
-            if asking.other is not None:
-                await asyncio.wait([asyncio.wrap_future(asking.other)], timeout=self.timeout_seconds)
-            if (kept := _kept(asking)) is not None:
+        with self._flight(self._key(sampling, n, place)) as flight:
+            if flight.other is not None:
+                await asyncio.wait([asyncio.wrap_future(flight.other)], timeout=self.timeout_seconds)
+            if (kept := _kept(flight)) is not None:
                 return self._answers(kept, n, cached=True)
             while True:
                 path, body = self._request(sampling, n, place)
@@ -280,13 +280,13 @@ class Endpoint:
                 except _NotTaken as refused:
                     self._leave_out(refused, body)
                     continue
-                asking.keep(msgspec.json.encode(reply))
+                flight.keep(msgspec.json.encode(reply))
                 return self._answers(reply, n)
 
-    def _asking(self, asked: Mapping[str, Any]) -> Asking:
+    def _flight(self, asked: Mapping[str, Any]) -> SingleFlight:
         if self.cache is not None:
             self.open()
-        return Asking(self._bought, asked)
+        return SingleFlight(self._bought, asked)
 
     def _key(self, sampling: _Sampling, n: int, place: int) -> dict[str, Any]:
         """All that a reply depends on, the seed too where the model takes none: another seed is another try."""
@@ -407,19 +407,20 @@ class Endpoint:
     def _judge(self, response: httpx.Response, data: bytes) -> _Reply:
         """The reply in an answer; _Again when it is worth asking again, EndpointError when it is not."""
         self._reached = True
-        data = _unfolded(data, response.headers.get("content-encoding", "identity").strip().lower())
+        later = _retry_after(response.headers.get("retry-after"))
+        try:
+            data = _unfolded(data, response.headers.get("content-encoding", "identity").strip().lower())
+        except _BrokenOff as error:
+            raise _Again(response.status_code, str(error), later) from error
         if response.status_code in _AGAIN:
-            raise _Again(
-                response.status_code, self._said(data), _retry_after(response.headers.get("retry-after"))
-            )
+            raise _Again(response.status_code, self._said(data), later)
         if not response.is_success:
             final = EndpointError(f"{self._place()} answered {response.status_code}: {self._said(data)}")
             raise final if (parameter := _parameter(data)) is None else _NotTaken(parameter, final)
         try:
             reply = _read_reply(data)
         except _BrokenOff as error:
-            again = _retry_after(response.headers.get("retry-after"))
-            raise _Again(response.status_code, f"no whole JSON: {self._said(data)}", again) from error
+            raise _Again(response.status_code, f"no whole JSON: {self._said(data)}", later) from error
         except (ValueError, RecursionError) as error:
             raise EndpointError(
                 f"{self._place()} sent no completion ({error}): {self._said(data)}"
@@ -572,7 +573,7 @@ def _parameter(data: bytes) -> str | None:
 
 
 class _BrokenOff(Exception):
-    """JSON that ends too early, as when a connection was cut."""
+    """An answer that ends too early, as when a connection was cut."""
 
 
 def _read_reply(data: bytes) -> _Reply:
@@ -598,10 +599,10 @@ def _read_reply(data: bytes) -> _Reply:
     return msgspec.json.decode(whole, type=_Reply)
 
 
-def _kept(asking: Asking) -> _Reply | None:
+def _kept(flight: SingleFlight) -> _Reply | None:
     """The reply that was bought; None too where what stands there is none."""
     try:
-        data = asking.kept()
+        data = flight.kept()
         reply = None if data is None else msgspec.json.decode(data, type=_Reply)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
@@ -615,7 +616,12 @@ def _append(data: bytearray, chunk: bytes) -> None:
 
 
 def _unfolded(data: bytes, encoding: str) -> bytes:
-    """What a compressed answer says; never more of it than an answer may hold stands in memory."""
+    """What a compressed answer says; never more of it than an answer may hold stands in memory.
+
+    Raises:
+        _BrokenOff: it ends too early.
+        EndpointError: it is damaged, too large, or compressed in another way.
+    """
     if encoding in ("", "identity") or not data:
         return data
     if encoding not in ("gzip", "x-gzip", "deflate"):
@@ -630,7 +636,7 @@ def _unfolded(data: bytes, encoding: str) -> bytes:
     if len(text) > _LARGEST_REPLY:
         raise _too_large()
     if not folded.eof:
-        raise _Again(200, "a compressed answer that ends too early", None)
+        raise _BrokenOff("a compressed answer that ends too early")
     return text
 
 

@@ -10,7 +10,7 @@ from draftverify.errors import RunStoppedError
 from draftverify.stats.progress import is_unjudged
 from draftverify.values import TaskRecord
 
-__all__ = ["Limits"]
+__all__ = ["RunLimits"]
 
 ALIKE = 3
 """So many first tasks of a pipeline that fail for one reason end the run. Of tasks that fail independently, one in
@@ -19,7 +19,7 @@ GOES_ON = "mended, the same command with --retry-errors goes on, or --fresh begi
 
 
 @dataclass
-class Limits:
+class RunLimits:
     """Looks at each task that has ended, and says when no more are to be begun.
 
     A task of which nothing was judged, since its checks failed, has failed here too: nobody was there.

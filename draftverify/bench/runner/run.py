@@ -26,7 +26,7 @@ from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.figures import predict, summary_of, write_report
 from draftverify.bench.runner.forecast import ENOUGH, Forecast
-from draftverify.bench.runner.limits import Limits
+from draftverify.bench.runner.limits import RunLimits
 from draftverify.bench.runner.marks import AUDITS, marks_of
 from draftverify.bench.runner.work import Watcher, Work
 from draftverify.bench.runner.workload import Workload, workload
@@ -109,7 +109,7 @@ def run(
     with _begun(experiment, out, fresh, accept_changed, retry_errors, store, watcher, command) as work:
         directory, load, bench, builder = work.directory, work.load, work.bench, work.builder
         started = {name for _, name, status in directory.store.counts() if status != "failed"}
-        work.limits = Limits(max_failures, max_cost, started)
+        work.limits = RunLimits(max_failures, max_cost, started)
         with work.crew, work.recollection:
             if load.calibrating:
                 work.perform(load.calibrating, "calibrate")

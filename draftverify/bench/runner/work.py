@@ -25,7 +25,7 @@ from draftverify.bench.records.store import Store
 from draftverify.bench.runner.bench import Bench, Done, Unit, failed_unit
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.forecast import Forecast, Meter
-from draftverify.bench.runner.limits import Limits
+from draftverify.bench.runner.limits import RunLimits
 from draftverify.bench.runner.memory import Recall, Recollection
 from draftverify.bench.runner.workload import Workload
 from draftverify.engine.events import Event
@@ -84,7 +84,7 @@ class Work:
     watcher: Watcher | None
     crew: Crew
     retried: set[Key]
-    limits: Limits = field(default_factory=Limits)
+    limits: RunLimits = field(default_factory=RunLimits)
     recollection: Recollection = field(default_factory=Recollection)
     meter: Meter = field(init=False)
     watching: Watching = field(init=False)
