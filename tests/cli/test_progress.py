@@ -11,7 +11,7 @@ import pytest
 from draftverify.bench.cli import progress
 from draftverify.bench.cli.main import main
 from draftverify.bench.tables.words import about_seconds
-from draftverify.values import Outcome, TaskRecord
+from draftverify.values import Failure, Outcome, TaskRecord
 from tests.experiments.runs import write
 
 
@@ -52,6 +52,19 @@ def test_lines_come_by_time_and_at_the_ends(
     assert re.fullmatch(
         r"measure: 7 of 10 in [\d.]+ s, 1 failed, 1 refused, 1 waiting", said.splitlines()[-1]
     )
+
+
+def test_lines_have_the_commonest_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    """In the words of the first of its kind, cut."""
+    with progress.RunProgress() as told:
+        told.started("measure", {"one": (0, 9)})
+        for place in range(5):
+            why = f"task t{place} has no field" if place else "x" * 999
+            failure = Failure("error", "ConfigError", why)
+            told.done("one", TaskRecord(task=f"t{place}", outcome=Outcome(status="failed", failure=failure)))
+        told.done("one", ended("refused"))
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.endswith("5 failed, 1 refused; most often (4): ConfigError: task t1 has no field")
 
 
 def test_times_and_rates_read_as_people_say_them() -> None:

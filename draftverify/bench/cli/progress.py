@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from draftverify.bench.cli.options import CommandLine
+from draftverify.bench.runner.limits import masked, why_failed
 from draftverify.bench.tables.tables import WIDE
 from draftverify.bench.tables.words import about_seconds
 from draftverify.engine.events import Event, RoundDone
@@ -30,6 +31,9 @@ __all__ = ["RunProgress", "amounts", "forecast_line", "new_bars", "progress_of"]
 
 EVERY = 30.0
 """Seconds between two lines where there is no terminal."""
+
+LONGEST = 160
+"""Characters of the commonest failure that a line shows."""
 
 COUNTED = {"failed": "failed", "refused": "refused", "waiting": "waiting"}
 """The endings that are counted as the run goes on."""
@@ -66,6 +70,8 @@ class RunProgress:
         self._bars = new_bars(self._console)
         self._of: dict[str, Any] = {}
         self._counts: dict[str, Counter[str]] = {}
+        self._reasons: Counter[str] = Counter()  # of failed tasks, masked
+        self._words: dict[str, str] = {}  # of each reason, as the first task had it
         self._phase = ""
         self._began = 0.0
         self._ran = self._before = self._total = self._rounds = 0
@@ -97,6 +103,7 @@ class RunProgress:
                 for name, (done, total) in totals.items()
             }
             self._counts = {name: Counter() for name in totals}
+            self._reasons.clear()
             self._phase, self._began, self._ran = phase, monotonic(), 0
             self._before, self._total = (sum(pair[place] for pair in totals.values()) for place in (0, 1))
             before = f" ({self._before} done before)" if self._before else ""
@@ -116,6 +123,10 @@ class RunProgress:
         with self._lock:
             self._ran += 1
             self._counts[pipeline][record.outcome.status] += 1
+            if reason := why_failed(record):
+                alike = masked(reason, record.task)
+                self._reasons[alike] += 1
+                self._words.setdefault(alike, " ".join(reason.split()))
             self._bars.update(self._of[pipeline], advance=1, now=_counted(self._counts[pipeline]))
         if self._tracebacks:
             for failure in (record.outcome.failure, *(round.failure for round in record.rounds)):
@@ -147,7 +158,11 @@ class RunProgress:
     def _say_count(self, pace: str) -> None:
         counts = _counted(sum(self._counts.values(), Counter()))
         line = f"{self._phase}: {self._before + self._ran} of {self._total}{pace}"
-        self._say(f"{line}, {counts}" if counts else line)
+        line = f"{line}, {counts}" if counts else line
+        for alike, count in self._reasons.most_common(1):
+            words = self._words[alike]
+            line += f"; most often ({count}): {words[:LONGEST]}{'…' * (len(words) > LONGEST)}"
+        self._say(line)
 
     def _say(self, line: str) -> None:
         if not self._console.is_terminal:

@@ -10,7 +10,7 @@ from draftverify.errors import RunStoppedError
 from draftverify.stats.progress import is_unjudged
 from draftverify.values import TaskRecord
 
-__all__ = ["RunLimits"]
+__all__ = ["RunLimits", "masked", "why_failed"]
 
 ALIKE = 3
 """So many first tasks of a pipeline that fail for one reason end the run. Of tasks that fail independently, one in
@@ -40,11 +40,11 @@ class RunLimits:
     def take(self, pipeline: str, record: TaskRecord) -> None:
         """Count a task; `stopped` says from then on why no more are to be begun, if that is so."""
         self.cost += record.outcome.units
-        reason = _reason(record)
+        reason = why_failed(record)
         if not reason:
             self.started.add(pipeline)
         else:
-            self._reasons.setdefault(pipeline, Counter())[_masked(reason, record.task)] += 1
+            self._reasons.setdefault(pipeline, Counter())[masked(reason, record.task)] += 1
         if self.stopped:
             return
         if self.max_cost is not None and self.cost > self.max_cost:
@@ -74,7 +74,7 @@ class RunLimits:
             raise RunStoppedError(f"the run was stopped: {self.stopped}{paid}")
 
 
-def _reason(record: TaskRecord) -> str:
+def why_failed(record: TaskRecord) -> str:
     """Why a task failed, or why nothing of it was judged; "" where neither is so."""
     if record.outcome.failure is not None:
         return str(record.outcome.failure)
@@ -89,6 +89,6 @@ def _reason(record: TaskRecord) -> str:
     return next(failed, record.outcome.reason)
 
 
-def _masked(reason: str, task: str) -> str:
+def masked(reason: str, task: str) -> str:
     """A reason as it is compared: without the task's name, numbers and ids."""
     return re.sub(r"\b\w*\d\w*\b", "#", re.sub(rf"(?<!\w){re.escape(task)}(?!\w)", "#", reason))
