@@ -41,7 +41,7 @@ from draftverify_llm.text import (
     check_model,
     model_traits,
     read_sampling,
-    reads_sampling,
+    sampling_traits,
 )
 from draftverify_llm.weights import gguf_file, quiet_transformers, resolve, torch_directory
 
@@ -88,7 +88,7 @@ __all__ = [
     "read_rows",
     "read_sampling",
     "readable",
-    "reads_sampling",
+    "sampling_traits",
     "resolve",
     "restore_optimiser",
     "samples_drawn",

@@ -14,7 +14,7 @@ from typing import Any
 
 from draftverify import ResourceError
 
-__all__ = ["SingleFlight", "BoughtReplies"]
+__all__ = ["BoughtReplies", "SingleFlight"]
 
 FILE = "replies.sqlite"
 
@@ -88,7 +88,7 @@ class SingleFlight:
         self.other: Future[None] | None = None
         """The equal request that was under way before this one; it ends once that one has its reply, or failed."""
         self._bought = bought
-        self._key = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+        self._key = "" if bought is None else _key(request)
         self._mine: Future[None] | None = None
 
     def __enter__(self) -> SingleFlight:
@@ -114,3 +114,7 @@ class SingleFlight:
         """Write the reply down."""
         if self._bought is not None:
             self._bought.keep(self._key, reply)
+
+
+def _key(request: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()

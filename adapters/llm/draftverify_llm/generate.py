@@ -11,7 +11,7 @@ from typing import Any
 import regex
 
 from draftverify import ConfigError, Context, Cost, Proposal, Task
-from draftverify.traits import GeneratorTraits, families
+from draftverify.traits import GeneratorTraits
 from draftverify_llm.text import (
     BatchTextModel,
     Completion,
@@ -23,7 +23,7 @@ from draftverify_llm.text import (
     model_traits,
     read_prompt,
     read_sampling,
-    reads_sampling,
+    sampling_traits,
 )
 
 __all__ = ["Sample", "fields_of", "filled"]
@@ -85,14 +85,7 @@ class Sample:
     @cached_property
     def traits(self) -> GeneratorTraits:
         """As its model's; it reads the settings that it was not given itself."""
-        model = model_traits(self.model)
-        return GeneratorTraits(
-            shape="alternatives",
-            reads=reads_sampling(self.temperature, self.top_p),
-            families=families(model.family),
-            deterministic=model.deterministic,
-            remote=model.remote,
-        )
+        return sampling_traits(self.model, self.temperature, self.top_p)
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Refuse a temperature or top_p that no model can follow.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 from draftverify.errors import ConfigError
+from draftverify.traits import GeneratorTraits, families
 
 __all__ = [
     "BatchTextModel",
@@ -25,7 +26,7 @@ __all__ = [
     "read_finish",
     "read_prompt",
     "read_sampling",
-    "reads_sampling",
+    "sampling_traits",
 ]
 
 FinishReason: TypeAlias = Literal["stop", "length", "other"]
@@ -281,10 +282,17 @@ def before_stop(text: str, stop: Sequence[str]) -> str:
     return text[: min(places)] if places else text
 
 
-def reads_sampling(temperature: float | None, top_p: float | None) -> frozenset[str]:
-    """The settings that a part reads which samples from a text model: those that it was not given itself."""
+def sampling_traits(model: object, temperature: float | None, top_p: float | None) -> GeneratorTraits:
+    """Of a generator that samples from a text model: as the model's; it reads the settings that it was not given."""
     arguments = {"temperature": temperature, "top_p": top_p}
-    return frozenset(name for name, value in arguments.items() if value is None)
+    traits = model_traits(model)
+    return GeneratorTraits(
+        shape="alternatives",
+        reads={name for name, value in arguments.items() if value is None},
+        families=families(traits.family),
+        deterministic=traits.deterministic,
+        remote=traits.remote,
+    )
 
 
 def read_sampling(

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from draftverify import ConfigError, Task
-from draftverify.traits import GeneratorTraits, families
+from draftverify.traits import GeneratorTraits
 from draftverify_llm import (
     BatchTextModel,
     Completion,
@@ -20,7 +20,7 @@ from draftverify_llm import (
     model_traits,
     question_text,
     read_sampling,
-    reads_sampling,
+    sampling_traits,
 )
 
 __all__ = ["PromptedGenerator", "answers_to", "asked", "stop_across", "whole_characters"]
@@ -52,14 +52,7 @@ class PromptedGenerator:
     @property
     def traits(self) -> GeneratorTraits:
         """As the model's; they read the settings that they were not given themselves."""
-        model = model_traits(self.model)
-        return GeneratorTraits(
-            shape="alternatives",
-            reads=reads_sampling(self.temperature, self.top_p),
-            families=families(model.family),
-            deterministic=model.deterministic,
-            remote=model.remote,
-        )
+        return sampling_traits(self.model, self.temperature, self.top_p)
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Refuse a temperature or top_p that no model can follow.

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from draftverify import ConfigError, Context, Feedback, Proposal, Task
-from draftverify.traits import GeneratorTraits, families
+from draftverify.traits import GeneratorTraits
 from draftverify_code.generators.extract import extract, truncate
 from draftverify_code.program import program_of
-from draftverify_llm import Message, TextModel, model_traits, read_sampling, reads_sampling
+from draftverify_llm import Message, TextModel, read_sampling, sampling_traits
 from draftverify_llm import Sample as SampleText
 
 __all__ = ["COMPLETION_STOP", "WRITING_STOP", "SamplePrograms"]
@@ -76,14 +76,7 @@ class SamplePrograms:
     @cached_property
     def traits(self) -> GeneratorTraits:
         """As its model's; it reads the settings that it was not given itself."""
-        model = model_traits(self.model)
-        return GeneratorTraits(
-            shape="alternatives",
-            reads=reads_sampling(self.temperature, self.top_p),
-            families=families(model.family),
-            deterministic=model.deterministic,
-            remote=model.remote,
-        )
+        return sampling_traits(self.model, self.temperature, self.top_p)
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Refuse a temperature or top_p that no model can follow.
