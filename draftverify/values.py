@@ -46,7 +46,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         id: unique within a run; every random draw of the task depends on it.
         input: what the parts read, e.g. {"prompt": "…"}.
         group: the kind of work, for tables ("summarise", "rewrite", …).
-        expected: what metrics compare the outcome with, e.g. {"answer": "42"}; no part and no person is shown it.
+        expected: what metrics compare the outcome with, e.g. {"answer": "42"}; no part is shown it, and nobody who is
+            to decide on the task.
 
     Raises:
         ConfigError: `input` or `expected` is no mapping, or holds itself.
@@ -162,6 +163,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         cost: self-reported; else the driver's clock counts.
         exhausted: the generator has no next block. Items given with it are still judged.
         nested: the records of inner pipelines that made the items.
+        notes: what the records should keep about this draft, as of a Verification.
     """
 
     items: Sequence[Any]
@@ -172,6 +174,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     cost: Cost | None = None
     exhausted: bool = False
     nested: tuple[TaskRecord, ...] = ()
+    notes: Mapping[str, Any] = EMPTY
 
     @staticmethod
     def chain(items: Sequence[Any], law: Law = GIVEN, **more: Any) -> Proposal:
@@ -570,6 +573,7 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
         nested: records of inner pipelines.
         deterministic: False when a clock or a model that is not batch-invariant took part.
         notes: of the verification.
+        draft_notes: of the proposal.
         tokens: what is kept of each drafted token's distributions, where that was asked for; see
             `draftverify.token_summary.read_summaries`.
     """
@@ -596,6 +600,7 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     extends: tuple[int, ...] = ()
     deterministic: bool = True
     notes: dict[str, Any] | None = None
+    draft_notes: dict[str, Any] | None = None
     tokens: bytes = b""
 
     @property

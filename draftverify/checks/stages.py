@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from draftverify.engine.boundary import read_verification
 from draftverify.engine.functions import failed
 from draftverify.errors import ContractError
+from draftverify.exchanges import KEY
 from draftverify.protocols import Verifier
 from draftverify.traits import VerifierTraits, name_of, traits_of
 from draftverify.values import (
@@ -32,6 +33,9 @@ from draftverify.values import (
     Proposal,
     Verification,
 )
+
+_HEARD_ALONE = frozenset((*TIMES, "heard", KEY))
+"""Of a stage's notes those that stand with what was heard of it, pass by pass."""
 
 __all__ = ["AllWay", "AnyWay", "StagePass", "Way", "heard", "named", "names_of", "part_of", "resting_on"]
 
@@ -266,7 +270,7 @@ class Way(ABC):
         for stage_pass in self.passes:
             seconds[stage_pass.stage] = seconds.get(stage_pass.stage, 0.0) + stage_pass.seconds
             noted = stage_pass.verification.notes if stage_pass.verification is not None else EMPTY
-            if stage_notes := {key: value for key, value in noted.items() if key not in (*TIMES, "heard")}:
+            if stage_notes := {key: value for key, value in noted.items() if key not in _HEARD_ALONE}:
                 notes_of_stages[stage_pass.stage] = stage_notes
         if notes_of_stages:
             notes["stages"] = notes_of_stages

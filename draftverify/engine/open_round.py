@@ -194,6 +194,8 @@ class OpenRound(msgspec.Struct, eq=False, gc=False):
         if verification.correction or verification.notes or self.tokens:
             correction, notes = verification.correction, verification.notes or None
             record = replace(record, correction=correction, notes=notes, tokens=self.tokens)
+        if proposal.notes:
+            record = replace(record, draft_notes=proposal.notes)
         return record
 
     def _fail(self, failure: Failure) -> None:

@@ -212,6 +212,7 @@ def _last_of(round: Round, proposal: Proposal | None, verification: Verification
             extends=round.extends,
             exhausted=round.exhausted,
             nested=round.nested,
+            notes=round.draft_notes or EMPTY,
         )
     elif proposal.items is not round.items:
         proposal = replace(proposal, items=round.items)

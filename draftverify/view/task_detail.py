@@ -12,9 +12,11 @@ from typing import Any
 import msgspec
 
 from draftverify.bench.records import Entry, RunRecords, Texts
+from draftverify.bench.tables.expected import differences
 from draftverify.bench.tables.summarise import first_difference, is_unanswered
 from draftverify.bench.tables.task_rows import Plain, RunFrame, differs, short
 from draftverify.errors import ConfigError
+from draftverify.exchanges import KEY, Exchange, exchanges_of
 from draftverify.secret import redact
 from draftverify.values import Check, Outcome, Round, Task, TaskRecord
 
@@ -76,6 +78,13 @@ def detail_of(
         drafts: of one round that are shown.
     """
     show = _Show(clipped, rounds, drafts)
+    # Who is to decide on a task is not shown its labels.
+    asked = any(
+        question is not None and question.state == "pending"
+        for name in frame.names
+        for question in [frame.waiting.get((name, task.id))]
+    )
+    expected = {} if asked else task.expected
     pipelines: list[Plain] = []
     for name in frame.names:
         entry, question = entries.get(name), frame.waiting.get((name, task.id))
@@ -85,6 +94,11 @@ def detail_of(
             pipelines.append({"name": name, "status": "open", "rounds": []})
             continue
         detail = show.record(entry.record, entry.texts)
+        if unmet := differences(entry.record.outcome.value, expected):
+            detail["unmet"] = [
+                {"field": redact(field), "parts": [[kind, show.text(text)] for kind, text in parts]}
+                for field, parts in unmet
+            ]
         base = entries.get(frame.bases[name])
         under_way = entry.record.outcome.status == "waiting" and question is None
         if base is not None and not under_way and differs(entry.record.outcome, base.record.outcome):
@@ -106,6 +120,7 @@ def detail_of(
         "task": redact(task.id),
         "group": redact(task.group),
         "input": {redact(key): show.text(value) for key, value in task.input.items()},
+        "expected": {redact(key): show.text(value) for key, value in expected.items()},
         "pipelines": pipelines,
     }
 
@@ -238,8 +253,10 @@ class _Show:
             plain["steps"] = [{"clause": step.clause, "do": step.do, "on": step.on} for step in round.steps]
         if round.failure is not None:
             plain["failure"] = self.text(str(round.failure))
-        if noted := {key: note for key, note in (round.notes or {}).items() if key != "heard"}:
+        if noted := {key: note for key, note in (round.notes or {}).items() if key not in ("heard", KEY)}:
             plain["notes"] = self.text(noted)
+        if exchanges := [self._exchange(who, exchange) for who, exchange in exchanges_of(round)]:
+            plain["exchanges"] = exchanges
         if round.nested:
             plain["nested"] = [self._inner(inner) for inner in round.nested]
         return plain
@@ -262,6 +279,14 @@ class _Show:
         if round.checks:
             plain["check"] = self._check(round.checks[index])
         return plain
+
+    def _exchange(self, who: str, exchange: Exchange) -> Plain:
+        plain: Plain = msgspec.to_builtins(exchange)
+        for message in plain["asked"]:
+            message["content"] = self.text(message["content"])
+        for reply in plain.get("replies", ()):
+            reply["text"] = self.text(reply["text"])
+        return {"who": self.text(who), **plain}
 
     def _check(self, check: Check) -> Plain:
         plain: Plain = {"verdict": check.verdict}

@@ -6,7 +6,6 @@ import ast
 import json
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from draftverify_code.agreement import (
     read_tests,
 )
 from draftverify_code.sandbox import Sandbox, Suite, SuiteFinding
+from draftverify_llm import Completion
 
 TESTS = ["assert f(1) == 1", "assert f(2) == 4", "assert f(1) == 1", "assert f(3) == 8"]
 
@@ -224,7 +224,7 @@ class Writer:
 
     def complete(self, prompt: Any, **more: Any) -> list[Any]:
         self.asked.append((prompt, more))
-        return [SimpleNamespace(text=text) for text in self.answers]
+        return [Completion(text, 0, 0, "stop") for text in self.answers]
 
     def price(self, completions: Any) -> float:
         return 0.5 * len(completions)

@@ -25,13 +25,14 @@ from typing import Any, Literal
 import numpy as np
 
 from draftverify import Check, ConfigError, Context, Cost, Evidence, Proposal, Task, Verification
+from draftverify.exchanges import Exchange, noted
 from draftverify.traits import VerifierTraits, families
 from draftverify_code.generators.recorded import find_task
 from draftverify_code.program import program_of
 from draftverify_code.sandbox import Sandbox, Suite, SuiteFinding
 from draftverify_code.stages.running import capped, integrity_of
 from draftverify_code.stages.tests import Tests
-from draftverify_llm import RecordedTask, TextModel, model_traits, read_recording, read_rows
+from draftverify_llm import RecordedTask, TextModel, exchange_of, model_traits, read_recording, read_rows
 
 __all__ = ["COMPLETION", "INSTRUCTION", "GeneratedTests", "agreeing", "extract_asserts", "read_tests"]
 
@@ -156,10 +157,10 @@ class GeneratedTests:
             ResourceError: this machine does not allow the isolation asked for.
         """
         programs = [program_of(item) for item in proposal.items]
-        tests, units = self._tests(context)
+        tests, exchange = self._tests(context)
         cross = np.full((len(programs), len(tests)), np.nan)
         checks = (Check("abstain", reason="no tests", stage=self.traits.name),) * len(programs)
-        notes: dict[str, str] = {"integrity": "separate-process"}
+        notes: dict[str, Any] = {"integrity": "separate-process"}
         if tests and programs:
             entry_point, setup = _entry_point(context.task), str(context.task.input.get("setup") or "")
             distinct = {test: place for place, test in enumerate(dict.fromkeys(tests))}
@@ -178,7 +179,9 @@ class GeneratedTests:
             shares = (cross == 1.0).mean(axis=1)
             scores = shares * agreeing(cross) if self.score == "agreement" else shares
             checks = tuple(map(self._check, findings, shares.tolist(), scores.tolist()))
-        cost = Cost(units=units) if units else None
+        if exchange is not None:
+            notes.update(noted([exchange]))
+        cost = Cost(units=exchange.units) if exchange is not None and exchange.units else None
         return Verification(checks=checks, evidence=Evidence(cross=cross), cost=cost, notes=notes)
 
     def _check(self, finding: SuiteFinding, share: float, score: float) -> Check:
@@ -190,8 +193,8 @@ class GeneratedTests:
         none = 0.0 if check.verdict == "reject" else None
         return Check(check.verdict, none, check.reason, feedback, self.traits.name, caveat=check.caveat)
 
-    def _tests(self, context: Context) -> tuple[tuple[str, ...], float]:
-        """The task's tests, repeated ones as often as they were written, and what asking for them cost just now."""
+    def _tests(self, context: Context) -> tuple[tuple[str, ...], Exchange | None]:
+        """The task's tests, repeated ones as often as they were written, and what a model was asked for them now."""
         task = context.task
         if "tests" in task.input:
             written = task.input["tests"]
@@ -199,19 +202,19 @@ class GeneratedTests:
                 raise ConfigError(
                     f"the `tests` of task {task.id!r} should be a list of texts, not {written!r:.80}"
                 )
-            return tuple(written), 0.0
+            return tuple(written), None
         if self.path is None and self.model is None:
             raise ConfigError(
                 f"task {task.id!r} has no `tests`; give it some, or give the verifier a `path` or a `model`"
             )
         key = (GeneratedTests, "tests")
-        units = 0.0
+        exchange = None
         if key not in context.scratch:
             if self.path is not None:
                 recorded = find_task(self._read(self.path), task, self.match, self.path)
                 texts = [sample.text for sample in recorded.samples]
             else:
-                texts, units = self._written(task)
+                texts, exchange = self._written(task)
             # A file's texts may go on from the word, or have it: what does not compile is left out.
             continued = self.path is not None or not self.chat
             entry_point = _entry_point(task)
@@ -219,7 +222,7 @@ class GeneratedTests:
                 extract_asserts(text, entry_point, limit=self.limit, continued=continued) for text in texts
             ]
             context.scratch[key] = tuple(test for tests in lists for test in tests)
-        return context.scratch[key], units
+        return context.scratch[key], exchange
 
     def _read(self, path: Path) -> dict[str, RecordedTask]:
         with self._lock:
@@ -227,13 +230,14 @@ class GeneratedTests:
                 self._recorded = read_tests(path, self.fields, self.match)
             return self._recorded
 
-    def _written(self, task: Task) -> tuple[list[str], float]:
-        """What the model writes, and its price; the same in every round, also where the scratch is gone."""
+    def _written(self, task: Task) -> tuple[list[str], Exchange]:
+        """What the model writes, and what it was asked; the same in every round, also where the scratch is gone."""
         assert self.model is not None
         template = self.template or (INSTRUCTION if self.chat else COMPLETION)
         request = template.replace("{entry_point}", _entry_point(task))
+        prompt = request.replace("{prompt}", str(task.input.get("prompt", "")))
         completions = self.model.complete(
-            request.replace("{prompt}", str(task.input.get("prompt", ""))),
+            prompt,
             n=self.samples,
             max_tokens=self.max_tokens,
             temperature=self.temperature,
@@ -241,7 +245,8 @@ class GeneratedTests:
             seed=zlib.crc32(task.id.encode()),
             chat=self.chat,
         )
-        return [completion.text for completion in completions], self.model.price(completions)
+        exchange = exchange_of(prompt, completions, units=self.model.price(completions), chat=self.chat)
+        return [completion.text for completion in completions], exchange.about(None)
 
 
 def extract_asserts(text: str, entry_point: str, *, limit: int = 5, continued: bool = True) -> list[str]:

@@ -68,6 +68,8 @@ class Endpoint:
             is not sent again, and costs what it cost then. None: every request is sent.
         price_in: cost units for a million prompt tokens.
         price_out: cost units for a million sampled tokens.
+        price_in_cached: cost units for a million prompt tokens that the server has read before, as it says itself; as
+            others when absent.
         family: the line of models that it is of; when absent the first word of `model`, without an owner before it, in
             lower case ("Qwen/Qwen2.5-7B-Instruct" and "qwen2.5:7b" are of "qwen2.5", "gpt-4o-mini" of "gpt").
     """
@@ -90,6 +92,7 @@ class Endpoint:
         cache: Path | None = None,
         price_in: float = 0.0,
         price_out: float = 0.0,
+        price_in_cached: float | None = None,
         family: str | None = None,
     ) -> None:
         self.base_url = base_url
@@ -104,6 +107,7 @@ class Endpoint:
         self.cache = cache
         self.price_in = price_in
         self.price_out = price_out
+        self.price_in_cached = price_in_cached
         self._family = family
         self._lock = threading.Lock()
         self._refused: set[str] = set()  # parameters that the model does not take
@@ -245,10 +249,13 @@ class Endpoint:
         return came
 
     def price(self, completions: Sequence[Completion]) -> float:
-        """Cost units of these answers: (tokens in · price_in + tokens out · price_out) / 10⁶."""
+        """Cost units of these answers: each kind of tokens times its price, for a million."""
         tokens_in = sum(completion.tokens_in for completion in completions)
         tokens_out = sum(completion.tokens_out for completion in completions)
-        return (tokens_in * self.price_in + tokens_out * self.price_out) / 1e6
+        cached = sum(completion.tokens_in_cached for completion in completions)
+        price_cached = self.price_in if self.price_in_cached is None else self.price_in_cached
+        paid_in = (tokens_in - cached) * self.price_in + cached * price_cached
+        return (paid_in + tokens_out * self.price_out) / 1e6
 
     def _asked(self, sampling: _Sampling, n: int, place: int) -> list[Completion]:
         """The answers to one request, of which `place` is the first's place among all."""
@@ -357,6 +364,9 @@ class Endpoint:
                 finish_reason=read_finish(choice.finish_reason),
                 logprob=None if choice.logprobs is None else choice.logprobs.sum(),
                 cached=cached,
+                tokens_in_cached=min(reply.usage.cached, reply.usage.prompt_tokens) if i == 0 else 0,
+                id=str(reply.id or ""),
+                model=reply.model or "",
             )
             for i, choice in enumerate(choices)
         ]
@@ -427,6 +437,7 @@ class Endpoint:
             ) from error
         if not reply.choices:
             raise EndpointError(f"{self._place()} sent a completion without choices")
+        reply.id = response.headers.get("x-request-id") or reply.id  # what a server's people ask for
         return reply
 
     def _wait(self, trouble: Exception, attempt: int) -> float:
@@ -538,14 +549,26 @@ class _Choice(msgspec.Struct):
     logprobs: _Logprobs | None = None
 
 
+class _PromptTokens(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
 class _Usage(msgspec.Struct):
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    prompt_tokens_details: _PromptTokens | None = None
+
+    @property
+    def cached(self) -> int:
+        details = self.prompt_tokens_details
+        return details.cached_tokens or 0 if details is not None else 0
 
 
 class _Reply(msgspec.Struct):
     choices: list[_Choice]
     usage: _Usage = msgspec.field(default_factory=_Usage)
+    id: str | int | None = None
+    model: str | None = None
 
 
 class _Problem(msgspec.Struct):

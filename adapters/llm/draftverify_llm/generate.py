@@ -11,6 +11,7 @@ from typing import Any
 import regex
 
 from draftverify import ConfigError, Context, Cost, Proposal, Task
+from draftverify.exchanges import noted
 from draftverify.traits import GeneratorTraits
 from draftverify_llm.text import (
     BatchTextModel,
@@ -20,6 +21,7 @@ from draftverify_llm.text import (
     as_messages,
     check_model,
     check_sampling,
+    exchange_of,
     model_traits,
     read_prompt,
     read_sampling,
@@ -58,6 +60,8 @@ class Sample:
             be held to one (`llm.endpoint`).
         take: a regular expression (Python's): the item is the first part of the answer that it matches, such as the
             object in braces without the words around it; the whole answer where it matches nothing, or is absent.
+        feedback: the turn after an answer that was refused: "It is wrong ({reason}): {feedback}. Answer again." When
+            absent what the verifier said of it, as it stands.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class Sample:
         stop: Sequence[str] = (),
         take: str | None = None,
         structured: bool = False,
+        feedback: str | None = None,
     ) -> None:
         self.model = model
         self.system = system
@@ -81,6 +86,7 @@ class Sample:
         self.stop = stop
         self.take = take
         self.structured = structured
+        self.feedback = feedback
 
     @cached_property
     def traits(self) -> GeneratorTraits:
@@ -106,6 +112,11 @@ class Sample:
         check_sampling(1, self.max_tokens, *read_sampling({}, self.temperature, self.top_p))
         if self.template is not None:
             fields_of(self.template)
+        if self.feedback is not None and (unknown := set(fields_of(self.feedback)) - {"reason", "feedback"}):
+            raise ConfigError(
+                f"{{{min(unknown)}}} is no field of feedback; there are {{reason}} and {{feedback}}",
+                path="feedback",
+            )
         if self.structured and not model_traits(self.model).structured:
             raise ConfigError(
                 f"{type(self.model).__name__} cannot be held to a schema; leave structured out",
@@ -128,7 +139,8 @@ class Sample:
         if n == 0:
             return Proposal.alternatives(())
         prompt, options = self._asked(context)
-        return self._proposal(self.model.complete(prompt, n=n, seed=context.draws.seed(), **options))
+        completions = self.model.complete(prompt, n=n, seed=context.draws.seed(), **options)
+        return self._proposal(prompt, options["chat"], completions)
 
     @property
     def propose_many(self) -> Callable[[Sequence[Context], Sequence[int]], list[Proposal]]:
@@ -150,12 +162,13 @@ class Sample:
                 places.append(place)
                 prompts.append(prompt)
         for options, places, prompts in batches.values():
+            prompts_of = dict(zip(places, prompts, strict=True))
             n = [ns[place] for place in places]
             seeds = [contexts[place].draws.seed() for place in places]
             for place, answers in zip(
                 places, model.complete_many(prompts, n=n, seeds=seeds, **options), strict=True
             ):
-                proposals[place] = self._proposal(answers)
+                proposals[place] = self._proposal(prompts_of[place], options["chat"], answers)
         return proposals
 
     def _asked(self, context: Context) -> tuple[Prompt, dict[str, Any]]:
@@ -180,11 +193,13 @@ class Sample:
             )
         return schema
 
-    def _proposal(self, completions: Sequence[Completion]) -> Proposal:
+    def _proposal(self, prompt: Prompt, chat: bool, completions: Sequence[Completion]) -> Proposal:
+        units = self.model.price(completions)
         return Proposal.alternatives(
             tuple(self._taken(completion.text) for completion in completions),
             evidence=_evidence(completions),
-            cost=Cost(units=self.model.price(completions)),
+            cost=Cost(units=units),
+            notes=noted([exchange_of(prompt, completions, units=units, chat=chat)]),
         )
 
     def _taken(self, answer: str) -> str:
@@ -214,6 +229,8 @@ class Sample:
         if context.feedback:
             refusal = context.feedback[-1]
             why = refusal.feedback or refusal.reason or "This answer was refused."
+            if self.feedback is not None:
+                why = self.feedback.format(reason=refusal.reason, feedback=refusal.feedback)
             turns += [{"role": "assistant", "content": str(refusal.item)}, {"role": "user", "content": why}]
         return turns
 

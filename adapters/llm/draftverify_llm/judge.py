@@ -10,6 +10,7 @@ from typing import Literal
 
 from draftverify import Check, ConfigError, Context, Cost, Proposal, Verification
 from draftverify.checks.verifiers import at_threshold
+from draftverify.exchanges import noted
 from draftverify.kit.audit import Grade, PresentedAnswer, Variation
 from draftverify.traits import VerifierTraits
 from draftverify_llm.judging import (
@@ -124,7 +125,12 @@ class Judge(ModelJudge):
             block_grades = [next(grades) for _ in proposal.items]
             units = sum(grade.units for grade in block_grades)
             cost = Cost(units=units) if units else None
-            verifications.append(Verification(checks=tuple(map(self._check, block_grades)), cost=cost))
+            # Equal answers are asked about once.
+            asked = dict.fromkeys(grade.exchange for grade in block_grades)
+            places = [grade.exchange for grade in block_grades].index
+            exchanges = [exchange.about(places(exchange)) for exchange in asked if exchange is not None]
+            checks = tuple(map(self._check, block_grades))
+            verifications.append(Verification(checks=checks, cost=cost, notes=noted(exchanges)))
         return verifications
 
     def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
@@ -152,7 +158,7 @@ class Judge(ModelJudge):
 
     def _graded(self, reply: VerdictReply) -> Grade:
         if reply.verdict is None:
-            return Grade(None, reply.why, reply.text, reply.units)
+            return Grade(None, reply.why, reply.text, reply.units, reply.exchange)
         if self.asks == "yes_no":
             logprobs = reply.logprobs
             score = logprobs[0] - logprobs[1] if logprobs else 1.0 - 2.0 * reply.verdict
@@ -162,7 +168,7 @@ class Judge(ModelJudge):
             score = sum((grade + 1) * share for grade, share in enumerate(shares)) / sum(shares)
         else:
             score = reply.verdict + 1.0
-        return Grade(score, words=reply.text, units=reply.units)
+        return Grade(score, words=reply.text, units=reply.units, exchange=reply.exchange)
 
     def _check(self, grade: Grade) -> Check:
         if grade.score is None:

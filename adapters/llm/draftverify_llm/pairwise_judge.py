@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from draftverify import Check, ConfigError, Context, Cost, Evidence, Proposal, Verification
+from draftverify.exchanges import Exchange, noted
 from draftverify.kit.audit import PairVerdict, Presented, Variation
 from draftverify.traits import VerifierTraits
 from draftverify_llm.judging import (
@@ -130,7 +131,7 @@ class PairwiseJudge(ModelJudge):
 
 def _said(reply: VerdictReply, exchanged: bool) -> PairVerdict:
     if reply.verdict is None:
-        return PairVerdict(None, why=reply.why, words=reply.text, units=reply.units)
+        return PairVerdict(None, why=reply.why, words=reply.text, units=reply.units, exchange=reply.exchange)
     score = reply.logprobs[0] - reply.logprobs[1] if reply.logprobs else None
     if score is not None and exchanged:
         score = -score
@@ -140,7 +141,7 @@ def _said(reply: VerdictReply, exchanged: bool) -> PairVerdict:
     ):  # a name has several tokens, and the likeliest of them may be of the less likely name
         first_wins = score > 0
     choice: Literal["first", "second", "tie"] = "tie" if score == 0 else "first" if first_wins else "second"
-    return PairVerdict(choice, score, words=reply.text, units=reply.units)
+    return PairVerdict(choice, score, words=reply.text, units=reply.units, exchange=reply.exchange)
 
 
 class BlockComparison:
@@ -156,6 +157,7 @@ class BlockComparison:
         self.verdicts: list[dict[str, Any]] = []
         self.unsaid: dict[int, PairVerdict] = {}
         self.units = 0.0
+        self._exchanges: list[Exchange] = []
         self._against = against
 
     def rounds(self) -> Generator[list[tuple[int, int]], None, None]:
@@ -179,6 +181,8 @@ class BlockComparison:
         wins = []
         for order, answer in enumerate(answers):
             self.units += answer.units
+            if answer.exchange is not None:
+                self._exchanges.append(answer.exchange.about(None))
             note = {"pair": [i, k], "first": i if order == 0 else k, "choice": answer.choice}
             note |= {name: value for name in ("why", "words") if (value := getattr(answer, name))}
             self.verdicts.append(note if answer.score is None else {**note, "score": answer.score})
@@ -201,7 +205,7 @@ class BlockComparison:
             checks=tuple(self._check(item) for item in range(len(self.cross))),
             evidence=Evidence(cross=self.cross),
             cost=Cost(units=self.units) if self.units else None,
-            notes={"verdicts": self.verdicts},
+            notes={"verdicts": self.verdicts, **noted(self._exchanges)},
         )
 
     def _check(self, item: int) -> Check:

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from draftverify import ResourceError
 from draftverify.errors import EndpointError, EndpointTimeout
+from draftverify.exchanges import Exchange, Reply, Turn
 from draftverify_llm.first_token import FirstToken, first_tokens
 from draftverify_llm.local import LocalModel
-from draftverify_llm.text import TextModel, model_traits
+from draftverify_llm.text import TextModel, exchange_of, model_traits
 
 __all__ = ["VerdictReply", "ask", "read_word"]
 
@@ -33,6 +34,7 @@ class VerdictReply(NamedTuple):
         why: of no word, "no verdict", "cut off", "too long", "error" or "timeout".
         text: the reply, or its first token.
         units: what it cost.
+        exchange: what was asked, and the reply whole.
     """
 
     verdict: int | None
@@ -40,6 +42,7 @@ class VerdictReply(NamedTuple):
     why: str = ""
     text: str = ""
     units: float = 0.0
+    exchange: Exchange | None = None
 
 
 def ask(
@@ -57,7 +60,10 @@ def ask(
     """
     once = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
     if isinstance(model, LocalModel):
-        distinct = [_by_token(token) for token in first_tokens(model, list(once), verdicts)]
+        distinct = [
+            _by_token(token)._replace(exchange=_turn(prompt, Reply(text=token.likeliest)))
+            for prompt, token in zip(once, first_tokens(model, list(once), verdicts), strict=True)
+        ]
     else:
         # As many at once as the model says that it takes.
         with ThreadPoolExecutor(max_workers=max(min(model_traits(model).at_once, 32), 1)) as pool:
@@ -85,16 +91,20 @@ def _by_token(token: FirstToken) -> VerdictReply:
 def _by_reply(model: TextModel, prompt: str, verdicts: Sequence[str], max_tokens: int) -> VerdictReply:
     try:
         completions = model.complete(prompt, max_tokens=max_tokens, temperature=0.0)
-    except EndpointTimeout as error:
-        return VerdictReply(None, why="timeout", text=str(error)[:_SHOWN])
     except (ResourceError, EndpointError) as error:
-        return VerdictReply(None, why="error", text=str(error)[:_SHOWN])
+        why = "timeout" if isinstance(error, EndpointTimeout) else "error"
+        return VerdictReply(
+            None, why=why, text=str(error)[:_SHOWN], exchange=_turn(prompt, failure=str(error))
+        )
     units, (reply, *_) = model.price(completions), completions
     verdict = read_word(reply.text, verdicts)
-    if verdict is not None:
-        return VerdictReply(verdict, text=reply.text[:_SHOWN], units=units)
-    why = "cut off" if reply.finish_reason == "length" else "no verdict"
-    return VerdictReply(None, why=why, text=reply.text[:_SHOWN], units=units)
+    why = "" if verdict is not None else "cut off" if reply.finish_reason == "length" else "no verdict"
+    exchange = exchange_of(prompt, completions, units=units)
+    return VerdictReply(verdict, why=why, text=reply.text[:_SHOWN], units=units, exchange=exchange)
+
+
+def _turn(prompt: str, *replies: Reply, failure: str = "") -> Exchange:
+    return Exchange(asked=(Turn("user", prompt),), replies=replies, failure=failure)
 
 
 def read_word(reply: str, verdicts: Sequence[str]) -> int | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 from draftverify.errors import ConfigError
+from draftverify.exchanges import Exchange, Reply, Turn
 from draftverify.traits import GeneratorTraits, families
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "before_stop",
     "check_model",
     "check_sampling",
+    "exchange_of",
     "model_traits",
     "only_text",
     "read_finish",
@@ -61,6 +63,9 @@ class Completion:
         logprob: natural logarithm of the probability that the model itself (temperature 1, no top-p) gives the
             sampled tokens, end token left out; None where the backend does not say.
         cached: whether it was bought before and not asked for again; its price is what it cost then.
+        tokens_in_cached: those of `tokens_in` that the server had read before, which some sell for less.
+        id: by which the server knows the request.
+        model: that answered, as the server names it.
     """
 
     text: str
@@ -69,6 +74,9 @@ class Completion:
     finish_reason: FinishReason
     logprob: float | None = None
     cached: bool = False
+    tokens_in_cached: int = 0
+    id: str = ""
+    model: str = ""
 
 
 @runtime_checkable
@@ -274,6 +282,45 @@ def check_sampling(n: int, max_tokens: int, temperature: float, top_p: float) ->
         raise ConfigError(f"n and max_tokens must be at least 1, not {n} and {max_tokens}")
     if not temperature >= 0 or not 0 < top_p <= 1:
         raise ConfigError(f"temperature must be >= 0 and top_p in (0, 1], not {temperature} and {top_p}")
+
+
+def exchange_of(
+    prompt: Prompt,
+    completions: Sequence[Completion],
+    *,
+    units: float = 0.0,
+    chat: bool = True,
+    items: Sequence[int] = (),
+) -> Exchange:
+    """What was asked and answered, for a round's notes.
+
+    Args:
+        prompt: as the model was given it.
+        completions: the answers.
+        units: what they cost together.
+        chat: whether text was one user's turn.
+        items: for each answer the place of its item in the block; when absent they are the block's items in order.
+    """
+    asked = as_messages(prompt) if chat or not isinstance(prompt, str) else [Message(role="", content=prompt)]
+    return Exchange(
+        asked=tuple(Turn(turn["role"], turn["content"]) for turn in asked),
+        replies=tuple(
+            Reply(
+                text=completion.text,
+                item=items[place] if items else place,
+                finish=completion.finish_reason,
+                tokens=completion.tokens_out,
+                logprob=completion.logprob,
+                id=completion.id,
+                cached=completion.cached,
+            )
+            for place, completion in enumerate(completions)
+        ),
+        model=next((completion.model for completion in completions if completion.model), ""),
+        tokens_in=sum(completion.tokens_in for completion in completions),
+        tokens_in_cached=sum(completion.tokens_in_cached for completion in completions),
+        units=units,
+    )
 
 
 def before_stop(text: str, stop: Sequence[str]) -> str:

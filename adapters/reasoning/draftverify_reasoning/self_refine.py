@@ -13,8 +13,9 @@ from functools import cached_property
 from typing import Any, Literal
 
 from draftverify import ConfigError, Context, Cost, Proposal
+from draftverify.exchanges import noted
 from draftverify.traits import GeneratorTraits
-from draftverify_llm import Completion, Message, TextModel, answer_text
+from draftverify_llm import Completion, Message, TextModel, answer_text, exchange_of
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.asking import PromptedGenerator, answers_to
 from draftverify_reasoning.sample import TEMPLATE
@@ -138,7 +139,7 @@ class SelfRefine(PromptedGenerator):
             say([IMPROVE + self._question(context) for context, _ in slots])
             for drafts, text in zip(texts, ask(2 * turn + 2), strict=True):
                 drafts.append(text)
-        items = iter(zip(texts, spent, strict=True))
+        items = iter(zip(texts, spent, talks, strict=True))
         return [self._proposal([next(items) for _ in range(n)]) for n in ns]
 
     def _begun(self, context: Context, i: int) -> list[Message]:
@@ -158,16 +159,22 @@ class SelfRefine(PromptedGenerator):
         """What the model was asked."""
         return str(self._asked(context.task)[-1]["content"])  # type: ignore[index]
 
-    def _proposal(self, drafts: Sequence[tuple[list[str], list[Completion]]]) -> Proposal:
-        completions = [completion for _, spent in drafts for completion in spent]
+    def _proposal(self, drafts: Sequence[tuple[list[str], list[Completion], Sequence[Message]]]) -> Proposal:
+        completions = [completion for _, spent, _ in drafts for completion in spent]
+        # An item's talk holds all its turns; the last is the answer.
+        exchanges = [
+            exchange_of(talk[:-1], spent[-1:], units=self.model.price(spent), items=[item])
+            for item, (_, spent, talk) in enumerate(drafts)
+        ]
         return Proposal.alternatives(
-            tuple([self._item(texts) for texts, _ in drafts]),
+            tuple([self._item(texts) for texts, _, _ in drafts]),
+            notes=noted(exchanges),
             evidence={
                 "tokens_out": tuple(
-                    [sum(completion.tokens_out for completion in spent) for _, spent in drafts]
+                    [sum(completion.tokens_out for completion in spent) for _, spent, _ in drafts]
                 ),
                 "tokens_in": sum(completion.tokens_in for completion in completions),
-                "finish_reason": tuple([spent[-1].finish_reason for _, spent in drafts]),
+                "finish_reason": tuple([spent[-1].finish_reason for _, spent, _ in drafts]),
             },
             cost=Cost(units=self.model.price(completions)),
         )

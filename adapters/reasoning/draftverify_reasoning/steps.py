@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from draftverify import ConfigError, Context, Proposal, Task
+from draftverify.exchanges import noted, read_notes
 from draftverify.traits import GeneratorTraits
 from draftverify_llm import Sample as SampleText
 from draftverify_llm import TextModel
@@ -152,8 +153,9 @@ class Steps(PromptedGenerator):
         texts = ["" if stop_across(begun, text, self.stop) is not None else text for text in samples.items]
         chains = [self._steps(context, text, ended) for text, ended in zip(texts, endings, strict=True)]
         items, parents = _merged(chains, n)
-        return Proposal(
-            items=items, parents=parents, evidence=samples.evidence, cost=samples.cost, exhausted=not items
+        asked = [exchange.about(None) for exchange in read_notes(samples.notes)]
+        return msgspec.structs.replace(
+            samples, items=items, parents=parents, exhausted=not items, notes=noted(asked)
         )
 
     def _steps(self, context: Context, text: str, ended: bool) -> list[str]:

@@ -10,10 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import msgspec
+
 from draftverify import UNCHECKED, Check, ConfigError, Context, Cost, Failure, Proposal, Verification
+from draftverify.exchanges import Exchange, noted
 from draftverify.protocols import Closes, Opens
 from draftverify.traits import VerifierTraits, families, offers
-from draftverify_llm import TextModel, fields_of, model_traits, question_text
+from draftverify_llm import TextModel, exchange_of, fields_of, model_traits, question_text
 from draftverify_retrieval.answers import normalised
 from draftverify_retrieval.passages import Passage, passage_of
 
@@ -40,7 +43,7 @@ SCHEMA = {
 
 class _Reading(NamedTuple):
     check: Check
-    units: float
+    exchange: Exchange | None = None
     failure: Failure | None = None
 
 
@@ -124,27 +127,35 @@ class QuoteReader:
                 if len(failures) == len(readings):  # nobody is there: the others need not be tried
                     return Verification(checks=tuple(_failed(failures[0]) for _ in passages))
         unchecked = [UNCHECKED] * (len(passages) - len(readings))
-        units = sum(reading.units for reading in readings)
+        exchanges = [
+            reading.exchange.about(item)
+            for item, reading in enumerate(readings)
+            if reading.exchange is not None
+        ]
         return Verification(
-            checks=(*(reading.check for reading in readings), *unchecked), cost=Cost(units=units)
+            checks=(*(reading.check for reading in readings), *unchecked),
+            cost=Cost(units=sum(exchange.units for exchange in exchanges)),
+            notes=noted(exchanges),
         )
 
     def _read(self, question: str, passage: Passage) -> _Reading:
         heading = passage.get("heading") or ""
         text = f"{heading}\n{passage['text']}" if heading else passage["text"]
         if not question:
-            return _Reading(Check("abstain", reason="empty question"), 0.0)
+            return _Reading(Check("abstain", reason="empty question"))
         if not passage["text"].strip():
-            return _Reading(Check("reject", reason="empty passage"), 0.0)
+            return _Reading(Check("reject", reason="empty passage"))
+        prompt = self.prompt.format(passage=text, question=question)
         try:
-            prompt = self.prompt.format(passage=text, question=question)
             held = self.structured and model_traits(self.model).structured
             form: dict[str, Any] = {"schema": SCHEMA} if held else {}
             completions = self.model.complete(prompt, max_tokens=self.max_tokens, temperature=0.0, **form)
         except Exception as error:
             failure = Failure.of(error)
-            return _Reading(_failed(failure), 0.0, failure)
-        return _Reading(_check(passage, completions[0].text), self.model.price(completions))
+            asked = exchange_of(prompt, ())
+            return _Reading(_failed(failure), msgspec.structs.replace(asked, failure=str(failure)), failure)
+        exchange = exchange_of(prompt, completions, units=self.model.price(completions))
+        return _Reading(_check(passage, completions[0].text), exchange)
 
 
 def _failed(failure: Failure) -> Check:

@@ -11,7 +11,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
-from draftverify import Check, Context, Proposal, Verification
+from draftverify import Check, Context, Cost, Proposal, Verification
+from draftverify.exchanges import Exchange, noted
 from draftverify.traits import VerifierTraits
 from draftverify_llm import question_text
 from draftverify_retrieval.answers import normalised
@@ -45,6 +46,7 @@ class ReaderAnswer(NamedTuple):
         answer: the best answer, whether or not it is good enough; None where there is nothing to give.
         start, end: the answer's place in `QuestionPassage.text`, in characters; None where it stands nowhere.
         reason: why the reader cannot tell.
+        exchange: what was asked and answered, where the reader is a text model.
     """
 
     score: float | None
@@ -52,6 +54,7 @@ class ReaderAnswer(NamedTuple):
     start: int | None = None
     end: int | None = None
     reason: str = ""
+    exchange: Exchange | None = None
 
 
 class PassageReader(Shared[T]):
@@ -114,15 +117,23 @@ def read_blocks(
                 pairs.append(QuestionPassage(question, heading_line + text, len(heading_line)))
         blocks.append(block)
     answers = read(pairs) if pairs else ()
-    return [
-        Verification(
-            checks=tuple(
-                at if isinstance(at, Check) else _check(passage, pairs[at], answers[at], threshold)
-                for passage, at in block
-            )
-        )
-        for block in blocks
-    ]
+    return [_verification(block, pairs, answers, threshold) for block in blocks]
+
+
+def _verification(
+    block: Sequence[tuple[Passage, int | Check]],
+    pairs: Sequence[QuestionPassage],
+    answers: Sequence[ReaderAnswer],
+    threshold: float,
+) -> Verification:
+    checks = tuple(
+        at if isinstance(at, Check) else _check(passage, pairs[at], answers[at], threshold)
+        for passage, at in block
+    )
+    asked = ((item, answers[at].exchange) for item, (_, at) in enumerate(block) if isinstance(at, int))
+    exchanges = [exchange.about(item) for item, exchange in asked if exchange is not None]
+    units = sum(exchange.units for exchange in exchanges)
+    return Verification(checks=checks, cost=Cost(units=units) if units else None, notes=noted(exchanges))
 
 
 def _check(passage: Passage, pair: QuestionPassage, answer: ReaderAnswer, threshold: float) -> Check:

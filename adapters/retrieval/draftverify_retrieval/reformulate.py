@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from draftverify import ConfigError, Context, Cost, Proposal
+from draftverify.exchanges import noted
 from draftverify.traits import GeneratorTraits, families
-from draftverify_llm import Completion, TextModel, model_traits, question_text
+from draftverify_llm import Completion, TextModel, exchange_of, model_traits, question_text
 from draftverify_retrieval.passages import Passages, Retriever, passage_of
 from draftverify_retrieval.ranking import Ranking, next_blocks, rank_with
 from draftverify_retrieval.shared import Shared
@@ -89,7 +90,7 @@ class Reformulate(Shared[Passages]):
         written = {
             place: self._written(context) for place, context in enumerate(contexts) if context.feedback
         }
-        queries = {id(contexts[place]): _query(answer) for place, answer in written.items()}
+        queries = {id(contexts[place]): _query(answer) for place, (_, answer) in written.items()}
 
         def rank(some: Sequence[Context], k: int) -> Ranking:
             rows, scores = rank_with(self.retriever, some, k)
@@ -99,24 +100,25 @@ class Reformulate(Shared[Passages]):
             return rows, scores
 
         blocks = next_blocks(self.corpus, rank, contexts, ns)
-        for place, answer in written.items():
-            cost = Cost(units=self.model.price([answer]))
-            blocks[place] = msgspec.structs.replace(blocks[place], cost=cost)
+        for place, (prompt, answer) in written.items():
+            units = self.model.price([answer])
+            notes = noted([exchange_of(prompt, [answer], units=units).about(None)])
+            blocks[place] = msgspec.structs.replace(blocks[place], cost=Cost(units=units), notes=notes)
         return blocks
 
     def search(self, queries: Sequence[str], k: int) -> Ranking:
         """The retriever's."""
         return self.retriever.search(queries, k)
 
-    def _written(self, context: Context) -> Completion:
+    def _written(self, context: Context) -> tuple[str, Completion]:
+        """The prompt, and what the model made of it."""
         texts = [passage_of(refusal.item)["text"] for refusal in context.feedback]
         lines = "\n".join("- " + " ".join(text[:_CHARACTERS].split()) for text in texts)
-        return self.model.complete(
-            self.template.format(question=question_text(context.task), found=lines),
-            max_tokens=self.max_tokens,
-            temperature=self.temperature,
-            seed=context.draws.seed(),
-        )[0]
+        prompt = self.template.format(question=question_text(context.task), found=lines)
+        completions = self.model.complete(
+            prompt, max_tokens=self.max_tokens, temperature=self.temperature, seed=context.draws.seed()
+        )
+        return prompt, completions[0]
 
     def _members(self) -> list[Any]:
         return [self.retriever, self.model]

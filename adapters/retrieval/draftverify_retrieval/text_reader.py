@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
-from draftverify import ConfigError, Context, Cost, Proposal, ResourceError, Verification
+from draftverify import ConfigError, Context, Proposal, ResourceError, Verification
 from draftverify.protocols import Closes, Opens
 from draftverify.traits import VerifierTraits, families, offers
 from draftverify_llm import (
@@ -20,6 +20,7 @@ from draftverify_llm import (
     TextModel,
     by_length,
     evaluating,
+    exchange_of,
     model_traits,
     torch_directory,
     weights_identity,
@@ -138,30 +139,28 @@ class TextReader:
         return self.verify_many([context], [proposal])[0]
 
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
-        """The blocks of many tasks; what the model charged is shared by their passages."""
-        units = 0.0
+        """The blocks of many tasks."""
+        return read_blocks(contexts, proposals, self._read, self.threshold)
 
-        def read(pairs: list[QuestionPassage]) -> list[ReaderAnswer]:
-            nonlocal units
-            prompts = [self._prompted(pair) for pair in pairs]
-            if isinstance(self.model, LocalModel):
-                replies = self._locally(self.model, prompts)
-            else:
-                with ThreadPoolExecutor(max(model_traits(self.model).at_once, 1)) as pool:
-                    completions = list(pool.map(self._completed, prompts))
-                units = sum(self.model.price(completion) for completion in completions)
-                replies = [self._judged(completion[0]) for completion in completions]
-            return [self._found(pair, *reply) for pair, reply in zip(pairs, replies, strict=True)]
-
-        verifications = read_blocks(contexts, proposals, read, self.threshold)
-        if not units:
-            return verifications
-        items = sum(len(proposal) for proposal in proposals)
+    def _read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
+        prompts = [self._prompted(pair) for pair in pairs]
+        if isinstance(self.model, LocalModel):
+            replies = self._locally(self.model, prompts)
+            exchanges = [
+                exchange_of(prompt, [Completion(text, 0, 0, "other")])
+                for prompt, (_, text) in zip(prompts, replies, strict=True)
+            ]
+        else:
+            with ThreadPoolExecutor(max(model_traits(self.model).at_once, 1)) as pool:
+                completions = list(pool.map(self._completed, prompts))
+            replies = [self._judged(completion[0]) for completion in completions]
+            exchanges = [
+                exchange_of(prompt, completion, units=self.model.price(completion))
+                for prompt, completion in zip(prompts, completions, strict=True)
+            ]
         return [
-            Verification(
-                checks=verification.checks, cost=Cost(units=units * len(verification.checks) / items)
-            )
-            for verification in verifications
+            self._found(pair, *reply)._replace(exchange=exchange)
+            for pair, reply, exchange in zip(pairs, replies, exchanges, strict=True)
         ]
 
     def _completed(self, prompt: str) -> list[Completion]:

@@ -86,13 +86,17 @@ def timeless(record: TaskRecord) -> TaskRecord:
 
 
 def _timeless_round(round: Round) -> Round:
-    notes = round.notes and {key: value for key, value in round.notes.items() if key not in TIMES}
+    notes, draft_notes = (
+        noted and {key: value for key, value in noted.items() if key not in TIMES}
+        for noted in (round.notes, round.draft_notes)
+    )
     return msgspec.structs.replace(
         round,
         timing=Timing(units=round.timing.units, passes=round.timing.passes),
         failure=_untraced(round.failure),
         nested=tuple(map(timeless, round.nested)),
         notes=notes,
+        draft_notes=draft_notes,
     )
 
 
@@ -113,6 +117,7 @@ def _check_round(round: Round, where: str) -> None:
         ("corrections of checks", checked),
         ("held values", [held.value for held in round.held]),
         ("notes", round.notes),
+        ("notes of the draft", round.draft_notes),
     ):
         if values and (problem := plain_problem(values)) is not None:
             raise ContractError(f"{where}, {name}{problem}")

@@ -47,7 +47,10 @@ class RecordReader(Database):
             query = query.where(tables.tasks.c.phase == phase)
         return tuple(
             Task(
-                id=row.task, input=decode(row.input, dict, f"{self._place}, task {row.task!r}"), group=row.grp
+                id=row.task,
+                input=decode(row.input, dict, f"{self._place}, task {row.task!r}"),
+                group=row.grp,
+                expected=decode(row.expected, dict, f"{self._place}, what task {row.task!r} expects"),
             )
             for row in self._read(query)
         )

@@ -15,6 +15,7 @@ import msgspec
 from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Ending, Question, Texts
 from draftverify.errors import ConfigError, StoreError
+from draftverify.exchanges import exchanges_of
 from draftverify.token_summary import read_summaries
 from draftverify.values import Round, Tally
 
@@ -90,6 +91,7 @@ COLUMNS: Mapping[Level, tuple[Column, ...]] = {
         Column("label_note", "text", "the person's reason"),
         Column("labels", "int", "how many answers people gave about it"),
         Column("input", "json", "the task's input"),
+        Column("expected", "json", "its labels"),
     ),
     "rounds": (
         *_WHO,
@@ -118,6 +120,7 @@ COLUMNS: Mapping[Level, tuple[Column, ...]] = {
         Column("batch", "int", "sessions that shared the last of them"),
         Column("deterministic", "bool", "no clock and no batch took part"),
         Column("nested", "int", "inner tasks; their rounds are not in this table"),
+        Column("exchanges", "json", "what models were asked and said, with who asked, tokens and cost"),
     ),
     "items": (
         *_WHO,
@@ -213,7 +216,10 @@ def rows(run: RunRecords, level: Level = "tasks") -> Iterator[dict[str, Any]]:
             while task is not None and task.id != ending.task:
                 task = next(tasks, None)
             metric_values = {f"metric_{name}": scores.get((*key, name)) for name in metrics}
-            task_input = {"input": dict(task.input) if task is not None else None}
+            task_input = {
+                name: dict(getattr(task, name)) if task is not None else None
+                for name in ("input", "expected")
+            }
             yield {
                 **identity,
                 **_task(ending),
@@ -302,6 +308,8 @@ def _round(round: Round) -> dict[str, Any]:
         },
         "deterministic": round.deterministic,
         "nested": len(round.nested),
+        "exchanges": [{"who": who, **msgspec.to_builtins(exchange)} for who, exchange in exchanges_of(round)]
+        or None,
     }
 
 

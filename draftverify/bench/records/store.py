@@ -54,7 +54,7 @@ class Store(RecordReader, Questions, Scores):
 
     @persistent
     def add_tasks(self, tasks: Sequence[Task], phase: str = "measure") -> None:
-        """Write the run's tasks down, once; on a resume compare them with what was written.
+        """Write the run's tasks down, once; on a resume compare them with what was written. Labels may change.
 
         Raises:
             StoreError: when a task of this id was recorded with another input, group or phase: the task file
@@ -68,14 +68,13 @@ class Store(RecordReader, Questions, Scores):
                 "phase": phase,
                 "grp": task.group,
                 "input": encode(dict(task.input), f"task {task.id!r}, input"),
+                "expected": encode(dict(task.expected), f"task {task.id!r}, expected"),
             }
             for place, task in enumerate(tasks)
         ]
         with self._transaction() as connection:
-            query = sa.select(
-                tables.tasks.c.task, tables.tasks.c.input, tables.tasks.c.grp, tables.tasks.c.phase
-            )
-            stored = connection.execute(query.where(tables.tasks.c.run == self._run)).mappings()
+            this_run = tables.tasks.c.run == self._run
+            stored = connection.execute(sa.select(tables.tasks).where(this_run)).mappings()
             stored_rows = {row["task"]: row for row in stored}
             for row in rows:
                 old = stored_rows.get(row["task"], row)
@@ -88,6 +87,10 @@ class Store(RecordReader, Questions, Scores):
             missing = [row for row in rows if row["task"] not in stored_rows]
             if missing:
                 connection.execute(tables.tasks.insert(), missing)
+            for row in rows:
+                if stored_rows.get(row["task"], row)["expected"] != row["expected"]:
+                    labelled = tables.tasks.update().where(this_run, tables.tasks.c.task == row["task"])
+                    connection.execute(labelled.values(expected=row["expected"]))
 
     @persistent
     def set_own_tasks(self, task_ids: Mapping[str, Collection[str]]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Raised when a stored table changes its columns or its meaning; a store of another version is refused."""
 
 LENGTHS = {"run": 64, "pipeline": 256, "task": 512, "grp": 256, "kind": 64, "metric": 64}
@@ -52,6 +52,7 @@ tasks = _table(
     sa.Column("phase", _word(16), nullable=False),
     sa.Column("grp", sa.Text, nullable=False),
     sa.Column("input", sa.Text, nullable=False),
+    sa.Column("expected", sa.Text, nullable=False),
 )
 records = _table(
     "records",

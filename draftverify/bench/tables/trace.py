@@ -15,8 +15,10 @@ from rich.text import Text
 
 from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Entry, Texts
+from draftverify.bench.tables.expected import differences
 from draftverify.bench.tables.words import NAME, block, clean, seconds_words, words
 from draftverify.errors import ConfigError
+from draftverify.exchanges import exchanges_of
 from draftverify.plugins import did_you_mean
 from draftverify.values import Check, Outcome, Round, Task, TaskRecord
 
@@ -71,6 +73,7 @@ def trace_lines(
             yield from round_lines(entry.record.rounds, entry.texts, marks, rule=rule, tracebacks=tracebacks)
             yield from _inner_lines(entry.record.inner, marks, "  ", tracebacks=tracebacks)
             yield from outcome_lines(entry.record.outcome)
+            yield from _differences(entry.record.outcome, tasks[task])
             if entry.texts and None not in entry.texts and entry.record.outcome.status != "waiting":
                 yield from _labelled("in words", _emitted(entry), "  ")
         if not entries:
@@ -85,6 +88,8 @@ def _task_lines(task: Task) -> Iterator[Text]:
     yield Text.assemble(("task ", "bold"), words(task.id, NAME), (group, "dim"))
     for name, value in task.input.items():
         yield from _labelled(clean(name), value, "  ")
+    for name, value in task.expected.items():
+        yield from _labelled(f"expected {clean(name)}", value, "  ", "green")
 
 
 def round_lines(
@@ -119,6 +124,7 @@ def round_lines(
                     yield from _more(check, inside + "  ")
         else:
             yield from _items(round, round_texts, items, marks, inside, rule)
+        yield from _exchanges(round, inside)
         if round.failure is not None:
             called = "verify" if round.items else "propose"
             yield Text(
@@ -230,9 +236,44 @@ def _items(
         yield Text.assemble(indent, ("nothing", "dim"))
 
 
+def _exchanges(round: Round, indent: str) -> Iterator[Text]:
+    """What was asked of models and what they said: the messages, and each reply with what it took."""
+    for who, exchange in exchanges_of(round):
+        facts = [clean(exchange.model)] if exchange.model else []
+        facts += [f"{exchange.tokens_in} tokens in"] if exchange.tokens_in else []
+        facts += [f"{exchange.tokens_in_cached} of them cached"] if exchange.tokens_in_cached else []
+        facts += [f"{exchange.units:.4g} units"] if exchange.units else []
+        yield Text.assemble(indent, (f"asked by {clean(who)}", "bold dim"), (f"  {' · '.join(facts)}", "dim"))
+        for turn in exchange.asked:
+            yield from _labelled(clean(turn.role) or "prompt", turn.content, indent + "  ", "dim")
+        for reply in exchange.replies:
+            facts = [f"item {reply.item}"] if reply.item is not None else []
+            facts += [f"{reply.tokens} tokens"] if reply.tokens else []
+            facts += [clean(reply.finish)] if reply.finish not in ("", "stop") else []
+            facts += ["bought before"] if reply.cached else []
+            facts += [words(reply.id, 100)] if reply.id else []
+            yield from _labelled(" · ".join(["reply", *facts]), reply.text, indent + "  ")
+        if exchange.failure:
+            yield Text(f"{indent}  no reply: {words(exchange.failure, 300)}", style="red")
+
+
 def _barred(lines: list[str], indent: str, style: str) -> Iterator[Text]:
     for line in lines:
         yield Text.assemble(indent, ("│ ", "dim"), (line, style))
+
+
+def _differences(outcome: Outcome, task: Task) -> Iterator[Text]:
+    """Where the value is not as labelled, as wdiff writes it."""
+    marks, styles = (
+        {"same": "{}", "missing": "[-{}-]", "extra": "{{+{}+}}"},
+        {"missing": "green", "extra": "red"},
+    )
+    for field, parts in differences(outcome.value, task.expected) if outcome.value is not None else ():
+        line = Text.assemble("  ", (f"{clean(field)}, [-expected-] {{+given+}}: ", "dim"))
+        for kind, text in parts:
+            lead = text[: len(text) - len(text.lstrip())]
+            line.append(words(lead + marks[kind].format(text.strip()), 2000), style=styles.get(kind, ""))
+        yield line
 
 
 def _labelled(label: str, value: Any, indent: str, style: str = "") -> Iterator[Text]:

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkabl
 import msgspec
 
 from draftverify.errors import ConfigError
+from draftverify.exchanges import Exchange
 from draftverify.kit.contexts import make_context
 from draftverify.protocols import VerifiesMany
 from draftverify.traits import VerifierTraits, name_of, offers, traits_of
@@ -101,6 +102,7 @@ class PairVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
             "too long", "not recorded", "error", "timeout".
         words: the reply, or as much of it as is known.
         units: what the call cost, in the user's units.
+        exchange: what was asked and answered, where a model was.
     """
 
     choice: Choice | None
@@ -108,6 +110,7 @@ class PairVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
     why: str = ""
     words: str = ""
     units: float = 0.0
+    exchange: Exchange | None = None
 
 
 class Grade(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -117,6 +120,7 @@ class Grade(msgspec.Struct, frozen=True, omit_defaults=True):
     why: str = ""
     words: str = ""
     units: float = 0.0
+    exchange: Exchange | None = None
 
 
 @runtime_checkable

@@ -253,6 +253,7 @@ class Drafts:
             cost=Cost(seconds, units),
             exhausted=exhausted,
             nested=source.nested if is_entire and source is not None else (),
+            notes=(source.draft_notes or {}) if is_entire and source is not None else {},
         )
 
 

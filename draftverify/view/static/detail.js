@@ -11,9 +11,11 @@ const FATE = { kept: "kept", refused: "refused", corrected: "corrected", held: "
 /** A task's detail as nodes; `review` is the address of the page on which people decide, where there is one. */
 export function detail(task, review = null) {
   const input = Object.entries(task.input);
+  const labels = Object.entries(task.expected ?? {});
   return el("div", {},
     el("details", { open: input.every(([, value]) => value.length < 400) }, el("summary", {}, "What the task asks"),
       input.map(([name, value]) => el("div", {}, el("div", { class: "soft small" }, name), code(el("pre", { class: "box" }), value)))),
+    labels.length ? el("div", {}, el("div", { class: "soft small" }, "What is expected"), labels.map(([name, value]) => el("div", {}, el("div", { class: "soft small" }, name), code(el("pre", { class: "box expected" }), value)))) : null,
     task.pipelines.map((pipeline) => record(pipeline, task, review)));
 }
 
@@ -34,9 +36,36 @@ function record(pipeline, task, review = null) {
     pipeline.question ? el("p", { class: "note" }, pipeline.question.state === "pending" ? ["Waits for a person. ", review && el("a", { href: review }, "Decide")] : `A person said ${pipeline.question.answer}${pipeline.question.note ? `: ${pipeline.question.note}` : ""}; the next run takes it up.`) : null,
     pipeline.failure ? el("div", { class: "note bad" }, el("div", { class: "text" }, pipeline.failure.said), pipeline.failure.traceback ? el("details", {}, el("summary", {}, "traceback"), el("pre", { class: "box" }, pipeline.failure.traceback)) : null) : null,
     pipeline.caveats ? el("p", { class: "small soft" }, pipeline.caveats) : null,
+    unmet(pipeline),
     pipeline.kind === "tokens" ? stream(pipeline) : rounds(pipeline, task),
     inner(pipeline.inner, task),
     answer(pipeline));
+}
+
+/** Where the answer is not as labelled: text by words, objects by key. */
+function unmet(pipeline) {
+  return (pipeline.unmet ?? []).map(({ field, parts }) => el("div", { class: "unmet" },
+    el("div", { class: "soft small" }, `${field}: `, el("del", {}, "expected"), " ", el("ins", {}, "given")),
+    el("div", { class: "text" }, parts.map(([kind, text]) => el({ same: "span", missing: "del", extra: "ins" }[kind], {}, text)))));
+}
+
+/** What was said to models in a round, and what they said: closed, since it is long. */
+function exchanges(round) {
+  if (!round.exchanges) return null;
+  const tokens = round.exchanges.flatMap((one) => [one.tokens_in ?? 0, ...(one.replies ?? []).map((reply) => reply.tokens ?? 0)]).reduce((sum, more) => sum + more, 0);
+  const facts = (one, reply) => [
+    reply.item !== undefined ? `#${reply.item}` : null,
+    reply.tokens ? `${count(reply.tokens)} tokens` : null,
+    reply.finish && reply.finish !== "stop" ? reply.finish : null,
+    reply.cached ? "bought before" : null,
+    reply.id ?? null,
+  ].filter(Boolean).join(" · ");
+  return el("details", { class: "exchanges" }, el("summary", {}, `asked of models: ${count(round.exchanges.length)} request${round.exchanges.length > 1 ? "s" : ""}${tokens ? `, ${count(tokens)} tokens` : ""}`),
+    round.exchanges.map((one) => el("div", { class: "exchange" },
+      el("div", { class: "head" }, el("b", {}, one.who), " ", el("span", { class: "soft" }, [one.model, one.tokens_in ? `${count(one.tokens_in)} tokens in` : null, one.tokens_in_cached ? `${count(one.tokens_in_cached)} of them cached` : null, one.units ? `${digits(one.units)} units` : null].filter(Boolean).join(" · "))),
+      one.asked.map((turn) => el("div", { class: "turn" }, el("div", { class: "soft small" }, turn.role || "prompt"), el("pre", { class: "box" }, turn.content))),
+      (one.replies ?? []).map((reply) => el("div", { class: "turn reply" }, el("div", { class: "soft small" }, ["reply", facts(one, reply)].filter(Boolean).join(" ")), el("pre", { class: "box" }, reply.text))),
+      one.failure ? el("div", { class: "note bad" }, one.failure) : null)));
 }
 
 function answer(pipeline) {
@@ -54,20 +83,21 @@ function stream(pipeline) {
   pipeline.rounds.forEach((round, place) => {
     if (pipeline.left_out?.[0] === place) line.append(el("span", { class: "soft" }, ` … ${pipeline.left_out[1]} rounds are not shown … `));
     if (place) line.append(el("span", { class: "bar", title: heading(round) }, "│"));
-    for (const item of round.items) line.append(el("span", { class: `tok ${item.fate}`, title: `round ${round.index + 1}: ${FATE[item.fate]}${item.check?.reason ? `, ${item.check.reason}` : ""}` }, item.text));
-    for (const text of round.spliced ?? []) line.append(el("span", { class: "tok spliced", title: `round ${round.index + 1}: the verifier's own` }, text));
+    for (const item of round.items) line.append(el("span", { class: `tok ${item.fate}`, title: `round ${round.index}: ${FATE[item.fate]}${item.check?.reason ? `, ${item.check.reason}` : ""}` }, item.text));
+    for (const text of round.spliced ?? []) line.append(el("span", { class: "tok spliced", title: `round ${round.index}: the verifier's own` }, text));
   });
   const told = pipeline.rounds.filter((round) => round.steps || round.failure || round.source);
-  return [line, told.map((round) => el("div", { class: "small soft" }, `round ${round.index + 1}: `, after(round)))];
+  return [line, told.map((round) => el("div", { class: "small soft" }, `round ${round.index}: `, after(round)))];
 }
 
 function rounds(pipeline, task) {
   const made = pipeline.rounds.map((round, place) => () => el("div", { class: "round" },
     pipeline.left_out?.[0] === place ? el("p", { class: "soft" }, `${pipeline.left_out[1]} rounds are not shown here`) : null,
-    el("div", { class: "head" }, el("b", {}, `Round ${round.index + 1}`), " · ", heading(round)),
+    el("div", { class: "head" }, el("b", {}, `Round ${round.index}`), " · ", heading(round)),
     round.failure && round.failure !== pipeline.failure?.said ? el("div", { class: "note bad" }, round.failure) : null,
     pipeline.kind === "steps" ? steps(round) : drafts(round, pipeline.rounds[place - 1], task),
     after(round),
+    exchanges(round),
     round.notes ? el("details", {}, el("summary", {}, "notes"), el("pre", { class: "box" }, round.notes)) : null,
     inner(round.nested, task)));
   const [first, last] = ROUNDS;
@@ -148,11 +178,11 @@ function draft(item, index, bases) {
     near.map(([name], place) => el("option", { value: place }, `changes to ${name}`)), el("option", { value: -1 }, "whole text")) : null;
   const said = [item.why, check.reason].filter((text, place, every) => text && every.indexOf(text) === place).join(" · ");
   return el("div", { class: `draft ${item.fate}` },
-    el("div", { class: "head" }, el("b", {}, `#${index + 1}`), el("span", { class: `chip ${item.fate}` }, FATE[item.fate]),
+    el("div", { class: "head" }, el("b", {}, `#${index}`), el("span", { class: `chip ${item.fate}` }, FATE[item.fate]),
       check.verdict && !["pass", "reject", "unchecked"].includes(check.verdict) ? el("span", { class: `chip ${check.verdict}` }, check.verdict) : null,
       check.stage ? el("span", { class: "soft" }, check.stage) : null,
       check.score !== undefined ? el("span", { class: "soft" }, `score ${digits(check.score)}`) : null,
-      item.parent !== undefined && item.parent >= 0 ? el("span", { class: "soft" }, `after #${item.parent + 1}`) : null, choose),
+      item.parent !== undefined && item.parent >= 0 ? el("span", { class: "soft" }, `after #${item.parent}`) : null, choose),
     body.firstChild ? body : null,
     said || check.feedback || check.caveat || item.instead !== undefined || check.correction !== undefined ? el("div", { class: "said" },
       said ? el("div", { class: "text" }, said) : null,

@@ -114,7 +114,7 @@ function draft(each) {
   const text = make("pre", {}, each.parts.map((part) => one ? part.text
     : [make("span", { className: kinds[part.verdict] ?? "open", title: part.verdict }, part.text), each.worded ? "" : "\n"]));
   const said = each.parts.find((part) => part.reason || part.feedback) ?? each.parts[0];
-  const head = make("p", {}, make("span", { className: "dim" }, `round ${each.round + 1}`),
+  const head = make("p", {}, make("span", { className: "dim" }, `round ${each.round}`),
     one ? make("span", { className: "why" }, each.parts[0].verdict === "reject" ? "refused" : each.parts[0].verdict) : "",
     [said.reason, said.feedback].filter(Boolean).map((words) => make("span", {}, words)),
     said.score === null ? "" : make("span", { className: "dim" }, `score ${number(said.score)}`));
