@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-WINGS = ("checks", "stats", "bench", "kit", "lab", "view", "cluster")
+WINGS = ("checks", "stats", "bench", "kit", "lab", "view", "serve", "cluster")
 ROOMS = ("engine", "rules", "rejection")
 OURS = ("draftverify", "tests")
 INSTALLED = ("numpy", "msgspec", "array_api_compat", "pytest", "hypothesis")

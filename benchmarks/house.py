@@ -29,7 +29,7 @@ from typing import Any
 
 from benchmarks.provenance import write
 
-WINGS = ("checks", "stats", "bench", "kit", "lab", "view", "cluster")
+WINGS = ("checks", "stats", "bench", "kit", "lab", "view", "serve", "cluster")
 OLD_WINGS = {
     "verifiers": "checks",
     "metrics": "checks",

@@ -138,6 +138,17 @@ class Scheduler:
             self._ended = []
         return ended
 
+    def leave(self, session: Session) -> None:
+        """Let go of a session under way, and of those inside it, for which nobody waits any more."""
+        for child in [child for child, family in self._families.items() if family.parent is session]:
+            if child in self._families:
+                self.leave(child)
+        if session in self._active:
+            self._active.remove(session)
+        if self._families.pop(session, None) is None:
+            self._outer -= 1
+        session.release()
+
     def release(self) -> None:
         """Let go of all that is under way."""
         for session in self._active:

@@ -89,9 +89,10 @@ class JsonSchema:
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per item."""
-        return each_item(context, proposal, self._check)
+        return each_item(context, proposal, self.check)
 
-    def _check(self, item: Any) -> Check:
+    def check(self, item: Any) -> Check:
+        """The word on one item."""
         try:
             value = json_of(item) if type(item) is str else item
             errors = sorted(self._validator.iter_errors(value), key=lambda error: list(map(str, error.path)))

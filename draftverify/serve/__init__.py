@@ -1,0 +1,54 @@
+"""Pipelines as the models of an OpenAI-compatible server: `draftverify serve CONFIG`.
+
+It needs the extra `serve`, which is imported when a server is started.
+"""
+
+from __future__ import annotations
+
+from draftverify.bench.config.specs import Experiment
+from draftverify.errors import ResourceError
+from draftverify.secret import Secret
+
+__all__ = ["serve"]
+
+
+def serve(
+    experiment: Experiment,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token: Secret | None = None,
+    concurrency: int = 16,
+    queue: int = 64,
+    timeout: float = 300.0,
+) -> None:
+    """Serve the pipelines of an experiment until SIGTERM or Ctrl-C, which finish what is under way.
+
+    Args:
+        experiment: whose pipelines are the models.
+        host, port: the address; port 0 takes any that is free.
+        token: what clients send as their API key; without one the address must be a loopback one.
+        concurrency: tasks under way at once.
+        queue: tasks that may wait for a place beside them; more are refused.
+        timeout: seconds for one request, the wait included.
+
+    Raises:
+        ConfigError: the address is no loopback one and there is no token; or a pipeline is not as it must be.
+        ResourceError: a package is missing, or the port is taken.
+    """
+    try:
+        from draftverify.serve.server import run_server
+    except ImportError as error:
+        from draftverify.plugins import missing_package
+
+        missing = missing_package(error) or f"needs {error.name}: install draftverify with the extra 'serve'"
+        raise ResourceError(f"the server {missing}") from error
+    run_server(
+        experiment,
+        host=host,
+        port=port,
+        token=token,
+        concurrency=concurrency,
+        queue=queue,
+        timeout=timeout,
+    )

@@ -1,0 +1,490 @@
+"""The routes of the server, as a Starlette app.
+
+/v1/models                    the pipelines
+/v1/chat/completions          OpenAI's, with `n`, stop, seed, streams, response_format
+/v1/completions               the same without turns
+/v1/questions[/ID]            tasks that wait for a person
+/metrics                      Prometheus
+/health                       whether it is up
+
+A request of a browser's page (one with an Origin) is answered only where it has the server's token, so that no page
+that somebody opens reaches a server on the loopback address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from draftverify.engine.events import Event, RoundDone, TaskDone
+from draftverify.errors import DraftVerifyError
+from draftverify.secret import Secret, quiet, redact
+from draftverify.serve.answers import Chunks, completion, failure, headers
+from draftverify.serve.asked import Asked, read_chat, read_completion
+from draftverify.serve.lockstep import Lockstep
+from draftverify.serve.metrics import Metrics
+from draftverify.serve.model import Answer, ServedModel
+from draftverify.serve.questions import Once, Question, Questions, Reply
+from draftverify.serve.tasks import Full, Tasks
+from draftverify.values import Outcome, Task, TaskRecord
+
+__all__ = ["MOST", "Api", "Limits"]
+
+_log = quiet(logging.getLogger(__name__))
+
+MOST = 8 << 20
+"""Bytes of a request's body."""
+
+
+class _Late(Exception):
+    """A request took longer than it may."""
+
+
+class Limits(NamedTuple):
+    """How much a server takes.
+
+    Args:
+        concurrency: tasks under way at once.
+        queue: tasks that may wait for a place beside them; more are refused.
+        timeout: seconds for one request, the wait included.
+    """
+
+    concurrency: int = 16
+    queue: int = 64
+    timeout: float = 300.0
+
+
+class Api:
+    """The app's state, and its handlers.
+
+    Args:
+        models: by name.
+        lockstep: in which they are open.
+        hosts: what a request's Host may be; None for any, where there is a token.
+        token: that clients send as their API key; None for none.
+        limits: how much at once, and how long.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, ServedModel],
+        lockstep: Lockstep,
+        *,
+        hosts: frozenset[str] | None,
+        token: Secret | None,
+        limits: Limits,
+    ) -> None:
+        self.models = models
+        self.metrics = Metrics()
+        self.tasks = Tasks(limits.concurrency, limits.queue, self.metrics, lockstep)
+        self.questions = Questions()
+        self._hosts = hosts
+        self._token = token
+        self._timeout = limits.timeout
+        self._created = int(time.time())
+
+    def app(self) -> Starlette:
+        """The app."""
+        post = ["POST"]
+        return Starlette(
+            routes=[
+                Route("/health", self._health),
+                Route("/metrics", self._guarded(self._metrics)),
+                Route("/v1/models", self._guarded(self._models)),
+                Route("/v1/models/{name:path}", self._guarded(self._model)),
+                Route(
+                    "/v1/chat/completions", self._guarded(partial(self._complete, read_chat)), methods=post
+                ),
+                Route(
+                    "/v1/completions", self._guarded(partial(self._complete, read_completion)), methods=post
+                ),
+                Route("/v1/questions", self._guarded(self._asked)),
+                Route("/v1/questions/{id}", self._guarded(self._question), methods=["GET", "POST"]),
+            ],
+            exception_handlers={404: _no_route, 405: _no_route},
+        )
+
+    # Who may ask
+
+    def _guarded(
+        self, handler: Callable[[Request], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def guarded(request: Request) -> Response:
+            refused = self._refused(request)
+            if refused is not None:
+                return refused
+            try:
+                return await handler(request)
+            except Exception as error:  # ours: what parts raise has become a record
+                _log.exception("a request failed")
+                return failure(500, f"{type(error).__name__}: {error}", kind="server_error")
+
+        return guarded
+
+    def _refused(self, request: Request) -> Response | None:
+        given = request.headers.get("authorization", "")
+        if self._token is not None:
+            if not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
+                return failure(401, "the API key is not this server's token", code="invalid_api_key")
+        elif self._hosts is not None and request.headers.get("host") not in self._hosts:
+            return failure(403, "the Host of this request is not this server")
+        elif "origin" in request.headers:
+            return failure(403, "a web page asks for this; start the server with a token to let it")
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if request.method == "POST" and kind != "application/json":
+            return failure(415, "the content type of a request here is application/json")
+        return None
+
+    # What there is
+
+    async def _health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def _metrics(self, request: Request) -> Response:
+        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def _models(self, request: Request) -> Response:
+        return JSONResponse({"object": "list", "data": list(map(self._described, self.models))})
+
+    async def _model(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        return JSONResponse(self._described(name)) if name in self.models else self._unknown(name)
+
+    def _described(self, name: str) -> dict[str, Any]:
+        return {"id": name, "object": "model", "created": self._created, "owned_by": "draftverify"}
+
+    def _unknown(self, name: str) -> Response:
+        there = ", ".join(self.models)
+        return failure(
+            404, f"there is no model {name!r}; there are {there}", param="model", code="model_not_found"
+        )
+
+    # Completions
+
+    async def _complete(self, read: Callable[[bytes], Asked], request: Request) -> Response:
+        begun, model = time.monotonic(), ""
+        body = await _body(request)
+        if isinstance(body, Response):
+            return body
+        try:
+            asked = read(body)
+            if asked.model not in self.models:
+                response = self._unknown(asked.model)
+                self._count("", response.status_code, begun)
+                return response
+            model = asked.model
+            work = _Work(self.models[model], asked)
+            runs = work.begin(self.tasks)
+        except DraftVerifyError as error:
+            response = _refusal(error)
+        else:
+            if asked.stream:
+                pieces = self._streamed(work, runs, begun)
+                return StreamingResponse(
+                    pieces, media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+                )
+            response = await self._whole(request, work, runs, begun)
+        self._count(model, response.status_code, begun)
+        return response
+
+    async def _whole(
+        self, request: Request, work: _Work, runs: list[asyncio.Task[TaskRecord]], begun: float
+    ) -> Response:
+        gone = asyncio.get_running_loop().create_task(_disconnected(request))
+        try:
+            records = await self._records(runs, begun, gone)
+        except _Late:
+            return self._too_late()
+        finally:
+            gone.cancel()
+        if records is None:
+            return Response(status_code=499)  # nobody reads it
+        failed = [record.outcome for record in records if record.outcome.status == "failed"]
+        if failed:
+            return _failed(failed[0])
+        answers = await asyncio.to_thread(work.answers, records)
+        for answer in answers:
+            self.metrics.count(work.asked.model, answer)
+        waiting = self._waiting(work, answers)
+        if waiting and len(answers) == 1:
+            return JSONResponse(waiting[0].plain(), 202, headers={"Location": waiting[0].path})
+        return JSONResponse(completion(work.id, work.asked, answers, work.ignored), headers=headers(answers))
+
+    async def _records(
+        self, runs: Sequence[asyncio.Task[TaskRecord]], begun: float, gone: asyncio.Task[None]
+    ) -> list[TaskRecord] | None:
+        """The records of a request's tasks; None where the client has gone. Tasks that nobody waits for are let go."""
+        try:
+            together = asyncio.create_task(_ended(runs))
+            left = max(self._timeout - (time.monotonic() - begun), 0.0)
+            both: list[asyncio.Future[Any]] = [together, gone]
+            done, _ = await asyncio.wait(both, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if together in done:
+                return [run.result() for run in runs]
+            if gone in done:
+                return None
+            raise _Late
+        finally:
+            for run in runs:
+                run.cancel()  # of those under way: it ends once the call does that it is in
+
+    async def _streamed(
+        self, work: _Work, runs: list[asyncio.Task[TaskRecord]], begun: float
+    ) -> AsyncIterator[bytes]:
+        """The events of a stream; the client may go at any time, which closes this."""
+        chunks, status = Chunks(work.id, work.asked), 499
+        try:
+            for index in range(len(runs)):
+                if start := chunks.begin(index):
+                    yield start
+            async with aclosing(work.pieces(runs, self._timeout - (time.monotonic() - begun))) as pieces:
+                async for index, text in pieces:
+                    yield chunks.text(index, text)
+            records = [run.result() for run in runs]
+            failed = [record.outcome for record in records if record.outcome.status == "failed"]
+            if failed:
+                status = 500
+                yield b"data: " + bytes(_failed(failed[0]).body) + b"\n\n"
+                return
+            answers = await asyncio.to_thread(work.answers, records)
+            self._waiting(work, answers)
+            for index, answer in enumerate(answers):
+                self.metrics.count(work.asked.model, answer)
+                if (rest := work.rest(index, answer)) is not None:
+                    yield chunks.text(index, rest)
+                yield chunks.end(index, answer)
+            yield chunks.last(answers, work.ignored)
+            yield b"data: [DONE]\n\n"
+            status = 200
+        except _Late:
+            status = 504
+            yield b"data: " + bytes(self._too_late().body) + b"\n\n"
+        finally:
+            for run in runs:
+                run.cancel()
+            self._count(work.asked.model, status, begun)
+
+    def _waiting(self, work: _Work, answers: list[Answer]) -> list[Question]:
+        """The questions of those that wait for a person, whose answers then say where they stand."""
+        found = []
+        for index, answer in enumerate(answers):
+            if answer.record.outcome.status == "waiting":
+                question = Question(work.model, work.asked, work.tasks[index], answer.record)
+                self.questions.add(question)
+                found.append(question)
+                answers[index] = msgspec.structs.replace(
+                    answer, refusal=f"this waits for a person's answer: {question.path}"
+                )
+        return found
+
+    def _too_late(self) -> Response:
+        return failure(504, f"no answer within {self._timeout:g} s", kind="timeout_error", code="timeout")
+
+    def _count(self, model: str, status: int, begun: float) -> None:
+        self.metrics.requests.labels(model, str(status)).inc()
+        self.metrics.seconds.labels(model).observe(time.monotonic() - begun)
+
+    # Questions
+
+    async def _asked(self, request: Request) -> Response:
+        data = [question.plain() for question in self.questions.waiting()]
+        return JSONResponse({"object": "list", "data": data})
+
+    async def _question(self, request: Request) -> Response:
+        question = self.questions.find(request.path_params["id"])
+        if question is None:
+            return failure(404, "there is no such question here; they are kept in memory, so many of them")
+        if request.method == "POST":
+            body = await _body(request)
+            if isinstance(body, Response):
+                return body
+            if question.answer is not None or question.busy:
+                return failure(409, "somebody has answered this")
+            try:
+                reply = msgspec.json.decode(body, type=Reply)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                return failure(400, f"the body is no answer: {error}")
+            refused = await self._go_on(question, reply)
+            if refused is not None:
+                return refused
+        if question.answer is None:
+            return JSONResponse(question.plain(), 202)
+        return JSONResponse(completion(f"chatcmpl-{question.id}", question.asked, [question.answer], ()))
+
+    async def _go_on(self, question: Question, reply: Reply) -> Response | None:
+        """Take up a task with a person's answer; the response where that cannot be."""
+        question.busy = True
+        try:
+            work = _Work(question.model, question.asked, [question.task])
+            runs = work.begin(
+                self.tasks, restore=question.record.rounds, inner=question.record.inner, ask=Once(reply)
+            )
+            (record,) = await asyncio.gather(*runs)
+        except DraftVerifyError as error:
+            return _refusal(error)
+        finally:
+            question.busy = False
+        question.record = record
+        if record.outcome.status == "failed":
+            return _failed(record.outcome)
+        if record.outcome.status != "waiting":
+            question.answer = work.answers([record])[0]
+        return None
+
+
+class _Work:
+    """A request's tasks, and what has come of them so far.
+
+    Args:
+        model, asked: the request.
+        tasks: those to take up; when absent the request's own.
+    """
+
+    def __init__(self, model: ServedModel, asked: Asked, tasks: Sequence[Task] | None = None) -> None:
+        self.id = f"{'chatcmpl' if asked.chat else 'cmpl'}-{uuid.uuid4().hex}"
+        self.model = model
+        self.asked = asked
+        self.ignored = model.ignored(asked)
+        self._pipeline = model.pipeline_for(asked)
+        self.tasks = model.tasks(asked) if tasks is None else list(tasks)
+        self._prepared: list[Mapping[str, Any]] = [task.input for task in self.tasks]
+        self._values: list[list[Any]] = [[] for _ in self.tasks]
+        self._sent = [""] * len(self.tasks)
+        self._news = asyncio.Event()
+
+    def begin(self, tasks: Tasks, **options: Any) -> list[asyncio.Task[TaskRecord]]:
+        """Begin them.
+
+        Raises:
+            Full: there is no room.
+        """
+        return tasks.start(
+            [
+                partial(
+                    tasks.record,
+                    self._pipeline,
+                    task,
+                    on_event=partial(self._listen, index),
+                    rounds=self.asked.stream,
+                    **options,
+                )
+                for index, task in enumerate(self.tasks)
+            ]
+        )
+
+    def answers(self, records: Sequence[TaskRecord]) -> list[Answer]:
+        """The records as answers."""
+        return [
+            self.model.answer(record, self.asked, prepared)
+            for record, prepared in zip(records, self._prepared, strict=True)
+        ]
+
+    async def pieces(
+        self, runs: Sequence[asyncio.Task[TaskRecord]], seconds: float
+    ) -> AsyncGenerator[tuple[int, str], None]:
+        """Pieces of text with the answer that each is of, as they come, until all tasks have ended.
+
+        Raises:
+            _Late: they take longer than so many seconds.
+        """
+        together = asyncio.create_task(_ended(runs))
+        late = time.monotonic() + seconds
+        while not together.done():
+            news = asyncio.get_running_loop().create_task(self._news.wait())
+            left = max(late - time.monotonic(), 0.0)
+            both: list[asyncio.Future[Any]] = [together, news]
+            done, _ = await asyncio.wait(both, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            news.cancel()
+            if not done:
+                raise _Late
+            self._news.clear()
+            for index in range(len(self.tasks)):
+                if piece := self._piece(index):
+                    yield index, piece
+
+    def rest(self, index: int, answer: Answer) -> str | None:
+        """What of an answer was not sent yet."""
+        if answer.text is None:
+            return None
+        return answer.text[len(self._sent[index]) :] or None
+
+    def _piece(self, index: int) -> str:
+        """The text that is certain by now and was not sent: no half character, no beginning of a stop string."""
+        if not (self.model.writes and self._values[index]) or self.asked.is_json:
+            return ""  # what must be of a form is sent once it was seen to be
+        text = self.model.text(self._values[index], self.asked.stop)
+        held = max(map(len, self.asked.stop), default=1) - 1
+        certain = text.rstrip("\N{REPLACEMENT CHARACTER}")
+        certain = certain[: len(certain) - held] if held else certain
+        sent = self._sent[index]
+        if len(certain) <= len(sent) or not certain.startswith(sent):
+            return ""
+        self._sent[index] = certain
+        return certain[len(sent) :]
+
+    def _listen(self, index: int, event: Event) -> None:
+        if isinstance(event, TaskDone):
+            self._prepared[index] = event.task.input
+        elif isinstance(event, RoundDone):
+            self._values[index] += event.round.decision.emitted
+            self._news.set()
+
+
+async def _body(request: Request) -> bytes | Response:
+    """The whole body of a request, or the answer that says why it is not read."""
+    too_long = failure(413, f"more than {MOST >> 20} MiB; nothing of it was taken")
+    length = request.headers.get("content-length", "0")
+    if not length.isdecimal() or int(length) > MOST:
+        return too_long
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST:
+            return too_long
+    return bytes(body)
+
+
+async def _ended(runs: Sequence[asyncio.Task[TaskRecord]]) -> None:
+    """Until all tasks have ended, however they did."""
+    await asyncio.wait(runs)
+
+
+async def _disconnected(request: Request) -> None:
+    """Until the client has gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _refusal(error: DraftVerifyError) -> Response:
+    """A request that cannot be begun."""
+    if isinstance(error, Full):
+        return failure(429, str(error), kind="rate_limit_error", code="overloaded", retry_after=1)
+    return failure(400, str(error), param=getattr(error, "path", None) or None)
+
+
+def _failed(outcome: Outcome) -> Response:
+    """A call of a part failed: of a task that cannot be as it is the request's fault, else the server's."""
+    error = outcome.failure
+    if error is not None and error.error in ("ConfigError", "ContractError"):
+        return failure(400, outcome.reason, code="task")
+    return failure(
+        502, outcome.reason or "a part of the pipeline failed", kind="server_error", code="pipeline_failed"
+    )
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 404)
+    return failure(status, f"there is no {request.method} {redact(request.url.path)} here")

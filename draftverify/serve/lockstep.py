@@ -1,0 +1,155 @@
+"""The thread of the pipelines whose verifiers take turns: their tasks join and leave one pool, and share its passes.
+
+Tasks of other pipelines, which wait for something elsewhere, run side by side on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+from draftverify.engine.drivers import drive
+from draftverify.engine.events import Event, TaskDone
+from draftverify.engine.pipeline import Pipeline
+from draftverify.engine.requests import AskPerson
+from draftverify.engine.scheduler import Scheduler
+from draftverify.engine.session import Session
+from draftverify.errors import DraftVerifyError
+from draftverify.values import Round, Task, TaskRecord
+
+__all__ = ["Lockstep"]
+
+
+class _Wanted(NamedTuple):
+    session: Session
+    record: asyncio.Future[TaskRecord]
+
+
+class Lockstep:
+    """A pool of sessions that goes on while there are any, in a thread of its own.
+
+    Args:
+        pipelines: opened and closed in that thread. Models must compute in no other one: GNU's OpenMP lets the threads
+            of a second team sleep between two steps, which makes a forward pass a fifth slower.
+    """
+
+    def __init__(self, pipelines: Iterable[Pipeline]) -> None:
+        self._pipelines = list(pipelines)
+        self._ready: Future[None] = Future()
+        self._coming: queue.SimpleQueue[_Wanted | None] = queue.SimpleQueue()
+        self._left: queue.SimpleQueue[Session] = queue.SimpleQueue()
+        self._records: dict[Session, asyncio.Future[TaskRecord]] = {}
+        self._thread = threading.Thread(target=self._run, name="draftverify-lockstep", daemon=True)
+
+    def __enter__(self) -> Lockstep:
+        self._thread.start()
+        self._ready.result()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._coming.put(None)
+        self._thread.join()
+
+    async def record(
+        self,
+        pipeline: Pipeline,
+        task: Task,
+        *,
+        on_event: Callable[[Event], None],
+        rounds: bool,
+        ask: AskPerson | None = None,
+        restore: tuple[Round, ...] = (),
+        inner: tuple[TaskRecord, ...] = (),
+    ) -> TaskRecord:
+        """As `Pipeline.arecord`. Cancelled, the task leaves the pool after the call that it is in.
+
+        Args:
+            pipeline, task, ask, restore, inner: as there.
+            on_event: called on the event loop.
+            rounds: whether it wants every round; else the task's end alone.
+        """
+        loop = asyncio.get_running_loop()
+
+        def tell(event: Event) -> None:
+            if rounds or isinstance(event, TaskDone):
+                loop.call_soon_threadsafe(on_event, event)
+
+        pipeline.check_fitted()
+        session = Session(
+            pipeline,
+            task,
+            restore=restore,
+            inner=inner,
+            person=ask,
+            on_event=tell,
+        )
+        wanted = _Wanted(session, loop.create_future())
+        self._coming.put(wanted)
+        try:
+            return await wanted.record
+        except asyncio.CancelledError:
+            self._left.put(session)
+            raise
+
+    def _run(self) -> None:
+        opened: set[int] = set()
+        with ExitStack() as closing:
+            try:
+                for pipeline in self._pipelines:
+                    pipeline.open(opened)
+                    closing.callback(pipeline.close)
+            except BaseException as error:
+                self._ready.set_exception(error)
+                return
+            self._ready.set_result(None)
+            self._serve()
+
+    def _serve(self) -> None:
+        while (wanted := self._coming.get()) is not None:
+            pool = Scheduler(self._sessions(wanted))
+            try:
+                for ended in drive(pool):
+                    for session in ended:
+                        self._end(session, session.record())
+                    while not self._left.empty():
+                        if self._records.pop(left := self._left.get(), None) is not None:
+                            pool.leave(left)
+            except Exception as error:
+                for session in list(self._records):
+                    self._end(session, DraftVerifyError(f"the pool failed: {type(error).__name__}: {error}"))
+
+    def _sessions(self, first: _Wanted) -> Iterator[Session | None]:
+        """Sessions as they come; None while there is none."""
+        wanted: _Wanted | None = first
+        while True:
+            if wanted is None:
+                yield None
+            else:
+                self._records[wanted.session] = wanted.record
+                yield wanted.session
+            try:
+                wanted = self._coming.get_nowait()
+            except queue.Empty:
+                wanted = None
+            else:
+                if wanted is None:  # the end, which `_serve` is to see once all have ended
+                    self._coming.put(None)
+
+    def _end(self, session: Session, result: TaskRecord | Exception) -> None:
+        future = self._records.pop(session, None)
+        if future is not None:
+            future.get_loop().call_soon_threadsafe(_settle, future, result)
+
+
+def _settle(future: asyncio.Future[TaskRecord], result: Any) -> None:
+    if future.done():
+        return  # nobody waits any more
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

@@ -1,0 +1,251 @@
+"""One pipeline as a model: the task that a request asks for, the settings it runs under, and its answer as text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from draftverify.checks.verifiers import JsonSchema
+from draftverify.engine.pipeline import Pipeline
+from draftverify.errors import below
+from draftverify.exchanges import exchanges_of
+from draftverify.protocols import WritesText
+from draftverify.serve.asked import Asked
+from draftverify.traits import offers
+from draftverify.values import Context, Task, TaskRecord
+
+__all__ = ["Answer", "Cut", "ServedModel"]
+
+KEPT = 64
+"""Pipelines of the settings that were asked for last."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one task.
+
+    Args:
+        record: of the task.
+        text: the answer; None where there is none.
+        refusal: why there is none.
+        finish: "stop" or "length".
+        is_text: whether the text is all that the value says.
+        tokens_in, tokens_out: what was read and sampled for it, all rounds and judges together.
+    """
+
+    record: TaskRecord
+    text: str | None
+    refusal: str | None
+    finish: str
+    is_text: bool
+    tokens_in: int
+    tokens_out: int
+
+
+class ServedModel:
+    """A pipeline under a name.
+
+    Args:
+        name: the model's.
+        pipeline: it. Requests with settings of their own run through copies that share its parts, and so its passes.
+        field: which field of a task the user's text is besides `prompt` and `question`, as the experiment's tasks have
+            it; None for no other.
+    """
+
+    def __init__(self, name: str, pipeline: Pipeline, field: str | None = None) -> None:
+        self.name = name
+        self.pipeline = pipeline
+        self.field = field
+        self._reads = pipeline.traits.reads
+        self._written: Callable[[Sequence[Any]], str] | None = (
+            pipeline.verifier.text if offers(pipeline.verifier, WritesText) else None
+        )
+        self._of_settings: OrderedDict[str, Pipeline] = OrderedDict()
+
+    @property
+    def writes(self) -> bool:
+        """Whether its values are pieces of a text, which can be sent as they come."""
+        return self._written is not None
+
+    def _heeds(self, setting: str) -> bool:
+        """Whether some part reads a setting, or may."""
+        return self._reads is None or setting in self._reads
+
+    def ignored(self, asked: Asked) -> list[str]:
+        """What of a request no part heeds."""
+        names = [name for name in asked.settings if not self._heeds(name)]
+        if not self.writes:
+            names += ["max_tokens"] if asked.limit is not None else []
+            names += ["stop"] if asked.stop else []
+        return names
+
+    def pipeline_for(self, asked: Asked) -> Pipeline:
+        """The pipeline under the request's settings.
+
+        Raises:
+            ConfigError: a part refuses one, or the schema is none.
+        """
+        if asked.schema is not None:
+            with below("response_format.json_schema"):
+                JsonSchema(asked.schema).open()
+        settings = {name: value for name, value in asked.settings.items() if self._heeds(name)}
+        if asked.schema is not None and self._reads is not None and "json_schema" in self._reads:
+            settings["json_schema"] = asked.schema
+        cuts = self.writes and (asked.limit is not None or bool(asked.stop))
+        if not settings and not cuts:
+            return self.pipeline
+        key = json.dumps(
+            [settings, asked.limit if cuts else None, asked.stop if cuts else ()], sort_keys=True
+        )
+        if key in self._of_settings:
+            self._of_settings.move_to_end(key)
+            return self._of_settings[key]
+        changes: dict[str, Any] = {"settings": {**self.pipeline.settings, **settings}}
+        if cuts:
+            assert self._written is not None
+            changes["done"] = Cut(self.pipeline.done, asked.limit, asked.stop, self._written)
+        made = self._of_settings[key] = self.pipeline.with_parts(**changes)
+        if len(self._of_settings) > KEPT:
+            self._of_settings.popitem(last=False)
+        return made
+
+    def tasks(self, asked: Asked) -> list[Task]:
+        """The request's tasks, for each prompt as many as answers: with a seed the same request has the same draws."""
+        tasks = []
+        for place, (given, prompt) in enumerate(zip(asked.inputs, asked.prompts, strict=True)):
+            input = dict(given)
+            if self.field is not None and prompt is not None:
+                input.setdefault(self.field, prompt)
+            if asked.schema is not None:
+                input["json_schema"] = asked.schema
+            for number in range(asked.n):
+                if asked.seed is None:
+                    id = uuid.uuid4().hex
+                else:
+                    words = json.dumps([asked.seed, place, number, input], sort_keys=True)
+                    id = hashlib.sha256(words.encode()).hexdigest()[:32]
+                tasks.append(Task(id=id, input=input))
+        return tasks
+
+    def text(self, values: Sequence[Any], stop: Sequence[str] = ()) -> str:
+        """What pieces of a text are together, up to the first stop string."""
+        assert self._written is not None
+        text = self._written(list(values))
+        places = [place for string in stop if (place := text.find(string)) >= 0]
+        return text[: min(places)] if places else text
+
+    def answer(self, record: TaskRecord, asked: Asked, prepared: Mapping[str, Any]) -> Answer:
+        """A task's record as an answer.
+
+        Args:
+            record: of the task.
+            asked: the request.
+            prepared: the task's input as the verifier had prepared it.
+        """
+        outcome = record.outcome
+        text: str | None = None
+        finish, refusal = "stop", None
+        tokens_in, tokens_out = _spent(record)
+        if outcome.status == "accepted":
+            value = outcome.value
+            if self.writes and isinstance(value, (list, tuple)):
+                text = self.text(value, asked.stop)
+                ended = value and value[-1] in prepared.get("eos_ids", ())
+                if not ended and text == self.text(value):
+                    finish = "length"
+                tokens_out += len(value)
+                tokens_in += len(prepared.get("prompt_ids", ()))
+            else:
+                text = _as_text(value)
+            refusal = self._unfit(text, asked)
+        else:
+            refusal = outcome.reason or f"nothing was accepted ({outcome.status})"
+        return Answer(
+            record=record,
+            text=None if refusal else text,
+            refusal=refusal,
+            finish=finish,
+            is_text=self.writes or isinstance(outcome.value, str),
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+        )
+
+    def _unfit(self, text: str, asked: Asked) -> str | None:
+        """Why an answer is not of the form that was asked for, whatever the pipeline's own verifier checks."""
+        if not asked.is_json:
+            return None
+        check = JsonSchema(asked.schema if asked.schema is not None else {"type": "object"}).check(text)
+        return (
+            None
+            if check.verdict == "pass"
+            else f"the answer is not as response_format says: {check.feedback}"
+        )
+
+
+class Cut:
+    """A request's own end of an answer, beside the pipeline's.
+
+    Args:
+        inner: the pipeline's stopping rule; None for none.
+        limit: the most values.
+        strings: texts that end an answer; the value that completes one is the last.
+        text: what values are together.
+    """
+
+    def __init__(
+        self,
+        inner: Callable[[Context, tuple[Any, ...]], int | None] | None,
+        limit: int | None,
+        strings: Sequence[str],
+        text: Callable[[Sequence[Any]], str],
+    ) -> None:
+        self.inner = inner
+        self.limit = limit
+        self.strings = strings
+        self._text = text
+
+    def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
+        """How many of the new values to keep when the answer ends among them, else None."""
+        keeps = [] if self.inner is None else [self.inner(context, new)]
+        before = len(context.accepted) - len(new)
+        if self.limit is not None and len(context.accepted) >= self.limit:
+            keeps.append(max(self.limit - before, 0))
+        if self.strings and self._ended(accepted := tuple(context.accepted)):
+            places = range(1, len(new) + 1)
+            keeps.append(next((n for n in places if self._ended(accepted[: before + n])), len(new)))
+        return min((keep for keep in keeps if keep is not None), default=None)
+
+    def _ended(self, values: Sequence[Any]) -> bool:
+        text = self._text(list(values))
+        return any(string in text for string in self.strings)
+
+
+def _spent(record: TaskRecord) -> tuple[int, int]:
+    """Tokens that models read and sampled, in all rounds and inner tasks."""
+    tokens_in = tokens_out = 0
+    for round in record.rounds:
+        for _, exchange in exchanges_of(round):
+            tokens_in += exchange.tokens_in
+            tokens_out += sum(reply.tokens for reply in exchange.replies)
+        for inner in round.nested:
+            inner_in, inner_out = _spent(inner)
+            tokens_in, tokens_out = tokens_in + inner_in, tokens_out + inner_out
+    return tokens_in, tokens_out
+
+
+def _as_text(value: Any) -> str:
+    """An answer as a chat shows it: a text as it is, of an object its `answer`, else its `text`, else JSON."""
+    if isinstance(value, (list, tuple)) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, Mapping):
+        for name in ("answer", "text"):
+            if isinstance(value.get(name), str):
+                return str(value[name])
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return "\n".join(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
