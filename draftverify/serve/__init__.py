@@ -5,11 +5,16 @@ It needs the extra `serve`, which is imported when a server is started.
 
 from __future__ import annotations
 
-from draftverify.bench.config.specs import Experiment
+from typing import TYPE_CHECKING
+
 from draftverify.errors import ResourceError
 from draftverify.secret import Secret
+from draftverify.serve.limits import DEFAULT, Limits
 
-__all__ = ["serve"]
+if TYPE_CHECKING:
+    from draftverify.bench.config.specs import Experiment
+
+__all__ = ["Limits", "serve"]
 
 
 def serve(
@@ -18,9 +23,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     token: Secret | None = None,
-    concurrency: int = 16,
-    queue: int = 64,
-    timeout: float = 300.0,
+    limits: Limits = DEFAULT,
 ) -> None:
     """Serve the pipelines of an experiment until SIGTERM or Ctrl-C, which finish what is under way.
 
@@ -28,9 +31,7 @@ def serve(
         experiment: whose pipelines are the models.
         host, port: the address; port 0 takes any that is free.
         token: what clients send as their API key; without one the address must be a loopback one.
-        concurrency: tasks under way at once.
-        queue: tasks that may wait for a place beside them; more are refused.
-        timeout: seconds for one request, the wait included.
+        limits: how much at once, and how long.
 
     Raises:
         ConfigError: the address is no loopback one and there is no token; or a pipeline is not as it must be.
@@ -43,12 +44,4 @@ def serve(
 
         missing = missing_package(error) or f"needs {error.name}: install draftverify with the extra 'serve'"
         raise ResourceError(f"the server {missing}") from error
-    run_server(
-        experiment,
-        host=host,
-        port=port,
-        token=token,
-        concurrency=concurrency,
-        queue=queue,
-        timeout=timeout,
-    )
+    run_server(experiment, host=host, port=port, token=token, limits=limits)

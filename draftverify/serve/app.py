@@ -21,7 +21,7 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -34,6 +34,7 @@ from draftverify.errors import DraftVerifyError
 from draftverify.secret import Secret, quiet, redact
 from draftverify.serve.answers import Chunks, completion, failure, headers
 from draftverify.serve.asked import Asked, read_chat, read_completion
+from draftverify.serve.limits import Limits
 from draftverify.serve.lockstep import Lockstep
 from draftverify.serve.metrics import Metrics
 from draftverify.serve.model import Answer, ServedModel
@@ -41,7 +42,7 @@ from draftverify.serve.questions import Once, Question, Questions, Reply
 from draftverify.serve.tasks import Full, Tasks
 from draftverify.values import Outcome, Task, TaskRecord
 
-__all__ = ["MOST", "Api", "Limits"]
+__all__ = ["MOST", "Api"]
 
 _log = quiet(logging.getLogger(__name__))
 
@@ -53,26 +54,11 @@ class _Late(Exception):
     """A request took longer than it may."""
 
 
-class Limits(NamedTuple):
-    """How much a server takes.
-
-    Args:
-        concurrency: tasks under way at once.
-        queue: tasks that may wait for a place beside them; more are refused.
-        timeout: seconds for one request, the wait included.
-    """
-
-    concurrency: int = 16
-    queue: int = 64
-    timeout: float = 300.0
-
-
 class Api:
     """The app's state, and its handlers.
 
     Args:
-        models: by name.
-        lockstep: in which they are open.
+        lockstep: in which the models are open.
         hosts: what a request's Host may be; None for any, where there is a token.
         token: that clients send as their API key; None for none.
         limits: how much at once, and how long.
@@ -80,14 +66,13 @@ class Api:
 
     def __init__(
         self,
-        models: Mapping[str, ServedModel],
         lockstep: Lockstep,
         *,
         hosts: frozenset[str] | None,
         token: Secret | None,
         limits: Limits,
     ) -> None:
-        self.models = models
+        self.models = lockstep.models
         self.metrics = Metrics()
         self.tasks = Tasks(limits.concurrency, limits.queue, self.metrics, lockstep)
         self.questions = Questions()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from draftverify.engine.requests import AskPerson
 from draftverify.engine.scheduler import Scheduler
 from draftverify.engine.session import Session
 from draftverify.errors import DraftVerifyError
+from draftverify.serve.model import ServedModel
 from draftverify.values import Round, Task, TaskRecord
 
 __all__ = ["Lockstep"]
@@ -34,12 +35,16 @@ class Lockstep:
     """A pool of sessions that goes on while there are any, in a thread of its own.
 
     Args:
-        pipelines: opened and closed in that thread. Models must compute in no other one: GNU's OpenMP lets the threads
-            of a second team sleep between two steps, which makes a forward pass a fifth slower.
+        make: makes the models, by name, which are opened and closed there too: all of it in this thread, since GNU's
+            OpenMP lets the threads of a second team sleep between two steps, which makes a forward pass a fifth slower.
+
+    Attributes:
+        models: what was made, once it was entered.
     """
 
-    def __init__(self, pipelines: Iterable[Pipeline]) -> None:
-        self._pipelines = list(pipelines)
+    def __init__(self, make: Callable[[], Mapping[str, ServedModel]]) -> None:
+        self.models: Mapping[str, ServedModel] = {}
+        self._make = make
         self._ready: Future[None] = Future()
         self._coming: queue.SimpleQueue[_Wanted | None] = queue.SimpleQueue()
         self._left: queue.SimpleQueue[Session] = queue.SimpleQueue()
@@ -100,9 +105,10 @@ class Lockstep:
         opened: set[int] = set()
         with ExitStack() as closing:
             try:
-                for pipeline in self._pipelines:
-                    pipeline.open(opened)
-                    closing.callback(pipeline.close)
+                self.models = self._make()
+                for model in self.models.values():
+                    model.pipeline.open(opened)
+                    closing.callback(model.pipeline.close)
             except BaseException as error:
                 self._ready.set_exception(error)
                 return

@@ -6,9 +6,10 @@ import asyncio
 import ipaddress
 import logging
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 
 import click
 import uvicorn
@@ -18,7 +19,8 @@ from draftverify.bench.config.specs import Experiment
 from draftverify.bench.runner.build import Builder
 from draftverify.errors import ConfigError, ResourceError
 from draftverify.secret import Secret, quiet
-from draftverify.serve.app import Api, Limits
+from draftverify.serve.app import Api
+from draftverify.serve.limits import Limits
 from draftverify.serve.lockstep import Lockstep
 from draftverify.serve.model import ServedModel
 
@@ -33,9 +35,7 @@ def run_server(
     host: str,
     port: int,
     token: Secret | None,
-    concurrency: int,
-    queue: int,
-    timeout: float,
+    limits: Limits,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; see `draftverify.serve.serve`."""
     if token is None and not _is_loopback(host):
@@ -46,15 +46,11 @@ def run_server(
     for spec in experiment.pipelines:
         if spec.monitor is not None:
             click.echo(f"{spec.name}: its monitor watches runs, and no served requests", err=True)
-    with listening_socket(host, port) as listening:
-        models = models_of(experiment)
-        with Lockstep(model.pipeline for model in models.values()) as lockstep:
-            limits = Limits(concurrency, queue, timeout)
-            server = made_server(models, lockstep, listening, token=token, limits=limits)
-            click.echo(
-                f"http://{_bracketed(host)}:{listening.getsockname()[1]}/v1 serves {', '.join(models)}"
-            )
-            server.run(sockets=[listening])
+    with listening_socket(host, port) as listening, Lockstep(partial(models_of, experiment)) as lockstep:
+        server = made_server(lockstep, listening, token=token, limits=limits)
+        address = f"http://{_bracketed(host)}:{listening.getsockname()[1]}/v1"
+        click.echo(f"{address} serves {', '.join(lockstep.models)}")
+        server.run(sockets=[listening])
 
 
 def models_of(experiment: Experiment) -> dict[str, ServedModel]:
@@ -70,17 +66,12 @@ def models_of(experiment: Experiment) -> dict[str, ServedModel]:
 
 
 def made_server(
-    models: Mapping[str, ServedModel],
-    lockstep: Lockstep,
-    listening: socket.socket,
-    *,
-    token: Secret | None,
-    limits: Limits,
+    lockstep: Lockstep, listening: socket.socket, *, token: Secret | None, limits: Limits
 ) -> uvicorn.Server:
-    """The server on a bound socket, of models that are open in a lockstep."""
+    """The server on a bound socket, of the models of a lockstep."""
     host, port = listening.getsockname()[:2]
     hosts = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]", _bracketed(host)))
-    api = Api(models, lockstep, hosts=hosts, token=token, limits=limits)
+    api = Api(lockstep, hosts=hosts, token=token, limits=limits)
     app = api.app()
 
     @asynccontextmanager

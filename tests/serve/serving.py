@@ -13,7 +13,7 @@ import openai
 
 from draftverify import Pipeline
 from draftverify.secret import Secret
-from draftverify.serve.app import Limits
+from draftverify.serve.limits import Limits
 from draftverify.serve.lockstep import Lockstep
 from draftverify.serve.model import ServedModel
 from draftverify.serve.server import listening_socket, made_server
@@ -58,10 +58,10 @@ def serving(
     }
     with (
         listening_socket("127.0.0.1", 0) as listening,
-        Lockstep(model.pipeline for model in models.values()) as lockstep,
+        Lockstep(lambda: models) as lockstep,
     ):
         secret = None if token is None else Secret(token)
-        server = made_server(models, lockstep, listening, token=secret, limits=Limits(**limits))
+        server = made_server(lockstep, listening, token=secret, limits=Limits(**limits))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         while not server.started:
