@@ -21,6 +21,7 @@ import msgspec
 from draftverify.checks.stages import (
     AllWay,
     AnyWay,
+    MostWay,
     StagePass,
     Way,
     heard,
@@ -55,7 +56,7 @@ from draftverify.traits import (
 )
 from draftverify.values import Context, Explanation, Failure, Proposal, Task, Verification
 
-__all__ = ["AllOf", "AnyOf", "Combined", "as_stages"]
+__all__ = ["AllOf", "AnyOf", "Combined", "MostOf", "as_stages"]
 
 Recall: TypeAlias = "Callable[[Verifier, Context, Proposal, Sequence[int]], tuple[Verification, float, bool]]"
 """recall(stage, context, items, indices): what a stage said of these items of a block, in how many seconds, and whether
@@ -360,6 +361,47 @@ class AnyOf(Combined):
     def stands_outside(self, stages: Sequence[VerifierTraits]) -> bool:
         """Whether every stage, each of which may pass an item by itself, does."""
         return all(stage.stands_outside for stage in stages)
+
+
+class MostOf(Combined):
+    """Passes an item that so many of the verifiers pass: a panel that votes.
+
+    A verifier is asked about an item only while its vote can decide. The score is the share of passes among those that
+    passed or rejected it. Too few votes, since verifiers failed or abstained, are an error (a timeout, an abstention)
+    and no rejection.
+
+    Args:
+        stages: the verifiers, from cheap to dear.
+        at_least: how many must pass an item; more than half of them when absent.
+        ask_all: whether a stage is also asked, for the record alone, about the items that are settled without it.
+
+    Raises:
+        ConfigError: there is no verifier, one is none, or `at_least` is no number of them.
+    """
+
+    def __init__(
+        self, stages: Iterable[Verifier], at_least: int | None = None, ask_all: bool = False
+    ) -> None:
+        super().__init__(stages, ask_all)
+        self.at_least = at_least
+        if at_least is not None and not 1 <= at_least <= len(self.stages):
+            raise ConfigError(
+                f"at_least is {at_least}; there are {len(self.stages)} verifiers", path="at_least"
+            )
+
+    def way(self, context: Context, proposal: Proposal) -> Way:
+        """So many stages must pass an item."""
+        needed = len(self.stages) // 2 + 1 if self.at_least is None else self.at_least
+        return MostWay(proposal, needed, len(self.stages))
+
+    def provided(self, stages: Sequence[VerifierTraits]) -> Set[EvidenceKind]:
+        """Verdicts, and shares as scores."""
+        return {"verdicts", "scores"}
+
+    def stands_outside(self, stages: Sequence[VerifierTraits]) -> bool:
+        """Whether so many of them do that an item cannot pass without one."""
+        needed = len(self.stages) // 2 + 1 if self.at_least is None else self.at_least
+        return sum(not stage.stands_outside for stage in stages) < needed
 
 
 def _walk(steps: _Steps) -> None:

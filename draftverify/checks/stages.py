@@ -386,6 +386,64 @@ class AnyWay(Way):
         return "pass" in looked or len(looked) == self.stages
 
 
+class MostWay(Way):
+    """An item passes once so many stages passed it, and is rejected once too few are left that might.
+
+    Args:
+        proposal: the block.
+        needed: how many passes.
+        stages: how many stages there are.
+    """
+
+    def __init__(self, proposal: Proposal, needed: int, stages: int) -> None:
+        super().__init__(proposal)
+        self.needed = needed
+        self.stages = stages
+        self._checks: list[list[Check]] = [[] for _ in proposal.items]
+
+    @property
+    def open(self) -> list[int]:
+        """Those on which the votes so far do not decide, and all that they stand on."""
+        indices: set[int] = set()
+        for index in range(len(self._checks)):
+            if not self._decided(index):
+                indices.update(self.proposal.path(index))
+        return sorted(indices)
+
+    def take(self, stage_pass: StagePass) -> None:
+        """Of an item that is decided no more votes count."""
+        self.passes.append(stage_pass)
+        decided = [self._decided(index) for index in range(len(self._checks))]
+        for index, check in zip(stage_pass.indices, stage_pass.checks, strict=True):
+            if not decided[index]:
+                self._checks[index].append(check)
+
+    def _count(self, index: int, verdict: str) -> int:
+        return sum(check.verdict == verdict for check in self._checks[index])
+
+    def _decided(self, index: int) -> bool:
+        passes, rejects = self._count(index, "pass"), self._count(index, "reject")
+        return passes >= self.needed or rejects > self.stages - self.needed
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """Of each item the vote; where it could not be held the word that leaves most open."""
+        return tuple(map(self._word, range(len(self._checks))))
+
+    def _word(self, index: int) -> Check:
+        votes = self._checks[index]
+        passes, rejects = self._count(index, "pass"), self._count(index, "reject")
+        if not self._decided(index):
+            check = _most_open([vote for vote in votes if vote.verdict not in ("pass", "reject")])
+            undone = check.verdict == "unchecked" and passes + rejects
+            return Check("abstain", reason="unchecked") if undone else check
+        share = passes / (passes + rejects)
+        if passes >= self.needed:
+            supports = [vote for vote in votes if vote.verdict == "pass"]
+            return resting_on(replace(supports[-1], score=share), *supports)
+        return replace(_most_open([vote for vote in votes if vote.verdict == "reject"]), score=share)
+
+
 def _most_open(checks: Sequence[Check]) -> Check:
     for verdict in ("pass", "error", "timeout", "abstain", "unchecked"):
         for check in checks:

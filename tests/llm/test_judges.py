@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import math
+import time
 
 import numpy as np
 import pytest
 
-from draftverify import ConfigError, Pipeline, Proposal, ResourceError, Task, generator
+from draftverify import (
+    ConfigError,
+    ContractError,
+    Outcome,
+    Pipeline,
+    Proposal,
+    ResourceError,
+    Task,
+    generator,
+)
+from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.records import load_run
+from draftverify.bench.records.rows import rows as rows_of
+from draftverify.bench.runner.run import run
+from draftverify.checks.metrics import score as verdict_of
 from draftverify.errors import EndpointTimeout
 from draftverify.identity import identity_of
 from draftverify.kit import check_component, make_context
 from draftverify.kit.audit import Presented, PresentedAnswer
 from draftverify.rules import Tournament
 from draftverify.secret import Secret
-from draftverify_llm import Endpoint, Judge, PairwiseJudge
+from draftverify_llm import Endpoint, Judge, JudgedAnswer, PairwiseJudge
 from draftverify_llm.first_token import first_tokens, word_tokens
 from draftverify_llm.prompts import SHIPPED, filled_prompt
 from draftverify_llm.replies import read_word
@@ -353,8 +369,9 @@ def test_a_prompt_of_ones_own(tmp_path):
 
 def test_the_shipped_prompts_fit_their_judges():
     """Each is read, and its paraphrase makes a wording of its own."""
-    assert len(list(SHIPPED.glob("*.txt"))) == 6
-    for judge in (Judge(Says(right)), Judge(Says(right), asks="grade"), PairwiseJudge(Says(longer))):
+    assert len(list(SHIPPED.glob("*.txt"))) == 10
+    grades = [Judge(Says(right), asks="grade", reasons=reasons) for reasons in (False, True)]
+    for judge in (Judge(Says(right)), Judge(Says(right), reasons=True), *grades, PairwiseJudge(Says(longer))):
         judge.open()
         assert "wording" in judge.varies
     model = Says(right)
@@ -415,3 +432,124 @@ def test_the_tournament_keeps_what_the_judge_prefers(against):
     propose = generator(lambda context, n: ["bb", "a", "dddd", "ccc"][:n])
     pipeline = Pipeline(propose, PairwiseJudge(Says(longer), against=against), Tournament(), block=4)
     assert pipeline.run(Task(id="0", input={"question": "q"})).unwrap() == "dddd"
+
+
+def test_a_judge_has_a_rubric_and_a_right_answer_and_gives_reasons(tmp_path):
+    """The rubric stands in the prompt as it is, the task's right answer between tags; the reason is the feedback."""
+    model = Says(lambda prompt: "no. It says 5, and the right answer is 4.")
+    judge = Judge(model, rubric="Only the number {counts}.", reference="solution", reasons=True)
+    judge.open()
+    context = make_context({"question": "What is 2 + 2?", "solution": 4})
+    (check,) = judge.verify(context, block("5")).checks
+    assert (check.verdict, check.feedback) == ("reject", "no. It says 5, and the right answer is 4.")
+    assert dict(texts_of(model.asked[0])) == {
+        "question": "What is 2 + 2?",
+        "answer": "5",
+        "right answer": "4",
+    }
+    assert "Judge it by this:\nOnly the number {counts}.\n\n" in model.asked[0]
+    assert "say why in one or two sentences" in model.asked[0]
+    plain = Judge(model)
+    plain.open()
+    plain.verify(context, block("5"))
+    assert "{" not in model.asked[1]
+    assert "right answer" not in model.asked[1]
+    assert (
+        len(
+            {
+                identity_of(each)
+                for each in (judge, plain, Judge(model, rubric="x"), Judge(model, reference="s"))
+            }
+        )
+        == 4
+    )
+    with pytest.raises(ContractError, match="has no field 'solution'; there is question"):
+        judge.verify(CONTEXT, block("5"))
+    own = tmp_path / "own.txt"
+    own.write_text("{question} {answer}")
+    with pytest.raises(ConfigError, match=r"the prompt has no \{expected\}"):
+        Judge(model, prompt=own, reference="solution").open()
+
+
+def likely(*tokens):
+    """An endpoint's answer whose first token has these likeliest ones."""
+    top = [{"token": token, "logprob": math.log(p)} for token, p in tokens]
+    content = [{"token": tokens[0][0], "logprob": math.log(tokens[0][1]), "top_logprobs": top}]
+    choice = {"message": {"content": f"{tokens[0][0]}. So it is."}, "logprobs": {"content": content}}
+    return 200, {}, json.dumps({"choices": [choice]}).encode()
+
+
+def test_an_endpoint_s_likeliest_tokens_weigh_the_verdict(server):
+    """As the first token's probabilities do of a model that runs here; a word that is not among them is no likelier
+    than the last of them."""
+    judge = Judge(Endpoint(server.url, "m", top_logprobs=5), reasons=True)
+    judge.open()
+    server.in_turn(
+        likely(("yes", 0.5), (" Yes", 0.2), ("no", 0.1), ("maybe", 0.05)),
+        likely(("no", 0.7), ("nope", 0.1)),
+        likely(("Sure", 0.9), ("ok", 0.05)),
+    )
+    checks = [judge.verify(CONTEXT, block(str(place))).checks[0] for place in range(3)]
+    assert server.requests[0]["top_logprobs"] == 5
+    assert [check.verdict for check in checks] == ["pass", "reject", "abstain"]
+    assert checks[0].score == pytest.approx(math.log(0.7 / 0.1))
+    assert checks[1].score == pytest.approx(math.log(0.1 / 0.7))
+    grades = Judge(Endpoint(server.url, "m", top_logprobs=5), asks="grade")
+    server.in_turn(likely(("4", 0.5), ("5", 0.5)))
+    grades.open()
+    (check,) = grades.verify(CONTEXT, block("x")).checks
+    assert check.score == pytest.approx((4 + 5 + 1 + 2 + 3) / 5)
+
+
+@pytest.mark.parametrize(
+    ("asks", "reply", "score"), [("yes_no", "yes", 1.0), ("yes_no", "no", 0.0), ("grade", "4", 0.75)]
+)
+def test_a_judge_is_a_metric_that_sees_what_is_expected(asks, reply, score):
+    """From 0 to 1; what was not accepted is not right, and nobody is asked; no verdict is a problem and no score."""
+    model = Says(lambda prompt: reply)
+    metric = JudgedAnswer(model, expected="answer", asks=asks, rubric="Be strict.")
+    metric.open()
+    task = Task(id="t", input={"question": "2 + 2?"}, expected={"answer": {"is": 4}})
+    metric.check_tasks([task])
+    assert metric(task, Outcome(status="accepted", value={"sum": 4})) == score
+    assert dict(texts_of(model.asked[0])) == {
+        "question": "2 + 2?",
+        "answer": '{"sum": 4}',
+        "right answer": '{"is": 4}',
+    }
+    assert metric(task, Outcome(status="refused")) == 0.0
+    assert len(model.asked) == 1
+    silent = JudgedAnswer(Says(lambda prompt: "well"), expected="answer")
+    assert "no verdict" in verdict_of(silent, task, Outcome(status="accepted", value="4")).problem
+    with pytest.raises(ContractError, match="what task u expects has no field 'answer'"):
+        metric.check_tasks([Task(id="u", input={"question": "?"})])
+
+
+def test_a_run_asks_a_judge_for_many_scores_at_once(tmp_path, server):
+    """As a metric behind an endpoint: side by side, each once, and not again when the run is looked at again."""
+    first = server.answer
+
+    def slowly(request):
+        time.sleep(0.1)
+        status, headers, body = first(request)
+        return status, headers, body.replace(b"answer 0", b"yes")
+
+    server.answer = slowly
+    listed = ", ".join(f"{{id: t{place}, question: What is {place}?, answer: a}}" for place in range(16))
+    (tmp_path / "parts.py").write_text("def draft(context, n):\n    return ['a']\n")
+    (tmp_path / "e.yaml").write_text(f"""
+name: judged
+parts: [parts.py]
+tasks: {{use: inline, id: id, fields: {{question: question}}, expected: {{answer: answer}}, rows: [{listed}]}}
+models: {{j: {{use: llm.endpoint, base_url: "{server.url}", model: j}}}}
+pipelines:
+  one: {{generator: {{use: python, function: parts.draft}}, verifier: {{use: regex, pattern: a}}, rule: {{use: first}}}}
+metrics: {{right: {{use: llm.judge, model: j, expected: answer}}}}
+""")
+    experiment = load_experiment(tmp_path / "e.yaml")
+    assert run(experiment, out=tmp_path / "run").summary.pipelines[0].problem is None
+    with load_run(tmp_path / "run") as records:
+        assert [row["metric_right"] for row in rows_of(records)] == [1.0] * 16
+    assert (len(server.requests), server.most > 3) == (16, True)
+    run(experiment, out=tmp_path / "run")
+    assert len(server.requests) == 16

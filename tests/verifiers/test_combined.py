@@ -28,7 +28,7 @@ from draftverify import (
     verifier,
 )
 from draftverify.bench.records import timeless
-from draftverify.checks.verifiers import AllOf, AnyOf, Regex
+from draftverify.checks.verifiers import AllOf, AnyOf, MostOf, Regex
 from draftverify.kit import Subject, make_context, parametrize_with_checks
 from draftverify.rules import All, Best, First, LongestPrefix, Tournament
 from draftverify.traits import VerifierTraits, vocabulary_of
@@ -121,6 +121,45 @@ def test_a_block_is_judged_as_its_items_are(
     for index, each in enumerate(found):
         full = enough is not None and len(passing) == enough and index > passing[-1]
         assert each == expected[index] or (each == "unchecked" and full)
+
+
+@given(
+    table=st.lists(st.lists(st.sampled_from(WORDS), min_size=3, max_size=3), min_size=1, max_size=5),
+    needed=st.integers(1, 3),
+)
+def test_a_panel_votes(table: list[list[str]], needed: int) -> None:
+    """So many passes pass an item, too many rejects reject it; else somebody had no vote to give, which is no
+    rejection. Who can no longer decide is not asked."""
+    items = [f"item {index}" for index in range(len(table))]
+    stages = stages_of(table, items)
+    panel = MostOf(stages, at_least=needed)
+    found = panel.verify(CONTEXT, Proposal.alternatives(items)).checks
+    asked = {item: sum(item in call for stage in stages for call in stage.asked) for item in items}
+    for item, row, check in zip(items, table, found, strict=True):
+        passes, rejects = row.count("pass"), row.count("reject")
+        if passes >= needed or rejects > 3 - needed:
+            assert check.verdict == ("pass" if passes >= needed else "reject")
+            votes = row[: asked[item]]
+            share = votes.count("pass") / (votes.count("pass") + votes.count("reject"))
+            assert check.score == share
+            assert votes.count("pass") == needed or votes.count("reject") == 4 - needed
+        else:
+            assert asked[item] == 3
+            words = [word for word in ("error", "timeout", "abstain") if word in row]
+            assert check.verdict == words[0]
+
+
+def test_a_panel_says_why_it_refuses() -> None:
+    """With every objection; the number of votes must be one that there can be."""
+    tables = [{"a": Check("reject", reason=word)} for word in ("short", "wrong")]
+    panel = MostOf([*(Says(table, f"s{place}") for place, table in enumerate(tables)), Says({})])
+    (check,) = panel.verify(CONTEXT, Proposal.alternatives(["a"])).checks
+    assert (check.verdict, check.score) == ("reject", 0.0)
+    assert "s0: short" in check.feedback
+    assert "s1: wrong" in check.feedback
+    for number in (0, 4):
+        with pytest.raises(ConfigError, match="there are 3 verifiers"):
+            MostOf([Says({}), Says({}), Says({})], at_least=number)
 
 
 @given(table=tables, enough=enoughs)
@@ -623,6 +662,10 @@ BLOCKS = [
         Subject(AllOf([AnyOf([Regex("[a-z]+"), Regex("[0-9]+")]), Regex("..")]), proposals=BLOCKS),
         Subject(AnyOf([AllOf([Regex("[a-z]+"), Regex("..")]), Regex("[0-9]+")]), proposals=BLOCKS),
         Subject(AllOf([Regex("[a-z0-9]+"), Async("c")]), proposals=BLOCKS),
+        Subject(MostOf([Regex("[a-z0-9]+"), Regex(".."), Regex("[0-9]+")]), proposals=BLOCKS),
+        Subject(
+            MostOf([AllOf([Regex("[a-z]+"), Regex("..")]), Regex("[0-9]+")], at_least=1), proposals=BLOCKS
+        ),
         Subject(AllOf([Many({"12": "reject"}), Regex(".*[0-9].*")]), proposals=BLOCKS),
     ]
 )

@@ -15,6 +15,7 @@ from draftverify_llm.generate import Sample, fields_of, filled
 from draftverify_llm.identity import model_identity
 from draftverify_llm.jsonl import read_rows
 from draftverify_llm.judge import Judge
+from draftverify_llm.judge_metric import JudgedAnswer
 from draftverify_llm.judging import answer_text, question_text
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
@@ -53,6 +54,7 @@ __all__ = [
     "Completion",
     "Endpoint",
     "Judge",
+    "JudgedAnswer",
     "LlamaCpp",
     "Loaded",
     "LocalModel",

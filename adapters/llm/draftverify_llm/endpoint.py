@@ -14,10 +14,11 @@ import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
 import msgspec
+from pydantic import Field
 
 from draftverify.errors import ConfigError, DraftVerifyError, EndpointError, EndpointTimeout
 from draftverify.secret import Secret, note_urls, quiet, redact
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Endpoint"]
 
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
-_LEFT_OUT = frozenset({"temperature", "top_p", "seed", "n", "logprobs", "response_format"})
+_LEFT_OUT = frozenset({"temperature", "top_p", "seed", "n", "logprobs", "top_logprobs", "response_format"})
 """Parameters without which the answers are of the same kind, or are checked all the same. Without `stop` they would not
 be."""
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -64,6 +65,7 @@ class Endpoint:
         headers: sent with each request, beside the key's; in a config each value is a reference `${NAME}`.
         body: further fields of each request ("reasoning_effort": "low"); they stand over its settings.
         logprobs: ask for the log-probabilities of the sampled tokens, so that a completion has its `logprob`.
+        top_logprobs: of turns, ask for those of so many likeliest tokens too, of which a judge's score is made.
         cache: a directory of replies that were bought: the same request, of the same seed and place among the answers,
             is not sent again, and costs what it cost then. None: every request is sent.
         price_in: cost units for a million prompt tokens.
@@ -89,6 +91,7 @@ class Endpoint:
         headers: Mapping[str, Secret] = {},
         body: Mapping[str, Any] = {},
         logprobs: bool = False,
+        top_logprobs: Annotated[int, Field(ge=0, le=20)] = 0,
         cache: Path | None = None,
         price_in: float = 0.0,
         price_out: float = 0.0,
@@ -103,7 +106,8 @@ class Endpoint:
         self.concurrency = concurrency
         self.headers = headers
         self.body = body
-        self.logprobs = logprobs
+        self.logprobs = logprobs or top_logprobs > 0
+        self.top_logprobs = top_logprobs
         self.cache = cache
         self.price_in = price_in
         self.price_out = price_out
@@ -301,7 +305,7 @@ class Endpoint:
             **sampling._asdict(),
             "n": n,
             "place": place,
-            "logprobs": self.logprobs,
+            "logprobs": self.top_logprobs or self.logprobs,
             "body": dict(self.body),
             "headers": dict(self.headers),
             "model": self.model,
@@ -333,6 +337,8 @@ class Endpoint:
             body["response_format"] = {"type": "json_schema", "json_schema": named}
         if self.logprobs:
             body["logprobs"] = True if sampling.chat else 1
+        if self.top_logprobs and sampling.chat:
+            body["top_logprobs"] = self.top_logprobs
         body = {name: value for name, value in body.items() if name not in self._refused} | dict(self.body)
         if sampling.chat:
             return "/chat/completions", {**body, "messages": as_messages(sampling.prompt)}
@@ -365,6 +371,7 @@ class Endpoint:
                 logprob=None if choice.logprobs is None else choice.logprobs.sum(),
                 cached=cached,
                 tokens_in_cached=min(reply.usage.cached, reply.usage.prompt_tokens) if i == 0 else 0,
+                first=() if choice.logprobs is None else choice.logprobs.first(),
                 id=str(reply.id or ""),
                 model=reply.model or "",
             )
@@ -519,8 +526,14 @@ class _Sampling(NamedTuple):
     schema: Mapping[str, Any] | None
 
 
+class _TopLogprob(msgspec.Struct):
+    token: str = ""
+    logprob: float | None = None
+
+
 class _TokenLogprob(msgspec.Struct):
     logprob: float | None = None
+    top_logprobs: list[_TopLogprob] | None = None
 
 
 class _Logprobs(msgspec.Struct):
@@ -535,6 +548,11 @@ class _Logprobs(msgspec.Struct):
         if self.token_logprobs is not None:
             return sum(logprob for logprob in self.token_logprobs if logprob is not None)
         return None
+
+    def first(self) -> tuple[tuple[str, float], ...]:
+        """The likeliest first tokens."""
+        top = self.content[0].top_logprobs if self.content else None
+        return tuple((entry.token, entry.logprob) for entry in top or () if entry.logprob is not None)
 
 
 class _Message(msgspec.Struct):

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from draftverify import Check, ConfigError, Context, Cost, Proposal, Verification
+from draftverify import Check, ConfigError, Context, Cost, Proposal, Task, Verification
 from draftverify.checks.verifiers import at_threshold
 from draftverify.exchanges import noted
 from draftverify.kit.audit import Grade, PresentedAnswer, Variation
@@ -20,6 +20,7 @@ from draftverify_llm.judging import (
     no_verdict,
     open_model,
     question_text,
+    shown_text,
 )
 from draftverify_llm.prompts import filled_prompt, read_prompts
 from draftverify_llm.replies import VerdictReply, ask
@@ -32,8 +33,9 @@ class Judge(ModelJudge):
     """Asks a text model about each answer: whether it is right (yes or no), or which grade it deserves.
 
     With weights that run here (`llm.local`) the first token of the reply is read, all items of all blocks in padded
-    passes. The score is then ln(P(yes) / P(no)) in nats, or the expected grade Σ g P(g) / Σ P(g). Other models are
-    asked for the reply at temperature 0; the score is 1 for yes and −1 for no, or the grade. Where the likeliest
+    passes. The score is then ln(P(yes) / P(no)) in nats, or the expected grade Σ g P(g) / Σ P(g); so too of an endpoint
+    with `top_logprobs`. Other models are asked for the reply at temperature 0; the score is 1 for yes and −1 for no, or
+    the grade. Where the likeliest
     reply does not begin with a verdict, or have it in [[double brackets]], the judge abstains. A reply of more than the
     verdict is the check's feedback, which a generator that is asked for another answer is shown; NaN is an error.
     Both are a model's opinion: `draftverify audit judge` says what it is worth.
@@ -45,8 +47,11 @@ class Judge(ModelJudge):
         asks: "yes_no" or "grade".
         threshold: the score at which an answer passes; when absent 0 for yes or no, and the middle of the grades.
         highest: the best grade, 2 to 9; the worst is 1.
-        prompt: a file with {question} and {answer}, and {highest} where it asks for a grade; when absent the one that
-            comes with the package.
+        rubric: what an answer is to be judged by, in words.
+        reference: the field of the task that holds a right answer, which the judge is shown beside the one to judge.
+        reasons: ask for the verdict and then for the reason, which is the check's feedback.
+        prompt: a file with {question} and {answer}, {highest} where it asks for a grade, {rubric} and {expected} where
+            there are such; when absent the one that comes with the package.
         paraphrases: the same in other words, for audits.
         max_tokens: of a reply that is read as text.
     """
@@ -65,9 +70,15 @@ class Judge(ModelJudge):
         prompt: Path | None = None,
         paraphrases: Sequence[Path] = (),
         max_tokens: int = 64,
+        rubric: str | None = None,
+        reference: str | None = None,
+        reasons: bool = False,
     ) -> None:
         self.model = model
         self.asks = asks
+        self.rubric = rubric
+        self.reference = reference
+        self.reasons = reasons
         self.threshold = threshold
         self.highest = highest
         self.prompt = prompt
@@ -84,7 +95,15 @@ class Judge(ModelJudge):
     @property
     def identity(self) -> str:
         """A hash of the model, the prompt and what is asked; its threshold and the audit's other wordings are none."""
-        return identity_of_judge(self.model, self.asks, self.highest, self.max_tokens, self._read()[0])
+        settings = (
+            self.asks,
+            self.highest,
+            self.max_tokens,
+            self.rubric,
+            self.reference is not None,
+            self.reasons,
+        )
+        return identity_of_judge(self.model, *settings, self._read()[0])
 
     def open(self) -> None:
         """Check the arguments, read the prompts and load the model.
@@ -115,7 +134,9 @@ class Judge(ModelJudge):
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
         """The blocks of many tasks, asked together."""
         requests = [
-            PresentedAnswer(question_text(context.task), answer_text(item))
+            PresentedAnswer(
+                question_text(context.task), answer_text(item), reference=self._right(context.task)
+            )
             for context, proposal in zip(contexts, proposals, strict=True)
             for item in proposal.items
         ]
@@ -146,15 +167,29 @@ class Judge(ModelJudge):
     def grade(self, requests: Sequence[PresentedAnswer]) -> list[Grade]:
         """A grade for each; what an audit asks."""
         prompts = self._read()
-        texts = [
-            filled_prompt(
-                prompts[request.wording],
-                {"question": ("question", request.question), "answer": ("answer", request.answer)},
-                {"highest": str(self.highest)},
-            )
-            for request in requests
-        ]
-        return [self._graded(request) for request in ask(self.model, texts, self.words, self.max_tokens)]
+        texts = [self._filled(prompts[request.wording], request) for request in requests]
+        replies = ask(self.model, texts, self.words, self.max_tokens, whole=self.reasons)
+        return [self._graded(reply) for reply in replies]
+
+    def _right(self, task: Task) -> str | None:
+        """The task's right answer, where the judge is shown one.
+
+        Raises:
+            ContractError: it has none.
+        """
+        if self.reference is None:
+            return None
+        return shown_text(task.input, self.reference, f"the input of task {task.id}")
+
+    def _filled(self, prompt: str, request: PresentedAnswer) -> str:
+        texts = {"question": ("question", request.question), "answer": ("answer", request.answer)}
+        plain = {"highest": str(self.highest), "rubric": "", "expected": ""}
+        if self.rubric is not None:
+            plain["rubric"] = f"Judge it by this:\n{self.rubric}\n\n"
+        if request.reference is not None:
+            del plain["expected"]
+            texts["expected"] = ("right answer", request.reference)
+        return filled_prompt(prompt, texts, plain, after={"expected": "\n\n"})
 
     def _graded(self, reply: VerdictReply) -> Grade:
         if reply.verdict is None:
@@ -178,10 +213,15 @@ class Judge(ModelJudge):
         return Check("pass" if passed else "reject", grade.score, "" if passed else "judged wrong", why)
 
     def _files(self) -> list[Path]:
-        return self._prompt_files(self.asks)
+        return self._prompt_files(f"{self.asks}_why" if self.reasons else self.asks)
 
     def _read(self) -> tuple[str, ...]:
         if self._prompts is None:
-            optional = ("highest",) if self.asks == "grade" else ()
+            optional = ("rubric", "expected", *(("highest",) if self.asks == "grade" else ()))
             self._prompts = read_prompts(self._files(), ("question", "answer"), optional)
+            for name, given in (("rubric", self.rubric), ("expected", self.reference)):
+                if given is not None and not all(f"{{{name}}}" in prompt for prompt in self._prompts):
+                    raise ConfigError(
+                        f"the prompt has no {{{name}}}, in whose place it would stand", path="prompt"
+                    )
         return self._prompts

@@ -17,7 +17,15 @@ from draftverify_llm.local import LocalModel
 from draftverify_llm.prompts import SHIPPED
 from draftverify_llm.text import TextModel, model_traits
 
-__all__ = ["ModelJudge", "answer_text", "identity_of_judge", "no_verdict", "open_model", "question_text"]
+__all__ = [
+    "ModelJudge",
+    "answer_text",
+    "identity_of_judge",
+    "no_verdict",
+    "open_model",
+    "question_text",
+    "shown_text",
+]
 
 
 class ModelJudge:
@@ -95,6 +103,24 @@ def question_text(task: Task) -> str:
     raise ContractError(
         f"the input of task {task.id} has no text under `question` or `prompt`; it has {fields}"
     )
+
+
+def shown_text(fields: Mapping[str, Any], name: str, of: str) -> str:
+    """A field as text; what is none as JSON.
+
+    Args:
+        fields: a task's.
+        name: of the field.
+        of: whose it is, for the message.
+
+    Raises:
+        ContractError: it is not there.
+    """
+    if name not in fields:
+        there = ", ".join(map(str, fields)) or "nothing"
+        raise ContractError(f"{of} has no field {name!r}; there is {there}")
+    value = fields[name]
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def answer_text(item: object) -> str:

@@ -76,13 +76,20 @@ def read_prompts(
     return tuple(prompts)
 
 
-def filled_prompt(prompt: str, texts: Mapping[str, tuple[str, str]], plain: Mapping[str, str] = {}) -> str:
+def filled_prompt(
+    prompt: str,
+    texts: Mapping[str, tuple[str, str]],
+    plain: Mapping[str, str] = {},
+    *,
+    after: Mapping[str, str] = {},
+) -> str:
     """A prompt with its texts in their places.
 
     Args:
         prompt: as it was read.
         texts: by field, what the tag calls the text ("answer A"), and the text.
         plain: by field, words of the judge's own, which need no tag.
+        after: by field, what follows its text.
     """
     code = _code([text for _, text in texts.values()])
 
@@ -92,7 +99,8 @@ def filled_prompt(prompt: str, texts: Mapping[str, tuple[str, str]], plain: Mapp
         if match["name"] in plain:
             return plain[match["name"]]
         name, text = texts[match["name"]]
-        return f"<{name} {code}>\n{_TURNS.sub(apart, text)}\n</{name} {code}>"
+        ending = after.get(match["name"], "")
+        return f"<{name} {code}>\n{_TURNS.sub(apart, text)}\n</{name} {code}>{ending}"
 
     return _FIELD.sub(field, prompt)  # one pass: braces in a text are the text's
 

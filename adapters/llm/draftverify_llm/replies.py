@@ -46,20 +46,28 @@ class VerdictReply(NamedTuple):
 
 
 def ask(
-    model: TextModel, prompts: Sequence[str], verdicts: Sequence[str], max_tokens: int
+    model: TextModel,
+    prompts: Sequence[str],
+    verdicts: Sequence[str],
+    max_tokens: int,
+    *,
+    whole: bool = False,
 ) -> list[VerdictReply]:
     """Ask a model for one of the words, at temperature 0; the same prompt is asked once.
 
-    A local model's first token is read, in padded passes over all prompts; another completes each prompt.
+    A local model's first token is read, in padded passes over all prompts; another completes each prompt. Where that
+    has the log-probabilities of its likeliest first tokens they count; a word that is not among them counts as the last
+    of them, which is the most that it can be.
 
     Args:
         model: any text model.
         prompts: texts.
         verdicts: the words.
         max_tokens: of a reply that is read as text.
+        whole: a local model writes its whole reply too.
     """
     once = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
-    if isinstance(model, LocalModel):
+    if isinstance(model, LocalModel) and not whole:
         distinct = [
             _by_token(token)._replace(exchange=_turn(prompt, Reply(text=token.likeliest)))
             for prompt, token in zip(once, first_tokens(model, list(once), verdicts), strict=True)
@@ -100,7 +108,22 @@ def _by_reply(model: TextModel, prompt: str, verdicts: Sequence[str], max_tokens
     verdict = read_word(reply.text, verdicts)
     why = "" if verdict is not None else "cut off" if reply.finish_reason == "length" else "no verdict"
     exchange = exchange_of(prompt, completions, units=units)
-    return VerdictReply(verdict, why=why, text=reply.text[:_SHOWN], units=units, exchange=exchange)
+    logprobs = _weights(reply.first, verdicts) if verdict is not None else ()
+    return VerdictReply(verdict, logprobs, why, reply.text[:_SHOWN], units, exchange)
+
+
+def _weights(first: Sequence[tuple[str, float]], verdicts: Sequence[str]) -> tuple[float, ...]:
+    """The log-probabilities of the words as the first token; () where none of them is among the likeliest."""
+    found: list[list[float]] = [[] for _ in verdicts]
+    for token, logprob in first:
+        word = token.strip().strip('[*"').casefold()
+        for place, verdict in enumerate(verdicts):
+            if word == verdict.casefold() and math.isfinite(logprob):
+                found[place].append(logprob)
+    if not any(found):
+        return ()
+    least = min(logprob for _, logprob in first if math.isfinite(logprob))
+    return tuple(math.log(sum(map(math.exp, logprobs))) if logprobs else least for logprobs in found)
 
 
 def _turn(prompt: str, *replies: Reply, failure: str = "") -> Exchange:

@@ -64,6 +64,7 @@ class Completion:
             sampled tokens, end token left out; None where the backend does not say.
         cached: whether it was bought before and not asked for again; its price is what it cost then.
         tokens_in_cached: those of `tokens_in` that the server had read before, which some sell for less.
+        first: the likeliest first tokens with their log-probabilities, where they were asked for.
         id: by which the server knows the request.
         model: that answered, as the server names it.
     """
@@ -75,6 +76,7 @@ class Completion:
     logprob: float | None = None
     cached: bool = False
     tokens_in_cached: int = 0
+    first: tuple[tuple[str, float], ...] = ()
     id: str = ""
     model: str = ""
 

@@ -24,6 +24,7 @@ from draftverify.bench.records.entries import Entry, Key, MonitorEntry, Question
 from draftverify.bench.records.questions import Questions
 from draftverify.bench.records.reading import RecordReader
 from draftverify.bench.records.scores import Scores
+from draftverify.engine.boundary import plain_problem
 from draftverify.errors import ContractError, StoreError
 from draftverify.values import Round, Task, TaskRecord
 
@@ -31,6 +32,11 @@ __all__ = ["Store"]
 
 _SAME = {"input": "input", "grp": "group", "phase": "phase"}
 """What stays as it is of a task, in words."""
+
+
+def _labels(task: Task) -> dict[str, Any]:
+    """What a task expects, for people to see; metrics may compare with more than JSON holds, and are not asked here."""
+    return {name: value for name, value in task.expected.items() if plain_problem({name: value}) is None}
 
 
 class _RecordRows(NamedTuple):
@@ -68,7 +74,7 @@ class Store(RecordReader, Questions, Scores):
                 "phase": phase,
                 "grp": task.group,
                 "input": encode(dict(task.input), f"task {task.id!r}, input"),
-                "expected": encode(dict(task.expected), f"task {task.id!r}, expected"),
+                "expected": encode(_labels(task), f"task {task.id!r}, expected"),
             }
             for place, task in enumerate(tasks)
         ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 import msgspec
@@ -19,6 +20,7 @@ from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.tables.summarise import Scores
 from draftverify.checks.scores import Score, score
+from draftverify.traits import Traits, traits_of
 from draftverify.values import Task, TaskRecord
 
 __all__ = ["scores_of"]
@@ -68,7 +70,9 @@ def scores_of(
         remaining = iter(missing)
         while some := list(islice(remaining, AT_ONCE)):
             metric = bench.opened(builder.part(spec))
-            new = {key: score(metric, of_task[key[1]], record.outcome) for key, record in some}
+            with ThreadPoolExecutor(min(max(traits_of(metric, Traits).remote, 1), AT_ONCE)) as pool:
+                values = pool.map(lambda pair: score(metric, of_task[pair[0][1]], pair[1].outcome), some)  # noqa: B023
+                new = {key: value for (key, _), value in zip(some, values, strict=True)}
             metric_scores.update({key[:2]: value for key, value in new.items()})
             # One that failed is asked again: what ailed it may be over.
             store.add_scores({key: value for key, value in new.items() if not value.problem}, name)

@@ -5,9 +5,9 @@ own, is here too: `Combined` and a `Way`; for those whose scores decide `at_thre
 models which families they are (`shared_families`, `check_families`).
 """
 
-from draftverify.checks.combined import AllOf, AnyOf, Combined
+from draftverify.checks.combined import AllOf, AnyOf, Combined, MostOf
 from draftverify.checks.families import check_families, shared_families
-from draftverify.checks.stages import AllWay, AnyWay, StagePass, Way, names_of, resting_on
+from draftverify.checks.stages import AllWay, AnyWay, MostWay, StagePass, Way, names_of, resting_on
 from draftverify.checks.verifiers.command import Command
 from draftverify.checks.verifiers.exact import Exact
 from draftverify.checks.verifiers.json_schema import JsonSchema
@@ -23,6 +23,8 @@ __all__ = [
     "Command",
     "Exact",
     "JsonSchema",
+    "MostOf",
+    "MostWay",
     "Regex",
     "StagePass",
     "Way",

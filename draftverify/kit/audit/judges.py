@@ -84,12 +84,13 @@ class Presented(msgspec.Struct, frozen=True):
 
 
 class PresentedAnswer(msgspec.Struct, frozen=True):
-    """One answer to a question, to be graded; the fields are those of `Presented`."""
+    """One answer to a question, to be graded, beside a right one if there is one; the rest is as of `Presented`."""
 
     question: str
     answer: str
     wording: int = 0
     repeat: int = 0
+    reference: str | None = None
 
 
 class PairVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
