@@ -94,10 +94,39 @@ def test_the_list_in_the_file_is_the_server_s(chromium, shaped):
                 choose(page, "order", sort)
                 want = task_list(records, pipeline=pipeline or None, outcome=outcome or None, sort=sort)
                 assert shown(page) == [row["task"] for row in want["rows"]], (pipeline, outcome, sort)
+        for sought in (
+            "Double(3) IS wrong",
+            "<b>",
+            "y = x",
+            "nothing has this",
+        ):  # reasons, refused drafts, answers
+            page.get_by_label("search tasks").fill(sought)
+            want = task_list(records, search=sought)
+            page.wait_for_selector(f"#tasks[data-total='{want['total']}']")
+            assert shown(page) == [row["task"] for row in want["rows"]], sought
+        assert task_list(records, search="double(3) is wrong")["total"] > 0
         page.get_by_label("search tasks").fill("HOSTILE")
         page.wait_for_selector("#tasks[data-total='2']")
         assert shown(page) == ["q4", "q9"]
         assert seen.errors == []
+
+
+def test_wrong_answers_are_seen_and_named_among_many_pipelines(chromium, shaped):
+    """With a square for each of more than four pipelines an accepted answer that is wrong is no green one."""
+    with watched(chromium) as seen, load_run(shaped) as records:
+        opened(seen.page, shaped)
+        wrong = {
+            row["task"]: [name for name, cell in row["cells"].items() if cell.get("wrong")]
+            for row in task_list(records)["rows"]
+        }
+        assert any(wrong.values())
+        for task, names in wrong.items():
+            line = seen.page.locator("#list tr", has=seen.page.get_by_role("button", name=task, exact=True))
+            assert line.locator(".square.wrong").count() == len(names)
+            titles = [square.get_attribute("title") for square in line.locator(".square.wrong").all()]
+            assert [title.partition(": accepted and wrong")[0] for title in titles] == names
+            told = line.locator(".wrongly").all_inner_texts()
+            assert all(name in told[0] for name in names[:2]) if names else told == []
 
 
 def test_a_task_opens_to_its_rounds_and_stays_open(chromium, shaped):

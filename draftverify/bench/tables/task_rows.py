@@ -64,7 +64,8 @@ def task_list(
         rows: what `all_rows` gave, where it is at hand.
         pipeline: what is asked for is asked of this one; of any when None.
         outcome: one of OUTCOMES; all when None.
-        search: a text that the task's id, group or beginning holds, in any case.
+        search: a text that the task's id, group or beginning holds, the beginning of an answer or draft that was
+            refused, or why it was; in any case.
         sort: one of SORTS.
         offset, limit: which of those that are left.
 
@@ -101,7 +102,11 @@ def select(
         return list(every.values()) if pipeline is None else [every[pipeline]] if pipeline in every else []
 
     def wanted(row: Plain) -> bool:
-        if sought and not any(sought in row[key].lower() for key in ("task", "group", "about")):
+        texts = [row[key] for key in ("task", "group", "about")]
+        texts += (
+            [cell[key] for cell in cells(row) for key in ("why", "says") if key in cell] if sought else []
+        )
+        if sought and not any(sought in text.lower() for text in texts):
             return False
         return outcome is None or any(ended_as(cell, outcome) for cell in cells(row))
 
@@ -168,8 +173,22 @@ def row_of(frame: RunFrame, task: Task, outcomes: Mapping[str, Outcome]) -> Plai
             cell["differs"] = True
         if outcome.reason:
             cell["why"] = redact(outcome.reason)[:ABOUT]
+        if said := _says(outcome):
+            cell["says"] = said
         cells[name] = cell
     return {"task": redact(task.id), "group": redact(task.group), "about": _about(task), "cells": cells}
+
+
+def _says(outcome: Outcome) -> str:
+    """The beginning of the answer, or of the best that was refused and why; "" of what is no text and no object."""
+    refused = outcome.refused
+    value = outcome.value if outcome.status == "accepted" or refused is None else refused.value
+    texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)]
+    if isinstance(value, (list, tuple)) and all(isinstance(item, (int, float)) for item in value):
+        texts = []  # tokens
+    texts += [refused.reason, refused.feedback] if refused is not None else []
+    text = " ".join(text for text in texts if text not in ("", "null"))
+    return " ".join(redact(text[: 8 * ABOUT])[: 4 * ABOUT].split())[:ABOUT]
 
 
 def _judged(frame: RunFrame, pipeline: str, task: str) -> float | None:

@@ -86,7 +86,7 @@ export function select(rows, { pipeline = null, outcome = null, search = "", sor
   const cells = (row) => (pipeline === null ? Object.values(row.cells) : [cellOf(row, pipeline)].filter(Boolean));
   const is = (cell) => (outcome === "differs" || outcome === "wrong" ? Boolean(cell[outcome]) : cell.status === outcome);
   const found = rows.filter((row) =>
-    (!sought || [row.task, row.group, row.about].some((text) => text.toLowerCase().includes(sought)))
+    (!sought || [row.task, row.group, row.about, ...cells(row).flatMap((cell) => [cell.why ?? "", cell.says ?? ""])].some((text) => text.toLowerCase().includes(sought)))
     && (outcome === null || cells(row).some(is)));
   const most = (row, key) => Math.max(0, ...cells(row).map((cell) => cell[key] ?? 0));
   const least = (row) => Math.min(Infinity, ...cells(row).map((cell) => cell.score ?? Infinity));

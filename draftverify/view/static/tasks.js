@@ -6,6 +6,7 @@ import { count, digits, el, plain, seconds } from "./text.js";
 
 const PAGE = 50;
 const MANY = 4; // pipelines; of more a row shows a square each
+const WRONG_NAMED = 2; // of those that were wrong
 const OUTCOMES = [["", "all tasks"], ["accepted", "accepted"], ["wrong", "accepted, but wrong"], ["refused", "refused"], ["failed", "failed"], ["waiting", "waiting"], ["abstained", "abstained"], ["differs", "differs from the baseline"], ["open", "not finished"]];
 const SORTS = [["place", "in order"], ["slowest", "slowest first"], ["score", "lowest score first"], ["rounds", "most rounds first"]];
 const UNDER_WAY = ["open", "waiting"];
@@ -22,7 +23,7 @@ export function tasks(source, run, state) {
   const options = (pairs, chosen) => pairs.map(([value, text]) => el("option", { value, selected: value === chosen }, text));
   const choose = (key, label, pairs) => el("select", { "aria-label": label, onchange: (event) => { state[key] = event.target.value; state.offset = 0; changed(); } }, options(pairs, state[key]));
   let wait = null;
-  const search = el("input", { type: "search", placeholder: "task, group or text", "aria-label": "search tasks", value: state.search, oninput: (event) => {
+  const search = el("input", { type: "search", placeholder: "task, group, text, answer or reason", "aria-label": "search tasks", value: state.search, oninput: (event) => {
     clearTimeout(wait);
     wait = setTimeout(() => { state.search = event.target.value; state.offset = 0; changed(); }, 150);
   } });
@@ -77,7 +78,7 @@ export function tasks(source, run, state) {
     return el("tr", {},
       el("td", { class: "id" }, el("button", { class: "plain", "aria-expanded": String(state.open.has(row.task)), onclick: (event) => toggle(row, event.target.closest("button")) }, row.task)),
       run.groups.length > 1 ? el("td", { class: "narrow-off soft" }, row.group) : null,
-      squares ? el("td", {}, el("span", { class: "squares" }, cells.map((cell, index) => cell && el("i", { class: `square ${cell.status}`, title: `${plain(shown[index])}: ${cell.status}${cell.seconds !== undefined ? `, ${seconds(cell.seconds)}` : ""}` }))))
+      squares ? el("td", {}, el("span", { class: "squares" }, cells.map((cell, index) => cell && el("i", { class: `square ${cell.wrong ? "wrong" : cell.status}`, title: `${plain(shown[index])}: ${cell.status}${cell.wrong ? " and wrong" : ""}${cell.seconds !== undefined ? `, ${seconds(cell.seconds)}` : ""}` }))), wrongOnes(shown.filter((name, index) => cells[index]?.wrong)))
         : cells.map((cell) => el("td", {}, cell && [el("span", { class: `chip ${cell.status}`, title: cell.why ? plain(cell.why) : null }, cell.status),
           cell.wrong ? [" ", el("span", { class: "chip wrong" }, "wrong")] : null, cell.differs ? [" ", el("span", { class: "chip differs" }, "differs")] : null,
           " ", el("span", { class: "soft small whole" }, cell.seconds !== undefined ? seconds(cell.seconds) : "", cell.rounds > 1 ? `, ${cell.rounds} rounds` : "", cell.score !== undefined && cell.solved === undefined ? `, ${digits(cell.score)}` : "")])),
@@ -132,6 +133,13 @@ export function tasks(source, run, state) {
   }
 
   return { node, load };
+}
+
+/** Who was accepted and wrong, by name where they are few. */
+function wrongOnes(names) {
+  if (!names.length) return null;
+  const rest = names.length - WRONG_NAMED;
+  return el("span", { class: "small wrongly" }, ` wrong: ${names.slice(0, WRONG_NAMED).map((name) => plain(name, 40)).join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`);
 }
 
 function elsewhere(run) {
