@@ -714,3 +714,34 @@ def test_json_that_is_not_strict_is_read(
     else:
         assert endpoint.complete("hi")[0].text == text
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_who_would_go_beyond_the_rate_waits(server: Server, mode: str) -> None:
+    """Requests a minute: sixty go at once, and then one a second; tries that are repeated count too."""
+    endpoint = Endpoint(server.url, "m", requests_per_minute=60, concurrency=32)
+    server.in_turn(busy(**{"retry-after": "0"}), completion)
+    begun = time.monotonic()
+    if mode == "sync":
+        with ThreadPoolExecutor(32) as pool:
+            list(pool.map(lambda _: endpoint.complete("hi"), range(61)))
+    else:
+
+        async def all_of() -> None:
+            await asyncio.gather(*(endpoint.acomplete("hi") for _ in range(61)))
+
+        asyncio.run(all_of())
+    assert len(server.requests) == 62
+    assert 1.5 < time.monotonic() - begun < 10
+    endpoint.close()
+
+
+def test_tokens_a_minute_are_counted_before_they_are_sent(server: Server) -> None:
+    """Four characters are one, and each answer may have `max_tokens`; one larger than the whole rate goes alone."""
+    endpoint = Endpoint(server.url, "m", tokens_per_minute=6000)
+    begun = time.monotonic()
+    endpoint.complete("x" * 4000, max_tokens=900, n=5)
+    assert time.monotonic() - begun < 1
+    endpoint.complete("x" * 400, max_tokens=500)
+    assert time.monotonic() - begun > 1  # 6,000 a minute are 100 a second
+    endpoint.close()

@@ -11,7 +11,7 @@ import re
 import threading
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
@@ -29,6 +29,7 @@ from draftverify_llm.weights import need
 
 if TYPE_CHECKING:
     import httpx
+    from pyrate_limiter import Limiter
 
 __all__ = ["Endpoint"]
 
@@ -62,6 +63,8 @@ class Endpoint:
         timeout_seconds: for one request, from its start to the last byte of the answer.
         retries: how many times a request is sent again.
         concurrency: how many requests may be under way at once, of threads together and of one event loop.
+        requests_per_minute, tokens_per_minute: as the server allows; who would go beyond waits. A request counts as a
+            token for each four characters and `max_tokens` for each answer. None: no limit.
         headers: sent with each request, beside the key's; in a config each value is a reference `${NAME}`.
         body: further fields of each request ("reasoning_effort": "low"); they stand over its settings.
         logprobs: ask for the log-probabilities of the sampled tokens, so that a completion has its `logprob`.
@@ -88,6 +91,8 @@ class Endpoint:
         timeout_seconds: float = 60.0,
         retries: int = 4,
         concurrency: int = 8,
+        requests_per_minute: Annotated[int, Field(ge=1)] | None = None,
+        tokens_per_minute: Annotated[int, Field(ge=1)] | None = None,
         headers: Mapping[str, Secret] = {},
         body: Mapping[str, Any] = {},
         logprobs: bool = False,
@@ -104,6 +109,8 @@ class Endpoint:
         self.timeout_seconds = timeout_seconds
         self.retries = retries
         self.concurrency = concurrency
+        self.requests_per_minute = requests_per_minute
+        self.tokens_per_minute = tokens_per_minute
         self.headers = headers
         self.body = body
         self.logprobs = logprobs or top_logprobs > 0
@@ -118,6 +125,7 @@ class Endpoint:
         self._reached = False
         self._bought: BoughtReplies | None = None
         self._client: httpx.Client | None = None
+        self._limiters: list[tuple[Limiter, int]] = []  # each with the most that it lets through at once
         self._slots = threading.BoundedSemaphore(max(1, concurrency))
         self._loop_slots: WeakKeyDictionary[Any, asyncio.Semaphore] = WeakKeyDictionary()
 
@@ -155,6 +163,8 @@ class Endpoint:
                 "timeout_seconds must be above 0, retries at least 0 and concurrency at least 1"
             )
         with self._lock:
+            if not self._limiters:
+                self._limiters = [_limiter(rate) for rate in self._rates() if rate]
             if self._bought is None and self.cache is not None:
                 self._bought = BoughtReplies(self.cache)
             if self._client is None:
@@ -387,6 +397,8 @@ class Endpoint:
         with self._slots:
             for attempt in range(self.retries + 1):
                 try:
+                    for limiter, weight in self._weighed(body):
+                        limiter.try_acquire(weight=weight)
                     deadline = time.monotonic() + self.timeout_seconds
                     with client.stream("POST", self._url(path), json=body) as response:
                         data = bytearray()
@@ -409,10 +421,29 @@ class Endpoint:
         async with slots, httpx.AsyncClient(**self._connection()) as client:
             for attempt in range(self.retries + 1):
                 try:
+                    for limiter, weight in self._weighed(body):
+                        await limiter.try_acquire_async(weight=weight)
                     return await asyncio.wait_for(self._post(client, path, body), self.timeout_seconds)
                 except (_Again, httpx.RequestError, asyncio.TimeoutError) as trouble:
                     await asyncio.sleep(self._wait(trouble, attempt))
         raise AssertionError("the last attempt raises")
+
+    def _rates(self) -> tuple[int | None, int | None]:
+        return self.requests_per_minute, self.tokens_per_minute
+
+    def _weighed(self, body: Mapping[str, Any]) -> Iterator[tuple[Limiter, int]]:
+        """Each limit, and how much of it a request takes."""
+        if not self._limiters:
+            return
+        sent = len(json.dumps(body.get("messages", body.get("prompt", "")), ensure_ascii=False))
+        answers = body.get("n", 1) * body.get("max_tokens", body.get("max_completion_tokens", 0))
+        weights = [
+            weight
+            for rate, weight in zip(self._rates(), (1, sent // 4 + answers), strict=True)
+            if rate is not None
+        ]
+        for (limiter, most), weight in zip(self._limiters, weights, strict=True):
+            yield limiter, max(1, min(weight, most))
 
     async def _post(self, client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> _Reply:
         async with client.stream("POST", self._url(path), json=body) as response:
@@ -615,6 +646,13 @@ def _parameter(data: bytes) -> str | None:
 
 class _BrokenOff(Exception):
     """An answer that ends too early, as when a connection was cut."""
+
+
+def _limiter(per_minute: int) -> tuple[Limiter, int]:
+    need("pyrate_limiter", doing="keeping to a rate")
+    from pyrate_limiter import Duration, Limiter, Rate, StateBucket
+
+    return Limiter(StateBucket([Rate(per_minute, Duration.MINUTE)])), per_minute
 
 
 def _read_reply(data: bytes) -> _Reply:
