@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from draftverify import ConfigError
 from draftverify.bench.config.experiment import load_experiment
-from draftverify.bench.config.tasks import Csv, Inline, Jsonl, JsonList, Parquet, RowTasks
+from draftverify.bench.config.tasks import Csv, HubDataset, Inline, Jsonl, JsonList, Parquet, RowTasks
 from draftverify.bench.runner.build import Builder
 
 LINES = '{"id": 7, "text": "one", "kind": "x"}\n\n{"id": "b", "text": "two", "kind": "y"}\n'
@@ -201,3 +201,24 @@ def test_tasks_may_stand_in_the_config(tmp_path: Path) -> None:
     )
     (task,) = Builder().part(load_experiment(path).tasks).load()
     assert (dict(task.input), dict(task.expected)) == ({"prompt": "a"}, {"answer": "b"})
+
+
+def test_a_hub_s_dataset_is_read_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory in the hub's form stands for one here, since tests reach no hub: by split, with fields within
+    others; what cannot be loaded is told with its name."""
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    folder = tmp_path / "sums"
+    folder.mkdir()
+    for split, count in (("train", 1), ("test", 3)):
+        lines = [json.dumps({"q": f"{n} + 1?", "a": {"value": n + 1}, "kind": "sum"}) for n in range(count)]
+        (folder / f"{split}.jsonl").write_text("\n".join(lines))
+    source = HubDataset(str(folder), fields={"prompt": "q"}, expected={"answer": "a.value"}, group="kind")
+    tasks = source.load()
+    assert [(task.id, task.input, task.expected, task.group) for task in tasks] == [
+        (str(n + 1), {"prompt": f"{n} + 1?"}, {"answer": n + 1}, "sum") for n in range(3)
+    ]
+    assert len(HubDataset(str(folder), split="train").load()) == 1
+    assert len(HubDataset(str(folder), limit=2).load()) == 2
+    with pytest.raises(ConfigError, match=r"nobody/nothing\[test\]: the dataset cannot be loaded"):
+        HubDataset("nobody/nothing").load()

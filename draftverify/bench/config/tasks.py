@@ -17,7 +17,7 @@ from typing import Any
 from draftverify.errors import ConfigError, ResourceError
 from draftverify.values import Task
 
-__all__ = ["Csv", "Inline", "JsonList", "Jsonl", "Parquet", "RowTasks"]
+__all__ = ["Csv", "HubDataset", "Inline", "JsonList", "Jsonl", "Parquet", "RowTasks"]
 
 
 LARGEST = 1 << 30
@@ -302,3 +302,55 @@ class Inline(RowTasks):
     def place(self) -> str:
         """Where they stand."""
         return "tasks.rows"
+
+
+class HubDataset(RowTasks):
+    """Tasks from a dataset of the Hugging Face hub, or of a directory in its form (extra `datasets`).
+
+    No code of a dataset is run: the package datasets loads data files alone.
+
+    Args:
+        name: of the dataset ("openai/gsm8k"), or a directory.
+        config: which of its configurations; needed where it has several.
+        split: which part.
+        revision: a commit or tag of it, so that the tasks stay what they are.
+        fields, expected, id, group, limit: as of `jsonl`; a task without an id is called by its row's number.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: str | None = None,
+        split: str = "test",
+        revision: str | None = None,
+        fields: Mapping[str, str] = {},
+        expected: Mapping[str, str] = {},
+        id: str | None = None,
+        group: str | None = None,
+        limit: int | None = None,
+    ) -> None:
+        super().__init__(fields, expected, id, group, limit)
+        self.name = name
+        self.config = config
+        self.split = split
+        self.revision = revision
+
+    def numbered(self) -> Iterator[tuple[int, Any]]:
+        """Each row by its columns' names."""
+        try:
+            from datasets import load_dataset
+        except ImportError as error:
+            raise ResourceError(
+                "tasks of a hub's dataset need the package datasets, which comes with the extra datasets"
+            ) from error
+        try:
+            rows = load_dataset(self.name, self.config, split=self.split, revision=self.revision)
+        except Exception as error:  # of the hub, the network, the files: it has many
+            words = f"the dataset cannot be loaded: {type(error).__name__}: {error}"
+            raise ConfigError(words, where=self.place) from error
+        yield from enumerate(rows, 1)
+
+    @property
+    def place(self) -> str:
+        """The dataset, and which part of it."""
+        return f"{self.name}[{self.split}]"
