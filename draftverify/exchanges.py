@@ -14,7 +14,7 @@ import msgspec
 from draftverify.secret import redact
 from draftverify.values import Heard, Round
 
-__all__ = ["KEY", "Exchange", "Reply", "Turn", "exchanges_of", "noted", "read_notes"]
+__all__ = ["KEY", "Exchange", "ModelReply", "Turn", "exchanges_of", "noted", "read_notes"]
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
@@ -22,6 +22,8 @@ KEY = "exchanges"
 """Of notes."""
 LONGEST = 20_000
 """Characters of one text that are kept."""
+NAMED = 200
+"""Characters of a name: a role, a model, a request."""
 WHOLE = 400_000
 """Characters of one call's exchanges that are kept."""
 
@@ -33,7 +35,7 @@ class Turn(msgspec.Struct, frozen=True, gc=False):
     content: str
 
 
-class Reply(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+class ModelReply(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """One answer, as it came.
 
     Args:
@@ -69,7 +71,7 @@ class Exchange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
     """
 
     asked: tuple[Turn, ...]
-    replies: tuple[Reply, ...] = ()
+    replies: tuple[ModelReply, ...] = ()
     model: str = ""
     tokens_in: int = 0
     tokens_in_cached: int = 0
@@ -95,9 +97,24 @@ def noted(exchanges: Iterable[Exchange]) -> dict[str, Any]:
         return cut
 
     for exchange in exchanges:
-        asked = tuple(Turn(turn.role, short(turn.content)) for turn in exchange.asked)
-        replies = tuple(msgspec.structs.replace(reply, text=short(reply.text)) for reply in exchange.replies)
-        kept.append(msgspec.to_builtins(msgspec.structs.replace(exchange, asked=asked, replies=replies)))
+        asked = tuple(Turn(_name(turn.role), short(turn.content)) for turn in exchange.asked)
+        replies = tuple(
+            msgspec.structs.replace(
+                reply, text=short(reply.text), finish=_name(reply.finish), id=_name(reply.id)
+            )
+            for reply in exchange.replies
+        )
+        kept.append(
+            msgspec.to_builtins(
+                msgspec.structs.replace(
+                    exchange,
+                    asked=asked,
+                    replies=replies,
+                    model=_name(exchange.model),
+                    failure=short(exchange.failure),
+                )
+            )
+        )
     return {KEY: kept} if kept else {}
 
 
@@ -141,6 +158,10 @@ def _entries(values: Any, kind: type[_Struct]) -> Iterator[_Struct]:
             yield msgspec.convert(value, kind)
         except msgspec.ValidationError:
             continue
+
+
+def _name(text: str) -> str:
+    return _cut(redact(text), NAMED)
 
 
 def _cut(text: str, longest: int) -> str:

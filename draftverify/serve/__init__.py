@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from draftverify.errors import ResourceError
 from draftverify.secret import Secret
-from draftverify.serve.limits import DEFAULT, Limits
+from draftverify.serve.limits import DEFAULT, ServerLimits
 
 if TYPE_CHECKING:
     from draftverify.bench.config.specs import Experiment
 
-__all__ = ["Limits", "serve"]
+__all__ = ["ServerLimits", "serve"]
 
 
 def serve(
@@ -23,7 +23,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     token: Secret | None = None,
-    limits: Limits = DEFAULT,
+    limits: ServerLimits = DEFAULT,
 ) -> None:
     """Serve the pipelines of an experiment until SIGTERM or Ctrl-C, which finish what is under way.
 

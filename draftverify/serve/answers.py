@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,11 +11,11 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from draftverify.secret import redact
-from draftverify.serve.asked import Asked
-from draftverify.serve.model import Answer
+from draftverify.serve.body import CompletionRequest
+from draftverify.serve.model import ServedAnswer
 from draftverify.values import Round
 
-__all__ = ["Chunks", "completion", "event", "failure", "headers"]
+__all__ = ["Chunks", "completion", "failure", "headers", "rendered"]
 
 
 def failure(
@@ -32,28 +33,35 @@ def failure(
     return JSONResponse({"error": error}, status, headers=more)
 
 
-def completion(id: str, asked: Asked, answers: Sequence[Answer], ignored: Sequence[str]) -> dict[str, Any]:
+def rendered(data: Any, status: int = 200, more: Mapping[str, str] = {}) -> Response:
+    """An answer as JSON."""
+    return Response(_json(data), status, headers=dict(more), media_type="application/json")
+
+
+def completion(
+    id: str, query: CompletionRequest, answers: Sequence[ServedAnswer], ignored: Sequence[str]
+) -> dict[str, Any]:
     """The whole answer to a request."""
     choices: list[dict[str, Any]] = []
     for index, answer in enumerate(answers):
         choice: dict[str, Any] = {"index": index, "finish_reason": answer.finish, "logprobs": None}
-        if asked.chat:
+        if query.chat:
             message = {"role": "assistant", "content": answer.text, "refusal": answer.refusal}
             choices.append({**choice, "message": message})
         else:
             choices.append({**choice, "text": answer.text or ""})
     return {
         "id": id,
-        "object": "chat.completion" if asked.chat else "text_completion",
+        "object": "chat.completion" if query.chat else "text_completion",
         "created": int(time.time()),
-        "model": asked.model,
+        "model": query.model,
         "choices": choices,
         "usage": usage(answers),
         "draftverify": about(answers, ignored),
     }
 
 
-def usage(answers: Sequence[Answer]) -> dict[str, int]:
+def usage(answers: Sequence[ServedAnswer]) -> dict[str, int]:
     """What was read and sampled for all answers, refused drafts and judges included."""
     tokens_in = sum(answer.tokens_in for answer in answers)
     tokens_out = sum(answer.tokens_out for answer in answers)
@@ -64,7 +72,7 @@ def usage(answers: Sequence[Answer]) -> dict[str, int]:
     }
 
 
-def about(answers: Sequence[Answer], ignored: Sequence[str]) -> dict[str, Any]:
+def about(answers: Sequence[ServedAnswer], ignored: Sequence[str]) -> dict[str, Any]:
     """What the pipeline did, which no field of OpenAI's says."""
     return {
         "ignored": list(ignored),
@@ -80,7 +88,7 @@ def about(answers: Sequence[Answer], ignored: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def headers(answers: Sequence[Answer]) -> dict[str, str]:
+def headers(answers: Sequence[ServedAnswer]) -> dict[str, str]:
     """The same figures as headers; of several answers of all together, and the first's score."""
     tallies = [answer.record.outcome.tally for answer in answers]
     drafted, accepted = (sum(getattr(tally, name) for tally in tallies) for name in ("trials", "accepted"))
@@ -96,7 +104,7 @@ def headers(answers: Sequence[Answer]) -> dict[str, str]:
     return found
 
 
-def _figures(answer: Answer) -> dict[str, Any]:
+def _figures(answer: ServedAnswer) -> dict[str, Any]:
     outcome = answer.record.outcome
     return {
         "accepted": outcome.tally.accepted,
@@ -122,44 +130,60 @@ class Chunks:
 
     Args:
         id: of the completion.
-        asked: the request.
+        query: the request.
     """
 
-    def __init__(self, id: str, asked: Asked) -> None:
-        self._asked = asked
+    def __init__(self, id: str, query: CompletionRequest) -> None:
+        self._query = query
         self._head = {
             "id": id,
-            "object": "chat.completion.chunk" if asked.chat else "text_completion",
+            "object": "chat.completion.chunk" if query.chat else "text_completion",
             "created": int(time.time()),
-            "model": asked.model,
+            "model": query.model,
         }
 
     def begin(self, index: int) -> bytes:
         """Who speaks; of a chat alone."""
         delta = {"role": "assistant", "content": ""}
-        return self._choice(index, delta=delta) if self._asked.chat else b""
+        return self._choice(index, delta=delta) if self._query.chat else b""
 
     def text(self, index: int, text: str) -> bytes:
         """A piece of an answer."""
         return self._choice(index, delta={"content": text}, text=text)
 
-    def end(self, index: int, answer: Answer) -> bytes:
+    def end(self, index: int, answer: ServedAnswer) -> bytes:
         """The end of an answer: why it ended, or why there is none."""
         delta = {"refusal": answer.refusal} if answer.refusal else {}
         return self._choice(index, delta=delta, finish=answer.finish)
 
-    def last(self, answers: Sequence[Answer], ignored: Sequence[str]) -> bytes:
+    def last(self, answers: Sequence[ServedAnswer], ignored: Sequence[str]) -> bytes:
         """What the pipeline did, and the usage where it was asked for."""
-        used = {"usage": usage(answers)} if self._asked.include_usage else {}
-        return event({**self._head, "choices": [], **used, "draftverify": about(answers, ignored)})
+        used = {"usage": usage(answers)} if self._query.include_usage else {}
+        return _event({**self._head, "choices": [], **used, "draftverify": about(answers, ignored)})
 
     def _choice(
         self, index: int, *, delta: Mapping[str, Any], text: str = "", finish: str | None = None
     ) -> bytes:
-        said = {"delta": delta} if self._asked.chat else {"text": text}
-        return event({**self._head, "choices": [{"index": index, "finish_reason": finish, **said}]})
+        said = {"delta": delta} if self._query.chat else {"text": text}
+        return _event({**self._head, "choices": [{"index": index, "finish_reason": finish, **said}]})
 
 
-def event(data: Any) -> bytes:
+def _event(data: Any) -> bytes:
     """One server-sent event (WHATWG HTML, 9.2)."""
-    return f"data: {json.dumps(data, ensure_ascii=False)}\n\n".encode(errors="replace")
+    return b"data: " + _json(data) + b"\n\n"
+
+
+def _json(data: Any) -> bytes:
+    """Data as JSON, whatever an accepted value holds: what is no number is null, half a character an escape."""
+    try:
+        return json.dumps(data, allow_nan=False, default=repr).encode()
+    except ValueError:
+        return json.dumps(_finite(data), allow_nan=False, default=repr).encode()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(inner) for key, inner in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -25,28 +25,28 @@ from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from draftverify.engine.events import Event, RoundDone, TaskDone
 from draftverify.errors import DraftVerifyError
 from draftverify.secret import Secret, quiet, redact
-from draftverify.serve.answers import Chunks, completion, failure, headers
-from draftverify.serve.asked import Asked, read_chat, read_completion
-from draftverify.serve.limits import Limits
+from draftverify.serve.answers import Chunks, completion, failure, headers, rendered
+from draftverify.serve.body import CompletionRequest, read_chat, read_completion
+from draftverify.serve.limits import ServerLimits
 from draftverify.serve.lockstep import Lockstep
 from draftverify.serve.metrics import Metrics
-from draftverify.serve.model import Answer, ServedModel
-from draftverify.serve.questions import Once, Question, Questions, Reply
+from draftverify.serve.model import ServedAnswer, ServedModel
+from draftverify.serve.questions import Once, OpenQuestion, OpenQuestions, PersonsReply
 from draftverify.serve.tasks import Full, Tasks
-from draftverify.values import Outcome, Task, TaskRecord
+from draftverify.values import Task, TaskRecord
 
 __all__ = ["MOST", "Api"]
 
 _log = quiet(logging.getLogger(__name__))
 
-MOST = 8 << 20
+MOST = 2 << 20
 """Bytes of a request's body."""
 
 
@@ -70,12 +70,12 @@ class Api:
         *,
         hosts: frozenset[str] | None,
         token: Secret | None,
-        limits: Limits,
+        limits: ServerLimits,
     ) -> None:
         self.models = lockstep.models
         self.metrics = Metrics()
         self.tasks = Tasks(limits.concurrency, limits.queue, self.metrics, lockstep)
-        self.questions = Questions()
+        self.questions = OpenQuestions()
         self._hosts = hosts
         self._token = token
         self._timeout = limits.timeout
@@ -96,7 +96,7 @@ class Api:
                 Route(
                     "/v1/completions", self._guarded(partial(self._complete, read_completion)), methods=post
                 ),
-                Route("/v1/questions", self._guarded(self._asked)),
+                Route("/v1/questions", self._guarded(self._list_questions)),
                 Route("/v1/questions/{id}", self._guarded(self._question), methods=["GET", "POST"]),
             ],
             exception_handlers={404: _no_route, 405: _no_route},
@@ -113,18 +113,20 @@ class Api:
                 return refused
             try:
                 return await handler(request)
+            except ClientDisconnect:
+                return Response(status_code=499)
             except Exception as error:  # ours: what parts raise has become a record
                 _log.exception("a request failed")
-                return failure(500, f"{type(error).__name__}: {error}", kind="server_error")
+                return _unexpected(error)
 
         return guarded
 
     def _refused(self, request: Request) -> Response | None:
         given = request.headers.get("authorization", "")
         if self._token is not None:
-            if not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
+            if not hmac.compare_digest(given.encode("latin-1"), f"Bearer {self._token}".encode()):
                 return failure(401, "the API key is not this server's token", code="invalid_api_key")
-        elif self._hosts is not None and request.headers.get("host") not in self._hosts:
+        elif self._hosts is not None and request.headers.get("host", "").lower() not in self._hosts:
             return failure(403, "the Host of this request is not this server")
         elif "origin" in request.headers:
             return failure(403, "a web page asks for this; start the server with a token to let it")
@@ -159,24 +161,24 @@ class Api:
 
     # Completions
 
-    async def _complete(self, read: Callable[[bytes], Asked], request: Request) -> Response:
+    async def _complete(self, read: Callable[[bytes], CompletionRequest], request: Request) -> Response:
         begun, model = time.monotonic(), ""
         body = await _body(request)
         if isinstance(body, Response):
             return body
         try:
-            asked = read(body)
-            if asked.model not in self.models:
-                response = self._unknown(asked.model)
+            query = read(body)
+            if query.model not in self.models:
+                response = self._unknown(query.model)
                 self._count("", response.status_code, begun)
                 return response
-            model = asked.model
-            work = _Work(self.models[model], asked)
+            model = query.model
+            work = _ServedTasks(self.models[model], query)
             runs = work.begin(self.tasks)
         except DraftVerifyError as error:
             response = _refusal(error)
         else:
-            if asked.stream:
+            if query.stream:
                 pieces = self._streamed(work, runs, begun)
                 return StreamingResponse(
                     pieces, media_type="text/event-stream", headers={"Cache-Control": "no-store"}
@@ -186,51 +188,44 @@ class Api:
         return response
 
     async def _whole(
-        self, request: Request, work: _Work, runs: list[asyncio.Task[TaskRecord]], begun: float
+        self, request: Request, work: _ServedTasks, runs: list[asyncio.Task[TaskRecord]], begun: float
     ) -> Response:
-        gone = asyncio.get_running_loop().create_task(_disconnected(request))
-        try:
-            records = await self._records(runs, begun, gone)
-        except _Late:
-            return self._too_late()
-        finally:
-            gone.cancel()
-        if records is None:
-            return Response(status_code=499)  # nobody reads it
-        failed = [record.outcome for record in records if record.outcome.status == "failed"]
+        records = await self._records(request, runs, begun)
+        if isinstance(records, Response):
+            return records
+        failed = [record for record in records if record.outcome.status == "failed"]
         if failed:
             return _failed(failed[0])
         answers = await asyncio.to_thread(work.answers, records)
         for answer in answers:
-            self.metrics.count(work.asked.model, answer)
+            self.metrics.count(work.query.model, answer)
         waiting = self._waiting(work, answers)
         if waiting and len(answers) == 1:
-            return JSONResponse(waiting[0].plain(), 202, headers={"Location": waiting[0].path})
-        return JSONResponse(completion(work.id, work.asked, answers, work.ignored), headers=headers(answers))
+            return rendered(waiting[0].plain(), 202, {"Location": waiting[0].path})
+        return rendered(completion(work.id, work.query, answers, work.ignored), more=headers(answers))
 
     async def _records(
-        self, runs: Sequence[asyncio.Task[TaskRecord]], begun: float, gone: asyncio.Task[None]
-    ) -> list[TaskRecord] | None:
-        """The records of a request's tasks; None where the client has gone. Tasks that nobody waits for are let go."""
+        self, request: Request, runs: Sequence[asyncio.Task[TaskRecord]], begun: float
+    ) -> list[TaskRecord] | Response:
+        """The records of a request's tasks, or why there are none. Tasks that nobody waits for are let go."""
+        together = asyncio.create_task(_ended(runs))
+        gone = asyncio.create_task(_disconnected(request))
         try:
-            together = asyncio.create_task(_ended(runs))
             left = max(self._timeout - (time.monotonic() - begun), 0.0)
             both: list[asyncio.Future[Any]] = [together, gone]
             done, _ = await asyncio.wait(both, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if together in done:
                 return [run.result() for run in runs]
-            if gone in done:
-                return None
-            raise _Late
+            return Response(status_code=499) if gone in done else self._too_late()
         finally:
-            for run in runs:
-                run.cancel()  # of those under way: it ends once the call does that it is in
+            for task in (*runs, together, gone):
+                task.cancel()  # of those under way: it ends once the call does that it is in
 
     async def _streamed(
-        self, work: _Work, runs: list[asyncio.Task[TaskRecord]], begun: float
+        self, work: _ServedTasks, runs: list[asyncio.Task[TaskRecord]], begun: float
     ) -> AsyncIterator[bytes]:
         """The events of a stream; the client may go at any time, which closes this."""
-        chunks, status = Chunks(work.id, work.asked), 499
+        chunks, status = Chunks(work.id, work.query), 499
         try:
             for index in range(len(runs)):
                 if start := chunks.begin(index):
@@ -239,15 +234,16 @@ class Api:
                 async for index, text in pieces:
                     yield chunks.text(index, text)
             records = [run.result() for run in runs]
-            failed = [record.outcome for record in records if record.outcome.status == "failed"]
+            failed = [record for record in records if record.outcome.status == "failed"]
             if failed:
-                status = 500
-                yield b"data: " + bytes(_failed(failed[0]).body) + b"\n\n"
+                response = _failed(failed[0])
+                status = response.status_code
+                yield b"data: " + bytes(response.body) + b"\n\n"
                 return
             answers = await asyncio.to_thread(work.answers, records)
             self._waiting(work, answers)
             for index, answer in enumerate(answers):
-                self.metrics.count(work.asked.model, answer)
+                self.metrics.count(work.query.model, answer)
                 if (rest := work.rest(index, answer)) is not None:
                     yield chunks.text(index, rest)
                 yield chunks.end(index, answer)
@@ -257,17 +253,21 @@ class Api:
         except _Late:
             status = 504
             yield b"data: " + bytes(self._too_late().body) + b"\n\n"
+        except Exception as error:  # ours: the connection would end without a word
+            _log.exception("a stream failed")
+            status = 500
+            yield b"data: " + bytes(_unexpected(error).body) + b"\n\n"
         finally:
             for run in runs:
                 run.cancel()
-            self._count(work.asked.model, status, begun)
+            self._count(work.query.model, status, begun)
 
-    def _waiting(self, work: _Work, answers: list[Answer]) -> list[Question]:
+    def _waiting(self, work: _ServedTasks, answers: list[ServedAnswer]) -> list[OpenQuestion]:
         """The questions of those that wait for a person, whose answers then say where they stand."""
         found = []
         for index, answer in enumerate(answers):
             if answer.record.outcome.status == "waiting":
-                question = Question(work.model, work.asked, work.tasks[index], answer.record)
+                question = OpenQuestion(work.model, work.query, work.tasks[index], answer.record)
                 self.questions.add(question)
                 found.append(question)
                 answers[index] = msgspec.structs.replace(
@@ -282,11 +282,11 @@ class Api:
         self.metrics.requests.labels(model, str(status)).inc()
         self.metrics.seconds.labels(model).observe(time.monotonic() - begun)
 
-    # Questions
+    # OpenQuestions
 
-    async def _asked(self, request: Request) -> Response:
+    async def _list_questions(self, request: Request) -> Response:
         data = [question.plain() for question in self.questions.waiting()]
-        return JSONResponse({"object": "list", "data": data})
+        return rendered({"object": "list", "data": data})
 
     async def _question(self, request: Request) -> Response:
         question = self.questions.find(request.path_params["id"])
@@ -296,55 +296,66 @@ class Api:
             body = await _body(request)
             if isinstance(body, Response):
                 return body
+            begun = time.monotonic()
             if question.answer is not None or question.busy:
                 return failure(409, "somebody has answered this")
             try:
-                reply = msgspec.json.decode(body, type=Reply)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                reply = msgspec.json.decode(body, type=PersonsReply)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 return failure(400, f"the body is no answer: {error}")
-            refused = await self._go_on(question, reply)
+            refused = await self._go_on(request, question, reply, begun)
             if refused is not None:
+                self._count(question.query.model, refused.status_code, begun)
                 return refused
+            self._count(question.query.model, 202 if question.answer is None else 200, begun)
         if question.answer is None:
-            return JSONResponse(question.plain(), 202)
-        return JSONResponse(completion(f"chatcmpl-{question.id}", question.asked, [question.answer], ()))
+            return rendered(question.plain(), 202)
+        return rendered(completion(f"chatcmpl-{question.id}", question.query, [question.answer], ()))
 
-    async def _go_on(self, question: Question, reply: Reply) -> Response | None:
+    async def _go_on(
+        self, request: Request, question: OpenQuestion, reply: PersonsReply, begun: float
+    ) -> Response | None:
         """Take up a task with a person's answer; the response where that cannot be."""
         question.busy = True
         try:
-            work = _Work(question.model, question.asked, [question.task])
+            work = _ServedTasks(question.model, question.query, [question.task])
             runs = work.begin(
                 self.tasks, restore=question.record.rounds, inner=question.record.inner, ask=Once(reply)
             )
-            (record,) = await asyncio.gather(*runs)
+            records = await self._records(request, runs, begun)
         except DraftVerifyError as error:
             return _refusal(error)
         finally:
             question.busy = False
-        question.record = record
+        if isinstance(records, Response):
+            return records
+        (record,) = records
         if record.outcome.status == "failed":
-            return _failed(record.outcome)
+            return _failed(record)  # the question stays as it was
+        question.record = record
         if record.outcome.status != "waiting":
-            question.answer = work.answers([record])[0]
+            question.answer = (await asyncio.to_thread(work.answers, [record]))[0]
+            self.metrics.count(question.query.model, question.answer)
         return None
 
 
-class _Work:
+class _ServedTasks:
     """A request's tasks, and what has come of them so far.
 
     Args:
-        model, asked: the request.
+        model, query: the request.
         tasks: those to take up; when absent the request's own.
     """
 
-    def __init__(self, model: ServedModel, asked: Asked, tasks: Sequence[Task] | None = None) -> None:
-        self.id = f"{'chatcmpl' if asked.chat else 'cmpl'}-{uuid.uuid4().hex}"
+    def __init__(
+        self, model: ServedModel, query: CompletionRequest, tasks: Sequence[Task] | None = None
+    ) -> None:
+        self.id = f"{'chatcmpl' if query.chat else 'cmpl'}-{uuid.uuid4().hex}"
         self.model = model
-        self.asked = asked
-        self.ignored = model.ignored(asked)
-        self._pipeline = model.pipeline_for(asked)
-        self.tasks = model.tasks(asked) if tasks is None else list(tasks)
+        self.query = query
+        self.ignored = model.ignored(query)
+        self._pipeline = model.pipeline_for(query)
+        self.tasks = model.tasks(query) if tasks is None else list(tasks)
         self._prepared: list[Mapping[str, Any]] = [task.input for task in self.tasks]
         self._values: list[list[Any]] = [[] for _ in self.tasks]
         self._sent = [""] * len(self.tasks)
@@ -363,17 +374,17 @@ class _Work:
                     self._pipeline,
                     task,
                     on_event=partial(self._listen, index),
-                    rounds=self.asked.stream,
+                    rounds=self.query.stream,
                     **options,
                 )
                 for index, task in enumerate(self.tasks)
             ]
         )
 
-    def answers(self, records: Sequence[TaskRecord]) -> list[Answer]:
+    def answers(self, records: Sequence[TaskRecord]) -> list[ServedAnswer]:
         """The records as answers."""
         return [
-            self.model.answer(record, self.asked, prepared)
+            self.model.answer(record, self.query, prepared)
             for record, prepared in zip(records, self._prepared, strict=True)
         ]
 
@@ -387,20 +398,25 @@ class _Work:
         """
         together = asyncio.create_task(_ended(runs))
         late = time.monotonic() + seconds
-        while not together.done():
-            news = asyncio.get_running_loop().create_task(self._news.wait())
-            left = max(late - time.monotonic(), 0.0)
-            both: list[asyncio.Future[Any]] = [together, news]
-            done, _ = await asyncio.wait(both, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            news.cancel()
-            if not done:
-                raise _Late
-            self._news.clear()
-            for index in range(len(self.tasks)):
-                if piece := self._piece(index):
-                    yield index, piece
+        try:
+            while not together.done():
+                news = asyncio.create_task(self._news.wait())
+                left = max(late - time.monotonic(), 0.0)
+                both: list[asyncio.Future[Any]] = [together, news]
+                try:
+                    done, _ = await asyncio.wait(both, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    news.cancel()
+                if not done:
+                    raise _Late
+                self._news.clear()
+                for index in range(len(self.tasks)):
+                    if piece := self._piece(index):
+                        yield index, piece
+        finally:
+            together.cancel()
 
-    def rest(self, index: int, answer: Answer) -> str | None:
+    def rest(self, index: int, answer: ServedAnswer) -> str | None:
         """What of an answer was not sent yet."""
         if answer.text is None:
             return None
@@ -408,10 +424,10 @@ class _Work:
 
     def _piece(self, index: int) -> str:
         """The text that is certain by now and was not sent: no half character, no beginning of a stop string."""
-        if not (self.model.writes and self._values[index]) or self.asked.is_json:
+        if not (self.model.writes and self._values[index]) or self.query.is_json:
             return ""  # what must be of a form is sent once it was seen to be
-        text = self.model.text(self._values[index], self.asked.stop)
-        held = max(map(len, self.asked.stop), default=1) - 1
+        text = self.model.text(self._values[index], self.query.stop)
+        held = max(map(len, self.query.stop), default=1) - 1
         certain = text.rstrip("\N{REPLACEMENT CHARACTER}")
         certain = certain[: len(certain) - held] if held else certain
         sent = self._sent[index]
@@ -460,14 +476,19 @@ def _refusal(error: DraftVerifyError) -> Response:
     return failure(400, str(error), param=getattr(error, "path", None) or None)
 
 
-def _failed(outcome: Outcome) -> Response:
-    """A call of a part failed: of a task that cannot be as it is the request's fault, else the server's."""
+def _failed(record: TaskRecord) -> Response:
+    """A call of a part failed: before the first round, or as a part says of the task, it is the request's fault."""
+    outcome = record.outcome
     error = outcome.failure
-    if error is not None and error.error in ("ConfigError", "ContractError"):
+    if error is not None and (not record.rounds or error.error == "ConfigError"):
         return failure(400, outcome.reason, code="task")
     return failure(
         502, outcome.reason or "a part of the pipeline failed", kind="server_error", code="pipeline_failed"
     )
+
+
+def _unexpected(error: Exception) -> Response:
+    return failure(500, f"{type(error).__name__}: {error}", kind="server_error")
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

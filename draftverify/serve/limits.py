@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Limits"]
+__all__ = ["ServerLimits"]
 
 
-class Limits(NamedTuple):
+class ServerLimits(NamedTuple):
     """A server's limits.
 
     Args:
@@ -21,4 +21,4 @@ class Limits(NamedTuple):
     timeout: float = 300.0
 
 
-DEFAULT = Limits()
+DEFAULT = ServerLimits()

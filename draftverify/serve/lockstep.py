@@ -10,7 +10,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
 from draftverify.engine.drivers import drive
@@ -26,7 +26,7 @@ from draftverify.values import Round, Task, TaskRecord
 __all__ = ["Lockstep"]
 
 
-class _Wanted(NamedTuple):
+class _Entry(NamedTuple):
     session: Session
     record: asyncio.Future[TaskRecord]
 
@@ -46,7 +46,7 @@ class Lockstep:
         self.models: Mapping[str, ServedModel] = {}
         self._make = make
         self._ready: Future[None] = Future()
-        self._coming: queue.SimpleQueue[_Wanted | None] = queue.SimpleQueue()
+        self._coming: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._left: queue.SimpleQueue[Session] = queue.SimpleQueue()
         self._records: dict[Session, asyncio.Future[TaskRecord]] = {}
         self._thread = threading.Thread(target=self._run, name="draftverify-lockstep", daemon=True)
@@ -82,7 +82,7 @@ class Lockstep:
 
         def tell(event: Event) -> None:
             if rounds or isinstance(event, TaskDone):
-                loop.call_soon_threadsafe(on_event, event)
+                _on(loop, on_event, event)
 
         pipeline.check_fitted()
         session = Session(
@@ -93,10 +93,10 @@ class Lockstep:
             person=ask,
             on_event=tell,
         )
-        wanted = _Wanted(session, loop.create_future())
-        self._coming.put(wanted)
+        entry = _Entry(session, loop.create_future())
+        self._coming.put(entry)
         try:
-            return await wanted.record
+            return await entry.record
         except asyncio.CancelledError:
             self._left.put(session)
             raise
@@ -116,40 +116,46 @@ class Lockstep:
             self._serve()
 
     def _serve(self) -> None:
-        while (wanted := self._coming.get()) is not None:
-            pool = Scheduler(self._sessions(wanted))
+        while (entry := self._coming.get()) is not None:
+            pool = Scheduler(self._sessions(entry))
             try:
                 for ended in drive(pool):
                     for session in ended:
                         self._end(session, session.record())
                     while not self._left.empty():
-                        if self._records.pop(left := self._left.get(), None) is not None:
-                            pool.leave(left)
+                        if self._records.pop(gone := self._left.get(), None) is not None:
+                            pool.leave(gone)
             except Exception as error:
                 for session in list(self._records):
                     self._end(session, DraftVerifyError(f"the pool failed: {type(error).__name__}: {error}"))
 
-    def _sessions(self, first: _Wanted) -> Iterator[Session | None]:
+    def _sessions(self, first: _Entry) -> Iterator[Session | None]:
         """Sessions as they come; None while there is none."""
-        wanted: _Wanted | None = first
+        entry: _Entry | None = first
         while True:
-            if wanted is None:
+            if entry is None:
                 yield None
-            else:
-                self._records[wanted.session] = wanted.record
-                yield wanted.session
+            elif not entry.record.done():  # else whoever wanted it has gone by now
+                self._records[entry.session] = entry.record
+                yield entry.session
             try:
-                wanted = self._coming.get_nowait()
+                entry = self._coming.get_nowait()
             except queue.Empty:
-                wanted = None
+                entry = None
             else:
-                if wanted is None:  # the end, which `_serve` is to see once all have ended
+                if entry is None:  # the end, which `_serve` is to see once all have ended
                     self._coming.put(None)
 
     def _end(self, session: Session, result: TaskRecord | Exception) -> None:
         future = self._records.pop(session, None)
         if future is not None:
-            future.get_loop().call_soon_threadsafe(_settle, future, result)
+            _on(future.get_loop(), _settle, future, result)
+
+
+def _on(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *arguments: Any) -> None:
+    """Have a loop make a call; one that was closed has nobody left who waits."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(call, *arguments)
 
 
 def _settle(future: asyncio.Future[TaskRecord], result: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from draftverify.serve.model import Answer
+from draftverify.serve.model import ServedAnswer
 
 __all__ = ["Metrics"]
 
@@ -45,7 +45,7 @@ class Metrics:
         self.under_way = Gauge("draftverify_tasks_under_way", "Tasks under way.", registry=registry)
         self.queued = Gauge("draftverify_tasks_queued", "Tasks that wait for a place.", registry=registry)
 
-    def count(self, model: str, answer: Answer) -> None:
+    def count(self, model: str, answer: ServedAnswer) -> None:
         """Count a task that ended."""
         outcome = answer.record.outcome
         self.tasks.labels(model, outcome.status).inc()

@@ -16,17 +16,17 @@ from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import below
 from draftverify.exchanges import exchanges_of
 from draftverify.protocols import WritesText
-from draftverify.serve.asked import Asked
+from draftverify.serve.body import CompletionRequest
 from draftverify.traits import offers
 from draftverify.values import Context, Task, TaskRecord
 
-__all__ = ["Answer", "Cut", "ServedModel"]
+__all__ = ["ServedAnswer", "Cut", "ServedModel"]
 
 KEPT = 64
 """Pipelines of the settings that were asked for last."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ServedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one task.
 
     Args:
@@ -76,31 +76,31 @@ class ServedModel:
         """Whether some part reads a setting, or may."""
         return self._reads is None or setting in self._reads
 
-    def ignored(self, asked: Asked) -> list[str]:
+    def ignored(self, query: CompletionRequest) -> list[str]:
         """What of a request no part heeds."""
-        names = [name for name in asked.settings if not self._heeds(name)]
+        names = [name for name in query.settings if not self._heeds(name)]
         if not self.writes:
-            names += ["max_tokens"] if asked.limit is not None else []
-            names += ["stop"] if asked.stop else []
+            names += ["max_tokens"] if query.limit is not None else []
+            names += ["stop"] if query.stop else []
         return names
 
-    def pipeline_for(self, asked: Asked) -> Pipeline:
+    def pipeline_for(self, query: CompletionRequest) -> Pipeline:
         """The pipeline under the request's settings.
 
         Raises:
             ConfigError: a part refuses one, or the schema is none.
         """
-        if asked.schema is not None:
+        if query.schema is not None:
             with below("response_format.json_schema"):
-                JsonSchema(asked.schema).open()
-        settings = {name: value for name, value in asked.settings.items() if self._heeds(name)}
-        if asked.schema is not None and self._reads is not None and "json_schema" in self._reads:
-            settings["json_schema"] = asked.schema
-        cuts = self.writes and (asked.limit is not None or bool(asked.stop))
+                JsonSchema(query.schema).open()
+        settings = {name: value for name, value in query.settings.items() if self._heeds(name)}
+        if query.schema is not None and self._reads is not None and "json_schema" in self._reads:
+            settings["json_schema"] = query.schema
+        cuts = self.writes and (query.limit is not None or bool(query.stop))
         if not settings and not cuts:
             return self.pipeline
         key = json.dumps(
-            [settings, asked.limit if cuts else None, asked.stop if cuts else ()], sort_keys=True
+            [settings, query.limit if cuts else None, query.stop if cuts else ()], sort_keys=True
         )
         if key in self._of_settings:
             self._of_settings.move_to_end(key)
@@ -108,26 +108,26 @@ class ServedModel:
         changes: dict[str, Any] = {"settings": {**self.pipeline.settings, **settings}}
         if cuts:
             assert self._written is not None
-            changes["done"] = Cut(self.pipeline.done, asked.limit, asked.stop, self._written)
+            changes["done"] = Cut(self.pipeline.done, query.limit, query.stop, self._written)
         made = self._of_settings[key] = self.pipeline.with_parts(**changes)
         if len(self._of_settings) > KEPT:
             self._of_settings.popitem(last=False)
         return made
 
-    def tasks(self, asked: Asked) -> list[Task]:
+    def tasks(self, query: CompletionRequest) -> list[Task]:
         """The request's tasks, for each prompt as many as answers: with a seed the same request has the same draws."""
         tasks = []
-        for place, (given, prompt) in enumerate(zip(asked.inputs, asked.prompts, strict=True)):
+        for place, (given, prompt) in enumerate(zip(query.inputs, query.prompts, strict=True)):
             input = dict(given)
             if self.field is not None and prompt is not None:
                 input.setdefault(self.field, prompt)
-            if asked.schema is not None:
-                input["json_schema"] = asked.schema
-            for number in range(asked.n):
-                if asked.seed is None:
+            if query.schema is not None:
+                input["json_schema"] = query.schema
+            for number in range(query.n):
+                if query.seed is None:
                     id = uuid.uuid4().hex
                 else:
-                    words = json.dumps([asked.seed, place, number, input], sort_keys=True)
+                    words = json.dumps([query.seed, place, number, input], sort_keys=True)
                     id = hashlib.sha256(words.encode()).hexdigest()[:32]
                 tasks.append(Task(id=id, input=input))
         return tasks
@@ -139,33 +139,37 @@ class ServedModel:
         places = [place for string in stop if (place := text.find(string)) >= 0]
         return text[: min(places)] if places else text
 
-    def answer(self, record: TaskRecord, asked: Asked, prepared: Mapping[str, Any]) -> Answer:
+    def answer(
+        self, record: TaskRecord, query: CompletionRequest, prepared: Mapping[str, Any]
+    ) -> ServedAnswer:
         """A task's record as an answer.
 
         Args:
             record: of the task.
-            asked: the request.
+            query: the request.
             prepared: the task's input as the verifier had prepared it.
         """
         outcome = record.outcome
         text: str | None = None
         finish, refusal = "stop", None
         tokens_in, tokens_out = _spent(record)
+        if self.writes:
+            ids = prepared.get("prompt_ids")
+            tokens_in += len(ids) if isinstance(ids, (list, tuple)) else 0
+            tokens_out += sum(len(round.decision.emitted) for round in record.rounds)
         if outcome.status == "accepted":
             value = outcome.value
             if self.writes and isinstance(value, (list, tuple)):
-                text = self.text(value, asked.stop)
-                ended = value and value[-1] in prepared.get("eos_ids", ())
-                if not ended and text == self.text(value):
+                text = self.text(value, query.stop)
+                whole = text == self.text(value)
+                if whole and (_reached(query.limit, value) or _goes_on(value, prepared.get("eos_ids"))):
                     finish = "length"
-                tokens_out += len(value)
-                tokens_in += len(prepared.get("prompt_ids", ()))
             else:
                 text = _as_text(value)
-            refusal = self._unfit(text, asked)
+            refusal = self._unfit(text, query)
         else:
             refusal = outcome.reason or f"nothing was accepted ({outcome.status})"
-        return Answer(
+        return ServedAnswer(
             record=record,
             text=None if refusal else text,
             refusal=refusal,
@@ -175,11 +179,11 @@ class ServedModel:
             tokens_out=tokens_out,
         )
 
-    def _unfit(self, text: str, asked: Asked) -> str | None:
+    def _unfit(self, text: str, query: CompletionRequest) -> str | None:
         """Why an answer is not of the form that was asked for, whatever the pipeline's own verifier checks."""
-        if not asked.is_json:
+        if not query.is_json:
             return None
-        check = JsonSchema(asked.schema if asked.schema is not None else {"type": "object"}).check(text)
+        check = JsonSchema(query.schema if query.schema is not None else {"type": "object"}).check(text)
         return (
             None
             if check.verdict == "pass"
@@ -225,13 +229,22 @@ class Cut:
         return any(string in text for string in self.strings)
 
 
+def _reached(limit: int | None, value: Sequence[Any]) -> bool:
+    return limit is not None and len(value) >= limit
+
+
+def _goes_on(value: Sequence[Any], ends: Any) -> bool:
+    """Whether an answer would have gone on, where it is known which values end one."""
+    return isinstance(ends, (list, tuple)) and not (value and value[-1] in ends)
+
+
 def _spent(record: TaskRecord) -> tuple[int, int]:
     """Tokens that models read and sampled, in all rounds and inner tasks."""
     tokens_in = tokens_out = 0
     for round in record.rounds:
         for _, exchange in exchanges_of(round):
-            tokens_in += exchange.tokens_in
-            tokens_out += sum(reply.tokens for reply in exchange.replies)
+            tokens_in += max(exchange.tokens_in, 0)
+            tokens_out += sum(max(reply.tokens, 0) for reply in exchange.replies)
         for inner in round.nested:
             inner_in, inner_out = _spent(inner)
             tokens_in, tokens_out = tokens_in + inner_in, tokens_out + inner_out
@@ -243,9 +256,7 @@ def _as_text(value: Any) -> str:
     if isinstance(value, (list, tuple)) and len(value) == 1:
         value = value[0]
     if isinstance(value, Mapping):
-        for name in ("answer", "text"):
-            if isinstance(value.get(name), str):
-                return str(value[name])
+        value = next((value[name] for name in ("answer", "text") if value.get(name) is not None), value)
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         return "\n".join(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

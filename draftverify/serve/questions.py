@@ -11,19 +11,18 @@ from typing import Any
 
 import msgspec
 
-from draftverify.engine.requests import Answer as PersonsAnswer
-from draftverify.engine.requests import AnswerKind, Ask
+from draftverify.engine.requests import Answer, AnswerKind, Ask
 from draftverify.secret import redact
-from draftverify.serve.asked import Asked
-from draftverify.serve.model import Answer, ServedModel
+from draftverify.serve.body import CompletionRequest
+from draftverify.serve.model import ServedAnswer, ServedModel
 from draftverify.values import Task, TaskRecord
 
-__all__ = ["Once", "Question", "Questions", "Reply"]
+__all__ = ["Once", "OpenQuestion", "OpenQuestions", "PersonsReply"]
 
 KEPT = 1_000
 
 
-class Reply(msgspec.Struct, frozen=True):
+class PersonsReply(msgspec.Struct, frozen=True):
     """A person's answer, as it is sent: what becomes of the candidate, another value in its place, a reason."""
 
     answer: AnswerKind
@@ -34,28 +33,28 @@ class Reply(msgspec.Struct, frozen=True):
 class Once:
     """Plays the person with one answer; asked again, nobody is there."""
 
-    def __init__(self, reply: Reply) -> None:
-        self._answers = [PersonsAnswer(reply.answer, reply.value, reply.note)]
+    def __init__(self, reply: PersonsReply) -> None:
+        self._answers = [Answer(reply.answer, reply.value, reply.note)]
 
-    def __call__(self, ask: Ask) -> PersonsAnswer | None:
+    def __call__(self, ask: Ask) -> Answer | None:
         """The answer."""
         return self._answers.pop() if self._answers else None
 
 
-class Question:
+class OpenQuestion:
     """One task that waits, or waited.
 
     Args:
-        model, asked, task, record: where it stands.
+        model, query, task, record: where it stands.
     """
 
-    def __init__(self, model: ServedModel, asked: Asked, task: Task, record: TaskRecord) -> None:
+    def __init__(self, model: ServedModel, query: CompletionRequest, task: Task, record: TaskRecord) -> None:
         self.id = uuid.uuid4().hex
         self.model = model
-        self.asked = asked
+        self.query = query
         self.task = task
         self.record = record
-        self.answer: Answer | None = None
+        self.answer: ServedAnswer | None = None
         self.busy = False
 
     @property
@@ -65,12 +64,13 @@ class Question:
 
     def plain(self) -> dict[str, Any]:
         """What a person needs to know to answer."""
-        candidate, last = self.record.outcome.refused, self.record.rounds[-1] if self.record.rounds else None
+        asking = _asking(self.record)
+        candidate, last = asking.outcome.refused, asking.rounds[-1] if asking.rounds else None
         return {
             "id": self.id,
             "object": "draftverify.question",
             "url": self.path,
-            "model": self.asked.model,
+            "model": self.query.model,
             "status": "waiting" if self.answer is None else "answered",
             "input": dict(self.task.input),
             "trouble": list(last.trouble) if last is not None else [],
@@ -87,22 +87,29 @@ class Question:
         }
 
 
-class Questions:
+def _asking(record: TaskRecord) -> TaskRecord:
+    """The record of the task that asks: an inner one where one waits."""
+    waiting = (inner for inner in record.inner if inner.outcome.status == "waiting")
+    inner = next(waiting, None)
+    return record if inner is None else _asking(inner)
+
+
+class OpenQuestions:
     """All that wait."""
 
     def __init__(self) -> None:
-        self._of_id: OrderedDict[str, Question] = OrderedDict()
+        self._of_id: OrderedDict[str, OpenQuestion] = OrderedDict()
 
-    def add(self, question: Question) -> None:
+    def add(self, question: OpenQuestion) -> None:
         """Hold a question; the oldest gives way where there are too many."""
         self._of_id[question.id] = question
         if len(self._of_id) > KEPT:
             self._of_id.popitem(last=False)
 
-    def find(self, id: str) -> Question | None:
+    def find(self, id: str) -> OpenQuestion | None:
         """The question of an address."""
         return self._of_id.get(id)
 
-    def waiting(self) -> list[Question]:
+    def waiting(self) -> list[OpenQuestion]:
         """Those that nobody has answered, the oldest first."""
         return [question for question in self._of_id.values() if question.answer is None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import signal
 import socket
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from draftverify.bench.runner.build import Builder
 from draftverify.errors import ConfigError, ResourceError
 from draftverify.secret import Secret, quiet
 from draftverify.serve.app import Api
-from draftverify.serve.limits import Limits
+from draftverify.serve.limits import ServerLimits
 from draftverify.serve.lockstep import Lockstep
 from draftverify.serve.model import ServedModel
 
@@ -35,7 +36,7 @@ def run_server(
     host: str,
     port: int,
     token: Secret | None,
-    limits: Limits,
+    limits: ServerLimits,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; see `draftverify.serve.serve`."""
     if token is None and not _is_loopback(host):
@@ -50,6 +51,8 @@ def run_server(
         server = made_server(lockstep, listening, token=token, limits=limits)
         address = f"http://{_bracketed(host)}:{listening.getsockname()[1]}/v1"
         click.echo(f"{address} serves {', '.join(lockstep.models)}")
+        # uvicorn ends what is under way, and then raises the signal again: with this handler the models close.
+        signal.signal(signal.SIGTERM, lambda *_: setattr(server, "should_exit", True))
         server.run(sockets=[listening])
 
 
@@ -66,7 +69,7 @@ def models_of(experiment: Experiment) -> dict[str, ServedModel]:
 
 
 def made_server(
-    lockstep: Lockstep, listening: socket.socket, *, token: Secret | None, limits: Limits
+    lockstep: Lockstep, listening: socket.socket, *, token: Secret | None, limits: ServerLimits
 ) -> uvicorn.Server:
     """The server on a bound socket, of the models of a lockstep."""
     host, port = listening.getsockname()[:2]

@@ -18,6 +18,14 @@ from draftverify.values import Task, TaskRecord
 __all__ = ["Full", "Tasks"]
 
 
+def _takes_turns(pipeline: Pipeline) -> bool:
+    """Whether one of its parts does, or one of a pipeline inside it."""
+    return any(
+        _takes_turns(part) if isinstance(part, Pipeline) else pipeline.takes_turns(part)
+        for part in pipeline.parts()
+    )
+
+
 class Full(DraftVerifyError):
     """There is no room for another task."""
 
@@ -51,8 +59,8 @@ class Tasks:
         return [self._begun(run) for run in runs]
 
     async def record(self, pipeline: Pipeline, task: Task, *, rounds: bool, **options: Any) -> TaskRecord:
-        """Run a task to its end: in the lockstep where its verifier takes turns, else on this event loop."""
-        if pipeline.takes_turns(pipeline.verifier):
+        """Run a task to its end: in the lockstep where a part of it takes turns, else on this event loop."""
+        if _takes_turns(pipeline):
             return await self._lockstep.record(pipeline, task, rounds=rounds, **options)
         record: TaskRecord = await pipeline.arecord(task, **options)
         return record

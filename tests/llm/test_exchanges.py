@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from draftverify.bench.records import load_run
 from draftverify.bench.records.rows import rows
 from draftverify.bench.runner.run import run
 from draftverify.bench.tables.expected import differences
-from draftverify.exchanges import LONGEST, WHOLE, Exchange, Reply, Turn, exchanges_of, noted, read_notes
+from draftverify.bench.tables.trace import round_lines
+from draftverify.exchanges import LONGEST, WHOLE, Exchange, ModelReply, Turn, exchanges_of, noted, read_notes
 from draftverify.rules import First
 from draftverify.secret import Secret
 from draftverify.values import Round
@@ -194,7 +196,8 @@ def test_who_decides_sees_no_label(said: Path, tmp_path: Path, server: Server, m
 def test_what_is_kept_is_bounded(texts: list[str], times: int) -> None:
     """A text to a length, all of a call's together too; what is left out is counted, and what is kept is read again."""
     exchange = Exchange(
-        asked=tuple(Turn("user", text) for text in texts), replies=tuple(Reply(text=text) for text in texts)
+        asked=tuple(Turn("user", text) for text in texts),
+        replies=tuple(ModelReply(text=text) for text in texts),
     )
     notes = noted([exchange] * times)
     kept = read_notes(notes)
@@ -271,3 +274,31 @@ def test_an_answer_is_laid_beside_its_labels(value: Any, expected: Any, found: A
         field: "".join(marks[kind].format(text) for kind, text in parts)
         for field, parts in differences(value, expected)
     } == found
+
+
+def test_long_and_odd_answers_are_laid_beside_their_labels_in_no_time() -> None:
+    """A model that repeats itself makes a comparison word by word cubic; half a character can be written nowhere."""
+    begun = time.monotonic()
+    (found,) = differences("a " * 5000, {"answer": "a x " * 2500})
+    many = {str(n): "b" for n in range(100_000)}
+    assert len(differences({str(n): "a" for n in range(100_000)}, {"json": many})) == 100
+    (near,) = differences("word " * 4000 + "x end", {"answer": "word " * 4000 + "y end"})
+    assert time.monotonic() - begun < 3
+    assert {kind for kind, _ in found.parts} >= {"missing", "extra"}
+    assert [text.strip() for kind, text in near.parts if kind != "same"] == ["y", "x"]
+    (half,) = differences('{"answer": "\\ud800"}', {"answer": "42"})
+    json.dumps(half, ensure_ascii=False).encode()
+
+
+def test_names_that_a_server_gives_are_cut_and_forge_no_line() -> None:
+    """A model's name, a role, a reason and an id, which are no texts of the conversation."""
+    key = Secret("sk-named-secret-key")
+    long = f"x\n  accepted  1 round {key}" + "y" * 10_000
+    reply = ModelReply(text="t", finish=long, id=long)
+    asked = Exchange(asked=(Turn(long, "c"),), replies=(reply,), model=long, failure=long)
+    (kept,) = read_notes(noted([asked]))
+    assert key not in str(kept)
+    assert max(map(len, (kept.model, kept.asked[0].role, kept.replies[0].finish, kept.replies[0].id))) < 300
+    round = Round(index=0, items=("t",), parents=(-1,), draft_notes=noted([asked]))
+    lines = [line.plain for line in round_lines((round,), (None,), True)]
+    assert not [line for line in lines if line.lstrip().startswith("accepted  1 round")]

@@ -13,7 +13,7 @@ import openai
 
 from draftverify import Pipeline
 from draftverify.secret import Secret
-from draftverify.serve.limits import Limits
+from draftverify.serve.limits import ServerLimits
 from draftverify.serve.lockstep import Lockstep
 from draftverify.serve.model import ServedModel
 from draftverify.serve.server import listening_socket, made_server
@@ -61,7 +61,7 @@ def serving(
         Lockstep(lambda: models) as lockstep,
     ):
         secret = None if token is None else Secret(token)
-        server = made_server(lockstep, listening, token=secret, limits=Limits(**limits))
+        server = made_server(lockstep, listening, token=secret, limits=ServerLimits(**limits))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         while not server.started:

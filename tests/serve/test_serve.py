@@ -20,9 +20,19 @@ import openai
 import pytest
 import torch
 
-from draftverify import Check, Context, Pipeline, Proposal, Verification, escalate, generator, verifier
+from draftverify import (
+    Budget,
+    Check,
+    Context,
+    Pipeline,
+    Proposal,
+    Verification,
+    escalate,
+    generator,
+    verifier,
+)
 from draftverify.rules import First, Limit, LongestPrefix, Speculative
-from draftverify.serve.asked import MOST_CHOICES
+from draftverify.serve.body import MOST_CHOICES
 from draftverify.serve.model import ServedModel
 from draftverify.traits import GeneratorTraits, VerifierTraits
 from draftverify_llm import Endpoint, LocalModel, Sample
@@ -421,8 +431,8 @@ def test_who_goes_away_frees_the_session(tiny: LocalModel) -> None:
         settings={"temperature": 0},
     )
     slow = Slow(0.3)
-    again = generator(lambda context, n: ["again"])
-    waiting = Pipeline(again, slow, First(), done=lambda context, new: None)
+    again = generator(lambda context, n: ["again"], shape="chain")
+    waiting = Pipeline(again, slow, LongestPrefix(), done=lambda context, new: None)
     with serving({"long": long, "slow": waiting}, concurrency=4) as served:
         for model in ("long", "slow"):
             for stream in (False, True):
@@ -471,7 +481,8 @@ def test_metrics_say_what_was_served(served: Served) -> None:
     before = served.metric("draftverify_requests_total"), served.metric("draftverify_tokens_total")
     served.ask("greedy", max_tokens=4)
     served.ask("nobody")
-    assert served.metric("draftverify_requests_total") == before[0] + 2
+    served.ask("strict")
+    assert served.metric("draftverify_requests_total") == before[0] + 3
     assert served.metric("draftverify_tokens_total") > before[1]
     assert 'draftverify_tasks_total{model="strict",status="refused"}' in served.http.get("/metrics").text
 
@@ -499,6 +510,170 @@ def test_a_model_behind_an_endpoint_is_asked_side_by_side() -> None:
     behind.close()
 
 
+def test_tasks_that_were_left_before_they_began_run_for_nobody(tiny: LocalModel) -> None:
+    """Clients that go while the pool is in a long call; what comes after them is served at once."""
+    calls: list[str] = []
+
+    class Turns(Slow):
+        """Takes turns."""
+
+        traits = VerifierTraits(concurrent=False)
+
+        def verify(self, context: Context, proposal: Proposal) -> Verification:
+            """Notes whose."""
+            calls.append(context.task.input["prompt"])
+            return super().verify(context, proposal)
+
+    with serving({"slow": Pipeline(echo, Turns(1.5), First())}) as served:
+        with ThreadPoolExecutor(8) as pool:
+            holding = pool.submit(served.ask, "slow", "first")
+            while not calls:
+                time.sleep(0.01)
+
+            def leave(place: int) -> None:
+                body = {**GOOD, "model": "slow", "messages": [{"role": "user", "content": f"left {place}"}]}
+                with suppress(httpx.TimeoutException):
+                    httpx.post(served.base + CHAT, json=body, timeout=0.1)
+
+            list(pool.map(leave, range(6)))
+            assert holding.result().status_code == 200
+        assert served.ask("slow", "last").status_code == 200
+    assert "last" in calls
+    assert not [call for call in calls if call.startswith("left")]
+
+
+def test_an_inner_part_that_takes_turns_is_not_starved(tiny: LocalModel) -> None:
+    """Such a pipeline goes through the lockstep too, whatever its own verifier is."""
+
+    class Turns(Slow):
+        """Takes turns."""
+
+        traits = VerifierTraits(concurrent=False)
+
+    inner = Pipeline(echo, Turns(0.01), First())
+    nested = Pipeline(inner, verifier(lambda context, item: True), First())
+    again = Pipeline(
+        generator(lambda context, n: ["x"], shape="chain"),
+        Turns(0.02),
+        LongestPrefix(),
+        done=lambda context, new: None,
+        budget=Budget(rounds=150),
+    )
+    with serving({"nested": nested, "busy": again}) as served, ThreadPoolExecutor(2) as pool:
+        busy = pool.submit(served.ask, "busy")
+        time.sleep(0.3)
+        begun = time.monotonic()
+        assert served.ask("nested").status_code == 200
+        assert time.monotonic() - begun < 1.5
+        assert not busy.done()
+
+
+def test_a_pattern_of_a_client_holds_up_nobody(served: Served) -> None:
+    """One that backtracks without end is given up; keys are matched against none."""
+    schema = {"type": "string", "pattern": "^(a|aa|a?)+$"}
+    form = {"type": "json_schema", "json_schema": {"schema": schema}}
+    begun = time.monotonic()
+    with ThreadPoolExecutor(2) as pool:
+        asking = pool.submit(served.ask, "echo", json.dumps("a" * 40 + "!"), response_format=form)
+        time.sleep(0.2)
+        assert served.http.get("/health", timeout=1).status_code == 200
+        assert asking.result().json()["choices"][0]["message"]["refusal"]
+    assert time.monotonic() - begun < 5
+    keys = {"type": "object", "patternProperties": {"^(a|aa)+$": {}}}
+    form = {"type": "json_schema", "json_schema": {"schema": keys}}
+    assert served.ask("echo", "{}", response_format=form).status_code == 400
+
+
+def test_what_an_answer_holds_is_sent_whatever_it_is(tiny: LocalModel) -> None:
+    """Numbers that are none, half characters, negative counts of a server's; streamed and not. A stream that fails ends
+    with an error."""
+    values = {"nan": {"answer": float("nan"), "x": 1}, "half": {"answer": "a\ud800b"}, "list": [1, 2.5]}
+    pipelines: dict[str, Any] = {
+        name: Pipeline(
+            generator(lambda context, n, value=value: [value]), verifier(lambda c, i: True), First()
+        )
+        for name, value in values.items()
+    }
+    behind = Server()
+    usage = {"prompt_tokens": -5, "completion_tokens": -3}
+    reply = {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}], "usage": usage}
+    behind.answer = lambda request: (200, {}, json.dumps(reply).encode())
+    pipelines["odd"] = Pipeline(Sample(Endpoint(behind.url, "m")), verifier(lambda c, i: True), First())
+
+    class Broken(Slow):
+        """Has no text for anything."""
+
+        def text(self, values: Any) -> str:
+            """It fails."""
+            raise ZeroDivisionError("no text")
+
+    chain = generator(lambda context, n: ["x"], shape="chain")
+    pipelines["broken"] = Pipeline(chain, Broken(0), LongestPrefix(), done=Limit(2))
+    with serving(pipelines) as served:
+        for name in ("nan", "half", "list", "odd"):
+            whole, streamed = served.ask(name), served.ask(name, stream=True)
+            assert whole.status_code in (200, 502), name
+            json.loads(whole.content, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+            events = [line[6:] for line in streamed.text.splitlines() if line.startswith("data: {")]
+            assert events
+            for event in events:
+                json.loads(event, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+        assert served.ask("broken").status_code == 500
+        assert "no text" in served.ask("broken", stream=True).text
+        assert served.ask("broken", task={"eos_ids": 3, "prompt_ids": 5}).status_code == 500
+    behind.close()
+
+
+def test_a_question_outlives_an_answer_that_failed(tiny: LocalModel) -> None:
+    """A verifier that fails at what a person wrote has not answered; one that takes too long is given up."""
+    fails = [True]
+
+    def judged(context: Context, item: str) -> bool:
+        if item == "slow":
+            time.sleep(1.5)
+        if item == "edited" and fails.pop():
+            raise ConnectionError("gone")
+        return len(item) > 3
+
+    pipeline = Pipeline(echo, verifier(judged), First(), policy=escalate(on=("reject",)))
+    with serving({"person": pipeline}, timeout=0.5) as served:
+        question = served.ask("person", "a").json()
+        deep = b'{"answer": "edit", "value": ' + b"[" * 100_000
+        kind = {"content-type": "application/json"}
+        assert served.http.post(question["url"], content=deep, headers=kind).status_code == 400
+        assert served.http.post(question["url"], json={"answer": "edit", "value": "slow"}).status_code == 504
+        time.sleep(1.5)
+        fails[:] = [False, True]
+        assert (
+            served.http.post(question["url"], json={"answer": "edit", "value": "edited"}).status_code == 502
+        )
+        assert served.http.get(question["url"]).json()["candidate"]["value"] == "a"
+        good = served.http.post(question["url"], json={"answer": "edit", "value": "edited"})
+        assert good.json()["choices"][0]["message"]["content"] == "edited"
+
+
+def test_a_broken_part_is_not_the_client_s_fault(tiny: LocalModel) -> None:
+    """A verifier that breaks its contract is a 502; a field that the task lacks a 400."""
+    three = Verification(checks=(Check("pass"),) * 3)
+
+    class Wrong(Slow):
+        """Gives three checks."""
+
+        def verify(self, context: Context, proposal: Proposal) -> Verification:
+            """They are too many."""
+            return three
+
+    lacking = Sample(Endpoint("http://127.0.0.1:9/v1", "m"), template="{essay}")
+    pipelines = {
+        "wrong": Pipeline(echo, Wrong(0), First()),
+        "lacking": Pipeline(lacking, verifier(lambda c, i: True), First()),
+    }
+    with serving(pipelines) as served:
+        assert served.ask("wrong").status_code == 502
+        answer = served.ask("lacking")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "task")
+
+
 PARTS = """
 import time
 from draftverify import Check, Proposal, Verification
@@ -510,7 +685,11 @@ class Echo:
 class Slow:
     def verify(self, context, proposal):
         time.sleep(1.0)
+        print("verified", flush=True)
         return Verification(checks=(Check("pass"),) * len(proposal))
+
+    def close(self):
+        print("closed", flush=True)
 """
 CONFIG = """
 name: loud
@@ -543,7 +722,8 @@ def test_the_command_serves_and_ends_when_what_is_under_way_has(tmp_path: Path) 
         server.send_signal(signal.SIGTERM)
         asking.join()
         assert answers[0].json()["choices"][0]["message"]["content"] == "HI"
-        assert server.wait(20) in (0, -signal.SIGTERM)
+        assert server.wait(20) == 0
+        assert server.stdout.read().split() == ["verified", "closed"]
         with pytest.raises(httpx.TransportError):
             httpx.get(f"{base}/models")
     everywhere = subprocess.run([*command, "--host", "0.0.0.0"], cwd=tmp_path, capture_output=True, text=True)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from draftverify import ResourceError
 from draftverify.errors import EndpointError, EndpointTimeout
-from draftverify.exchanges import Exchange, Reply, Turn
+from draftverify.exchanges import Exchange, ModelReply, Turn
 from draftverify_llm.first_token import FirstToken, first_tokens
 from draftverify_llm.local import LocalModel
 from draftverify_llm.text import TextModel, exchange_of, model_traits
@@ -69,7 +69,7 @@ def ask(
     once = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
     if isinstance(model, LocalModel) and not whole:
         distinct = [
-            _by_token(token)._replace(exchange=_turn(prompt, Reply(text=token.likeliest)))
+            _by_token(token)._replace(exchange=_turn(prompt, ModelReply(text=token.likeliest)))
             for prompt, token in zip(once, first_tokens(model, list(once), verdicts), strict=True)
         ]
     else:
@@ -126,7 +126,7 @@ def _weights(first: Sequence[tuple[str, float]], verdicts: Sequence[str]) -> tup
     return tuple(math.log(sum(map(math.exp, logprobs))) if logprobs else least for logprobs in found)
 
 
-def _turn(prompt: str, *replies: Reply, failure: str = "") -> Exchange:
+def _turn(prompt: str, *replies: ModelReply, failure: str = "") -> Exchange:
     return Exchange(asked=(Turn("user", prompt),), replies=replies, failure=failure)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 from draftverify.errors import ConfigError
-from draftverify.exchanges import Exchange, Reply, Turn
+from draftverify.exchanges import Exchange, ModelReply, Turn
 from draftverify.traits import GeneratorTraits, families
 
 __all__ = [
@@ -307,7 +307,7 @@ def exchange_of(
     return Exchange(
         asked=tuple(Turn(turn["role"], turn["content"]) for turn in asked),
         replies=tuple(
-            Reply(
+            ModelReply(
                 text=completion.text,
                 item=items[place] if items else place,
                 finish=completion.finish_reason,

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
+
+from draftverify.values import utf8
 
 __all__ = ["Difference", "differences"]
 
 Part: TypeAlias = tuple[Literal["same", "missing", "extra"], str]
 
-_WORDS = 2_000
-"""Of a text that are compared; the time grows with their product."""
+_WORDS = 300
+"""Of two texts, between what they begin and end with alike, that are laid side by side; the time grows with the third
+power of their number. Longer ones are all missing, all extra."""
+_MOST = 100
+"""Differences of one answer."""
 _ALIKE = 0.1
 """The share of words that two long texts must have in common to be the same kind of thing."""
 _LONG = 60
@@ -41,41 +48,53 @@ def differences(value: Any, expected: Mapping[str, Any]) -> list[Difference]:
         expected: the labels.
     """
     found: list[Difference] = []
-    said = _read(value)
-    for name, wanted in expected.items():
-        given = said[name] if isinstance(said, Mapping) and name in said else said
-        found += _compared(name, wanted, given)
-    return found
+    read = _read(value)
+    for name, label in expected.items():
+        answer = read[name] if isinstance(read, Mapping) and name in read else read
+        found += islice(_compared(name, label, answer), _MOST - len(found))
+    return [Difference(utf8(field), [(kind, utf8(text)) for kind, text in parts]) for field, parts in found]
 
 
-def _compared(name: str, wanted: Any, given: Any) -> Iterator[Difference]:
-    if isinstance(wanted, Mapping) and isinstance(given, Mapping):
-        for key in dict.fromkeys([*wanted, *given]):
-            left, right = (_text(side[key]) if key in side else "" for side in (wanted, given))
-            if left != right:
-                yield Difference(f"{name}.{key}", _by_words(left, right))
-    elif not isinstance(wanted, (Mapping, list, tuple)):
-        left, right = _text(wanted), _text(given)
-        if isinstance(given, Mapping) or given is None or left == right:
+def _compared(name: str, label: Any, answer: Any) -> Iterator[Difference]:
+    if isinstance(label, Mapping) and isinstance(answer, Mapping):
+        for key in dict.fromkeys([*label, *answer]):
+            labelled, answered = (_text(side[key]) if key in side else "" for side in (label, answer))
+            if labelled != answered:
+                yield Difference(f"{name}.{key}", _by_words(labelled, answered))
+    elif not isinstance(label, (Mapping, list, tuple)):
+        labelled, answered = _text(label), _text(answer)
+        if isinstance(answer, Mapping) or answer is None or labelled == answered:
             return
-        parts = _by_words(left, right)
-        sizes = {kind: sum(len(text.split()) for part, text in parts if part == kind) for kind, _ in parts}
-        if sum(sizes.values()) < _LONG or sizes.get("same", 0) >= _ALIKE * sum(sizes.values()):
-            yield Difference(name, parts)
+        counts = [Counter(text.split()) for text in (labelled, answered)]
+        longest, shared = max(sum(count.values()) for count in counts), (counts[0] & counts[1]).total()
+        if longest < _LONG or shared >= _ALIKE * longest:
+            yield Difference(name, _by_words(labelled, answered))
 
 
-def _by_words(wanted: str, given: str) -> list[Part]:
-    left, right = (re.findall(r"\s*\S+|\s+$", text)[:_WORDS] for text in (wanted, given))
-    parts: list[Part] = []
-    for tag, i, j, k, m in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+def _by_words(label: str, answer: str) -> list[Part]:
+    labelled, answered = (re.findall(r"\s*\S+|\s+$", text) for text in (label, answer))
+    first = _alike(labelled, answered)
+    last = _alike(labelled[first:][::-1], answered[first:][::-1])
+    middle = [words[first : len(words) - last] for words in (labelled, answered)]
+    codes: list[tuple[str, int, int, int, int]] = [("replace", 0, len(middle[0]), 0, len(middle[1]))]
+    if max(map(len, middle)) <= _WORDS:
+        codes = list(SequenceMatcher(None, middle[0], middle[1], autojunk=False).get_opcodes())
+    parts: list[Part] = [("same", "".join(labelled[:first]))]
+    for tag, i, j, k, m in codes:
         if tag == "equal":
-            parts.append(("same", "".join(left[i:j])))
-            continue
-        if i < j:
-            parts.append(("missing", "".join(left[i:j])))
-        if k < m:
-            parts.append(("extra", "".join(right[k:m])))
-    return parts
+            parts.append(("same", "".join(middle[0][i:j])))
+        else:
+            parts += [("missing", "".join(middle[0][i:j])), ("extra", "".join(middle[1][k:m]))]
+    parts.append(("same", "".join(labelled[len(labelled) - last :])))
+    return [(kind, text) for kind, text in parts if text]
+
+
+def _alike(labelled: Sequence[str], answered: Sequence[str]) -> int:
+    """How many words two texts begin with alike."""
+    pairs = zip(labelled, answered, strict=False)
+    return next(
+        (n for n, (one, other) in enumerate(pairs) if one != other), min(len(labelled), len(answered))
+    )
 
 
 def _read(value: Any) -> Any:
@@ -83,10 +102,10 @@ def _read(value: Any) -> Any:
     if not isinstance(value, str) or value.lstrip()[:1] != "{":
         return value
     try:
-        said = json.loads(value)
+        read = json.loads(value)
     except (ValueError, RecursionError):
         return value
-    return said if isinstance(said, dict) else value
+    return read if isinstance(read, dict) else value
 
 
 def _text(value: Any) -> str:

@@ -89,7 +89,7 @@ def _task_lines(task: Task) -> Iterator[Text]:
     for name, value in task.input.items():
         yield from _labelled(clean(name), value, "  ")
     for name, value in task.expected.items():
-        yield from _labelled(f"expected {clean(name)}", value, "  ", "green")
+        yield from _labelled(f"expected {words(name, 100)}", value, "  ", "green")
 
 
 def round_lines(
@@ -239,17 +239,19 @@ def _items(
 def _exchanges(round: Round, indent: str) -> Iterator[Text]:
     """What was asked of models and what they said: the messages, and each reply with what it took."""
     for who, exchange in exchanges_of(round):
-        facts = [clean(exchange.model)] if exchange.model else []
+        facts = [words(exchange.model, 100)] if exchange.model else []
         facts += [f"{exchange.tokens_in} tokens in"] if exchange.tokens_in else []
         facts += [f"{exchange.tokens_in_cached} of them cached"] if exchange.tokens_in_cached else []
         facts += [f"{exchange.units:.4g} units"] if exchange.units else []
-        yield Text.assemble(indent, (f"asked by {clean(who)}", "bold dim"), (f"  {' · '.join(facts)}", "dim"))
+        yield Text.assemble(
+            indent, (f"asked by {words(who, 100)}", "bold dim"), (f"  {' · '.join(facts)}", "dim")
+        )
         for turn in exchange.asked:
-            yield from _labelled(clean(turn.role) or "prompt", turn.content, indent + "  ", "dim")
+            yield from _labelled(words(turn.role, 100) or "prompt", turn.content, indent + "  ", "dim")
         for reply in exchange.replies:
             facts = [f"item {reply.item}"] if reply.item is not None else []
             facts += [f"{reply.tokens} tokens"] if reply.tokens else []
-            facts += [clean(reply.finish)] if reply.finish not in ("", "stop") else []
+            facts += [words(reply.finish, 100)] if reply.finish not in ("", "stop") else []
             facts += ["bought before"] if reply.cached else []
             facts += [words(reply.id, 100)] if reply.id else []
             yield from _labelled(" · ".join(["reply", *facts]), reply.text, indent + "  ")
@@ -269,7 +271,7 @@ def _differences(outcome: Outcome, task: Task) -> Iterator[Text]:
         {"missing": "green", "extra": "red"},
     )
     for field, parts in differences(outcome.value, task.expected) if outcome.value is not None else ():
-        line = Text.assemble("  ", (f"{clean(field)}, [-expected-] {{+given+}}: ", "dim"))
+        line = Text.assemble("  ", (f"{words(field, 100)}, [-expected-] {{+given+}}: ", "dim"))
         for kind, text in parts:
             lead = text[: len(text) - len(text.lstrip())]
             line.append(words(lead + marks[kind].format(text.strip()), 2000), style=styles.get(kind, ""))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -21,6 +21,8 @@ __all__ = ["JsonSchema"]
 
 SHOWN = 5
 """How many places feedback names."""
+SECONDS = 1.0
+"""For one `pattern`."""
 LONGEST = 200
 """Characters of one place's message."""
 
@@ -69,7 +71,7 @@ class JsonSchema:
     @cached_property
     def _validator(self) -> Any:
         from jsonschema import Draft202012Validator, SchemaError
-        from jsonschema.validators import validator_for
+        from jsonschema.validators import extend, validator_for
         from referencing import Registry
 
         schema = self._schema
@@ -84,8 +86,9 @@ class JsonSchema:
         except SchemaError as error:
             place = ".".join(map(str, ("schema", *error.absolute_path)))
             raise ConfigError(f"this is no JSON schema: {error.message}", path=place) from error
+        checking = extend(kind, {"pattern": _pattern})
         # An empty registry: the default one would fetch what a $ref names.
-        return kind(schema, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
+        return checking(schema, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per item."""
@@ -134,3 +137,16 @@ def _read(path: Path) -> Any:
         ) from error
     except ValueError as error:
         raise ConfigError(f"the schema is no JSON: {error}", path="schema", where=str(path)) from error
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
+    """The keyword `pattern`, in bounded time: what is matched may have been written so that it takes without end.
+
+    Raises:
+        TimeoutError: it took longer.
+    """
+    import regex
+    from jsonschema import ValidationError
+
+    if isinstance(instance, str) and not regex.search(pattern, instance, timeout=SECONDS, concurrent=True):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")

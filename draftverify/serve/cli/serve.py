@@ -52,7 +52,7 @@ def serve(
     a task beside the prompt go in the body's `task`. A task that waits for a person is answered with 202 and the
     address of its question. Prometheus reads /metrics. SIGTERM finishes what is under way.
     """
-    from draftverify.serve import Limits
+    from draftverify.serve import ServerLimits
     from draftverify.serve import serve as serve_experiment
 
     token = None
@@ -65,5 +65,5 @@ def serve(
         host=host,
         port=port,
         token=token,
-        limits=Limits(concurrency, queue, timeout),
+        limits=ServerLimits(concurrency, queue, timeout),
     )

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from draftverify.errors import ConfigError
 
-__all__ = ["MOST_CHOICES", "Asked", "read_chat", "read_completion"]
+__all__ = ["MOST_CHOICES", "CompletionRequest", "read_chat", "read_completion"]
 
 MOST_CHOICES = 64
 """Of one request."""
@@ -29,7 +29,7 @@ class _Part(msgspec.Struct):
     text: str | None = None
 
 
-class _Message(msgspec.Struct):
+class _ChatMessage(msgspec.Struct):
     role: Literal["system", "developer", "user", "assistant"]
     content: str | Annotated[list[_Part], Meta(min_length=1)]
 
@@ -68,7 +68,7 @@ class _Body(msgspec.Struct, kw_only=True):
 
 
 class _Chat(_Body, kw_only=True):
-    messages: Annotated[list[_Message], Meta(min_length=1)]
+    messages: Annotated[list[_ChatMessage], Meta(min_length=1)]
     max_completion_tokens: _Positive | None = None
     response_format: _ResponseFormat | None = None
     tools: list[Any] | None = None
@@ -85,7 +85,7 @@ class _Completion(_Body, kw_only=True):
     logprobs: int | None = None
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request, whichever of the two kinds it was.
 
     Args:
@@ -119,7 +119,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     include_usage: bool
 
 
-def read_chat(body: bytes) -> Asked:
+def read_chat(body: bytes) -> CompletionRequest:
     """The request in the body of `/chat/completions`.
 
     Raises:
@@ -133,8 +133,8 @@ def read_chat(body: bytes) -> Asked:
         {"role": "system" if message.role == "developer" else message.role, "content": _text(message, place)}
         for place, message in enumerate(chat.messages)
     ]
-    asked = [turn["content"] for turn in turns if turn["role"] == "user"]
-    if not asked:
+    questions = [turn["content"] for turn in turns if turn["role"] == "user"]
+    if not questions:
         raise ConfigError("a message of the role user is needed", path="messages")
     schema, is_json = None, False
     if chat.response_format is not None and chat.response_format.type != "text":
@@ -143,19 +143,23 @@ def read_chat(body: bytes) -> Asked:
             if chat.response_format.json_schema is None:
                 raise ConfigError("json_schema is missing", path="response_format")
             schema = chat.response_format.json_schema.schema
-    inputs = {"messages": turns, "prompt": asked[-1], "question": asked[-1]}
-    return _asked(
+            if b"patternProperties" in msgspec.json.encode(schema):
+                raise ConfigError(
+                    "patternProperties is not checked in bounded time; leave it out", path="response_format"
+                )
+    inputs = {"messages": turns, "prompt": questions[-1], "question": questions[-1]}
+    return _request(
         chat,
         chat=True,
         inputs=[inputs],
-        prompts=[asked[-1]],
+        prompts=[questions[-1]],
         schema=schema,
         is_json=is_json,
         limit=chat.max_completion_tokens or chat.max_tokens,
     )
 
 
-def read_completion(body: bytes) -> Asked:
+def read_completion(body: bytes) -> CompletionRequest:
     """The request in the body of `/completions`.
 
     Raises:
@@ -178,10 +182,10 @@ def read_completion(body: bytes) -> Asked:
         prompts = [str(text) for text in texts]
     if len(inputs) * (completion.n or 1) > MOST_CHOICES:
         raise ConfigError(f"at most {MOST_CHOICES} answers to one request", path="prompt")
-    return _asked(completion, chat=False, inputs=inputs, prompts=prompts, limit=completion.max_tokens)
+    return _request(completion, chat=False, inputs=inputs, prompts=prompts, limit=completion.max_tokens)
 
 
-def _asked(
+def _request(
     body: _Body,
     *,
     chat: bool,
@@ -190,11 +194,11 @@ def _asked(
     limit: int | None,
     schema: Mapping[str, Any] | None = None,
     is_json: bool = False,
-) -> Asked:
+) -> CompletionRequest:
     names = ("temperature", "top_p", "frequency_penalty", "presence_penalty", "logit_bias")
     settings = {name: value for name in names if (value := getattr(body, name)) is not None}
     stop = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
-    return Asked(
+    return CompletionRequest(
         model=body.model,
         chat=chat,
         inputs=tuple({**input, **body.task} for input in inputs),
@@ -229,7 +233,7 @@ def _refuse(fields: Mapping[str, Any]) -> None:
             raise ConfigError("this server does not do that; leave it out", path=name)
 
 
-def _text(message: _Message, place: int) -> str:
+def _text(message: _ChatMessage, place: int) -> str:
     if isinstance(message.content, str):
         return message.content
     for number, part in enumerate(message.content):
