@@ -398,8 +398,9 @@ def _proposal(request: Draft, value: Any, parts: Parts) -> Any:
         value = replace(value, nested=_field("nested", _own_records if own else _records, value.nested))
     if value.evidence is not EMPTY:
         _field("the evidence of a proposal", _mapping, value.evidence)
-    if value.notes is not EMPTY:
-        value = replace(value, notes=_field("the notes of a proposal", _notes, value.notes))
+    notes = value.notes
+    if notes is not EMPTY:
+        value = replace(value, notes=_field("the notes of a proposal", _notes, notes))
     if value.cost is not None:
         value = replace(value, cost=_field("the cost", _cost, value.cost))
     if type(value.exhausted) is not bool:

@@ -732,7 +732,7 @@ def test_who_would_go_beyond_the_rate_waits(server: Server, mode: str) -> None:
 
         asyncio.run(all_of())
     assert len(server.requests) == 62
-    assert 1.5 < time.monotonic() - begun < 10
+    assert time.monotonic() - begun > 1.5
     endpoint.close()
 
 
