@@ -135,3 +135,16 @@ def test_a_file_that_reads_swapped_the_other_way_is_warned_of(tmp_path, caplog, 
     judge = RecordedJudge(written(tmp_path / "v.jsonl", *lines))
     judge.open()
     assert ("exchange its words" in caplog.text) == (reading == "the line's")
+
+
+def test_fields_may_be_paths(tmp_path):
+    """As files of others nest them: within objects and lists."""
+    path = tmp_path / "nested.jsonl"
+    path.write_text(
+        json.dumps({"q": {"text": "?"}, "answers": [{"a": "x"}, {"a": "y"}], "judge": {"said": "A>B"}})
+    )
+    fields = {"question": "q.text", "first": "answers.0.a", "second": "answers.1.a", "verdict": "judge.said"}
+    (answer,) = RecordedJudge(path, fields).compare([Presented("?", "x", "y")])
+    assert answer.choice == "first"
+    with pytest.raises(ConfigError, match=r"there is no field 'judge\.words'"):
+        RecordedJudge(path, {**fields, "verdict": "judge.words"}).open()

@@ -275,7 +275,7 @@ LINES: list[tuple[Any, str]] = [
     ({"question": " ", "solutions": []}, "an empty one"),
     ({"question": "Q?", "solutions": {"text": "x"}}, "no list"),
     ({"question": "Q?", "solutions": [{"text": "x", "correct": "yes"}]}, "true or false"),
-    ({"question": "Q?", "solutions": ["x"]}, "TypeError"),
+    ({"question": "Q?", "solutions": ["x"]}, "KeyError: 'text'"),
     ([1], "a JSON object is needed"),
 ]
 

@@ -13,7 +13,7 @@ from draftverify_llm.eval_mode import evaluating
 from draftverify_llm.family import family_of_config, family_of_weights
 from draftverify_llm.generate import Sample, fields_of, filled
 from draftverify_llm.identity import model_identity
-from draftverify_llm.jsonl import read_rows
+from draftverify_llm.jsonl import MISSING, read_rows, value_at
 from draftverify_llm.judge import Judge
 from draftverify_llm.judge_metric import JudgedAnswer
 from draftverify_llm.judging import answer_text, question_text
@@ -49,6 +49,8 @@ from draftverify_llm.weights import gguf_file, quiet_transformers, resolve, torc
 
 __all__ = [
     "BatchTextModel",
+    "MISSING",
+    "value_at",
     "CATALOGUE",
     "CatalogueEntry",
     "Completion",

@@ -5,13 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from draftverify import ConfigError
 
-__all__ = ["read_rows"]
+__all__ = ["MISSING", "read_rows", "value_at"]
+
+MISSING: Any = object()
+"""Of `value_at`: nothing stands there."""
 
 LONGEST_LINE = 256 << 20  # bytes; a gzipped file may hold more in a line than fits into memory
 
@@ -56,6 +59,27 @@ def read_rows(
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"the file cannot be read: {reason}", where=str(path)) from error
+
+
+def value_at(value: Any, path: str, index: int = 0) -> Any:
+    """What stands at a path; MISSING where nothing does.
+
+    Args:
+        value: an object of a file.
+        path: a name, or names with dots into objects and numbers into lists; "" is nowhere.
+        index: what a `*` in it stands for.
+    """
+    if not path:
+        return MISSING
+    if isinstance(value, Mapping) and path in value:
+        return value[path]
+    for step in path.split("."):
+        if isinstance(value, list):
+            place = index if step == "*" else int(step) if step.isdecimal() and len(step) < 10 else len(value)
+            value = value[place] if place < len(value) else MISSING
+        else:
+            value = value.get(step, MISSING) if isinstance(value, Mapping) else MISSING
+    return value
 
 
 def _rows(

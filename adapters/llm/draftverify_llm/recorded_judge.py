@@ -13,6 +13,7 @@ from draftverify import ConfigError, Context, Proposal, Verification
 from draftverify.kit.audit import PairVerdict, Presented, Variation, as_choice
 from draftverify.secret import quiet
 from draftverify.traits import EvidenceKind, VerifierTraits
+from draftverify_llm.jsonl import MISSING, value_at
 from draftverify_llm.pairwise_judge import Against, compared
 
 __all__ = ["RecordedJudge"]
@@ -33,8 +34,8 @@ class RecordedJudge:
 
     Args:
         path: the file, UTF-8; empty lines are skipped.
-        fields: which field of a line holds "question", "first", "second", "verdict", "swapped" (the verdict in the
-            other order), "words" and "id"; each its own name when it is not said.
+        fields: which field of a line, or path with dots, holds "question", "first", "second", "verdict", "swapped" (the
+            verdict in the other order), "words" and "id"; each its own name when it is not said.
         against: which pairs of a block are looked up: "all" or "knockout".
         family: the line of models that the verdicts rest on, such as "gpt-4".
     """
@@ -140,16 +141,17 @@ class RecordedJudge:
         self, line: str, names: Mapping[str, str], recorded: dict[_Key, PairVerdict], where: str
     ) -> None:
         """One line's verdicts. Without an id a pair has one verdict; with ids the first line speaks for the texts."""
-        entry = _entry(line, where)
+        row = _entry(line, where)
+        entry = {name: value for name in names if (value := value_at(row, names[name])) is not MISSING}
         question, first, second = (
-            _text(entry, names[name], where) for name in ("question", "first", "second")
+            _text(entry.get(name), names[name], where) for name in ("question", "first", "second")
         )
-        if names["verdict"] not in entry:
+        if "verdict" not in entry:
             raise ConfigError(f"there is no field {names['verdict']!r}", where=where)
-        id, text = entry.get(names["id"], ""), entry.get(names["words"])
-        verdicts = {(first, second): entry[names["verdict"]]}
-        if entry.get(names["swapped"]) is not None and first != second:
-            verdicts[second, first] = entry[names["swapped"]]
+        id, text = entry.get("id", ""), entry.get("words")
+        verdicts = {(first, second): entry["verdict"]}
+        if entry.get("swapped") is not None and first != second:
+            verdicts[second, first] = entry["swapped"]
         for pair, verdict in verdicts.items():
             choice = as_choice(verdict)
             answer = PairVerdict(choice, words=text if isinstance(text, str) else "")
@@ -194,7 +196,7 @@ def _entry(line: str, where: str) -> dict[str, Any]:
     return entry
 
 
-def _text(entry: Mapping[str, Any], field: str, where: str) -> str:
-    if not isinstance(entry.get(field), str):
-        raise ConfigError(f"the field {field!r} should be a text, not {entry.get(field)!r:.60}", where=where)
-    return str(entry[field])
+def _text(value: Any, field: str, where: str) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"the field {field!r} should be a text, not {value!r:.60}", where=where)
+    return value

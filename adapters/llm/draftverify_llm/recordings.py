@@ -14,7 +14,7 @@ import msgspec
 
 from draftverify import ConfigError, Context, Task
 from draftverify.traits import GeneratorTraits
-from draftverify_llm.jsonl import read_rows
+from draftverify_llm.jsonl import MISSING, read_rows, value_at
 
 __all__ = [
     "RecordedSample",
@@ -190,7 +190,7 @@ def read_recording(
     for where, row in read_rows(path, halves=True):
         key, prompt = _key(row, paths, match, where)
         listed, samples = _samples(row, paths, where, unseen)
-        unseen -= {name for name in ("prompt", "samples") if _at(row, paths[name]) is not _MISSING}
+        unseen -= {name for name in ("prompt", "samples") if value_at(row, paths[name]) is not MISSING}
         origin, prompt_before, earlier, single = tasks.setdefault(key, (where, prompt, [], not listed))
         if origin != where and (listed or not single):
             raise ConfigError(f"the task {key[:80]!r} stands twice, first at {origin}", where=where)
@@ -218,12 +218,9 @@ def read_recording(
     }
 
 
-_MISSING: Any = object()
-
-
 def _key(row: Mapping[str, Any], paths: Mapping[str, str], match: str, where: str) -> tuple[str, str]:
-    prompt = _at(row, paths["prompt"])
-    if prompt is _MISSING or prompt is None:
+    prompt = value_at(row, paths["prompt"])
+    if prompt is MISSING or prompt is None:
         prompt = ""
     if not isinstance(prompt, str):
         raise ConfigError(f"{paths['prompt']!r} should be a text, not {prompt!r:.80}", where=where)
@@ -231,8 +228,8 @@ def _key(row: Mapping[str, Any], paths: Mapping[str, str], match: str, where: st
         if not prompt.strip():
             raise ConfigError(f"there is no prompt to match by at {paths['prompt']!r}", where=where)
         return plain_prompt(prompt), prompt
-    id = _at(row, paths["task_id"])
-    if id is _MISSING:
+    id = value_at(row, paths["task_id"])
+    if id is MISSING:
         raise ConfigError(
             f"there is no {paths['task_id']!r}; map it by `fields`, or `match` by prompt; there are {_names(row)}",
             where=where,
@@ -246,8 +243,8 @@ def _samples(
     row: Mapping[str, Any], paths: Mapping[str, str], where: str, unseen: set[str]
 ) -> tuple[bool, list[RecordedSample]]:
     """Whether the row is a list of samples, and they; what they have is taken out of `unseen`."""
-    listed = _at(row, paths["samples"])
-    if listed is not _MISSING:
+    listed = value_at(row, paths["samples"])
+    if listed is not MISSING:
         if not isinstance(listed, list):
             raise ConfigError(f"{paths['samples']!r} should be a list, not {listed!r:.80}", where=where)
         entries = [{paths["text"]: entry} if isinstance(entry, str) else entry for entry in listed]
@@ -269,10 +266,10 @@ def _samples(
 
 
 def _parallel(row: Mapping[str, Any], path: str) -> tuple[str, Any]:
-    """The part of a path before its `*`, and what stands there; _MISSING of a path without one."""
+    """The part of a path before its `*`, and what stands there; MISSING of a path without one."""
     head, star, _ = path.partition("*")
     head = head.rstrip(".")
-    return head, (_at(row, head) if head else row) if star else _MISSING
+    return head, (value_at(row, head) if head else row) if star else MISSING
 
 
 def _sample(
@@ -280,14 +277,14 @@ def _sample(
 ) -> RecordedSample:
     if not isinstance(entry, Mapping):
         raise ConfigError(f"a sample should be a text or an object, not {entry!r:.80}", where=where)
-    text, *beside = (_at(entry, paths[name], index) for name in ("text", *_BESIDE))
+    text, *beside = (value_at(entry, paths[name], index) for name in ("text", *_BESIDE))
     if not isinstance(text, str):
-        wrong = f"there is none; there are {_names(entry)}" if text is _MISSING else f"not {text!r:.80}"
+        wrong = f"there is none; there are {_names(entry)}" if text is MISSING else f"not {text!r:.80}"
         raise ConfigError(f"{paths['text']!r} should be a text; {wrong}", where=where)
     unseen.difference_update(
-        name for name, value in zip(_BESIDE, beside, strict=True) if value is not _MISSING
+        name for name, value in zip(_BESIDE, beside, strict=True) if value is not MISSING
     )
-    answer, correct, score, system = (None if value is _MISSING else value for value in beside)
+    answer, correct, score, system = (None if value is MISSING else value for value in beside)
     if correct is not None and correct not in (0, 1):
         raise ConfigError(f"{paths['correct']!r} should be true or false, not {correct!r:.80}", where=where)
     if score is not None and (
@@ -303,21 +300,6 @@ def _sample(
         None if score is None else float(score),
         system,
     )
-
-
-def _at(value: Any, path: str, index: int = 0) -> Any:
-    """What stands at a path; _MISSING where nothing does."""
-    if not path:
-        return _MISSING
-    if isinstance(value, Mapping) and path in value:
-        return value[path]
-    for step in path.split("."):
-        if isinstance(value, list):
-            place = index if step == "*" else int(step) if step.isdecimal() and len(step) < 10 else len(value)
-            value = value[place] if place < len(value) else _MISSING
-        else:
-            value = value.get(step, _MISSING) if isinstance(value, Mapping) else _MISSING
-    return value
 
 
 def _finite(score: float) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from draftverify import ConfigError, ContractError
 from draftverify.bench.records import load_run
-from draftverify_llm import answer_text, question_text, read_rows
+from draftverify_llm import MISSING, answer_text, question_text, read_rows, value_at
 
 __all__ = ["FIELDS", "Labelled", "read_labelled"]
 
@@ -39,7 +39,8 @@ def read_labelled(
             by the word of its verifier or of a person: a verifier that learns from a run learns what those believed.
             Errors, timeouts, abstentions and a trusted fallback, which nobody checked, say nothing; nor do beginnings
             ("finished": false). A text that was judged both ways is left out.
-        fields: the names of the lines' keys for `question`, `solutions`, `text` and `correct`, where they differ.
+        fields: the names of the lines' keys, or paths with dots, for `question`, `solutions`, `text` and `correct`,
+            where they differ.
         pipeline: of a run, the one whose items are read; all when None.
 
     Raises:
@@ -69,13 +70,13 @@ def _read_lines(path: Path, fields: Mapping[str, str], labels_of: dict[str, dict
     names = {**FIELDS, **fields}
     for where, entry in read_rows(path, halves=True):
         try:
-            question, solutions = entry[names["question"]], entry[names["solutions"]]
+            question, solutions = (_at(entry, names[name]) for name in ("question", "solutions"))
             if not isinstance(question, str) or not question.strip():
                 raise ValueError("the question is no text, or an empty one")
             if not isinstance(solutions, list):
                 raise TypeError("the solutions are no list")
             for solution in solutions:
-                text, correct = solution[names["text"]], solution[names["correct"]]
+                text, correct = (_at(solution, names[name]) for name in ("text", "correct"))
                 if not isinstance(text, str) or not isinstance(correct, bool):
                     raise TypeError(
                         f"a solution has a text, and is right by true or false, not {correct!r:.40}"
@@ -87,6 +88,13 @@ def _read_lines(path: Path, fields: Mapping[str, str], labels_of: dict[str, dict
                 f"what its keys are called: {type(error).__name__}: {error}",
                 where=where,
             ) from error
+
+
+def _at(value: Any, path: str) -> Any:
+    found = value_at(value, path)
+    if found is MISSING:
+        raise KeyError(path)
+    return found
 
 
 def _read_run(path: Path, pipeline: str | None, labels_of: dict[str, dict[str, set[bool]]]) -> None:
