@@ -391,8 +391,7 @@ class MostOf(Combined):
 
     def way(self, context: Context, proposal: Proposal) -> Way:
         """So many stages must pass an item."""
-        needed = len(self.stages) // 2 + 1 if self.at_least is None else self.at_least
-        return MostWay(proposal, needed, len(self.stages))
+        return MostWay(proposal, self._needed, len(self.stages))
 
     def provided(self, stages: Sequence[VerifierTraits]) -> Set[EvidenceKind]:
         """Verdicts, and shares as scores."""
@@ -400,8 +399,11 @@ class MostOf(Combined):
 
     def stands_outside(self, stages: Sequence[VerifierTraits]) -> bool:
         """Whether so many of them do that an item cannot pass without one."""
-        needed = len(self.stages) // 2 + 1 if self.at_least is None else self.at_least
-        return sum(not stage.stands_outside for stage in stages) < needed
+        return sum(not stage.stands_outside for stage in stages) < self._needed
+
+    @property
+    def _needed(self) -> int:
+        return len(self.stages) // 2 + 1 if self.at_least is None else self.at_least
 
 
 def _walk(steps: _Steps) -> None:

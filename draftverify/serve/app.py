@@ -37,7 +37,7 @@ from draftverify.serve.body import CompletionRequest, read_chat, read_completion
 from draftverify.serve.limits import ServerLimits
 from draftverify.serve.lockstep import Lockstep
 from draftverify.serve.metrics import Metrics
-from draftverify.serve.model import ServedAnswer, ServedModel
+from draftverify.serve.model import ServedAnswer, ServedModel, before_stop
 from draftverify.serve.questions import Once, OpenQuestion, OpenQuestions, PersonsReply
 from draftverify.serve.tasks import Full, Tasks
 from draftverify.values import Task, TaskRecord
@@ -282,7 +282,7 @@ class Api:
         self.metrics.requests.labels(model, str(status)).inc()
         self.metrics.seconds.labels(model).observe(time.monotonic() - begun)
 
-    # OpenQuestions
+    # Questions
 
     async def _list_questions(self, request: Request) -> Response:
         data = [question.plain() for question in self.questions.waiting()]
@@ -426,7 +426,7 @@ class _ServedTasks:
         """The text that is certain by now and was not sent: no half character, no beginning of a stop string."""
         if not (self.model.writes and self._values[index]) or self.query.is_json:
             return ""  # what must be of a form is sent once it was seen to be
-        text = self.model.text(self._values[index], self.query.stop)
+        text = before_stop(self.model.text(self._values[index]), self.query.stop)
         held = max(map(len, self.query.stop), default=1) - 1
         certain = text.rstrip("\N{REPLACEMENT CHARACTER}")
         certain = certain[: len(certain) - held] if held else certain

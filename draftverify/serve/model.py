@@ -20,7 +20,7 @@ from draftverify.serve.body import CompletionRequest
 from draftverify.traits import offers
 from draftverify.values import Context, Task, TaskRecord
 
-__all__ = ["ServedAnswer", "Cut", "ServedModel"]
+__all__ = ["Cut", "ServedAnswer", "ServedModel", "before_stop"]
 
 KEPT = 64
 """Pipelines of the settings that were asked for last."""
@@ -132,12 +132,10 @@ class ServedModel:
                 tasks.append(Task(id=id, input=input))
         return tasks
 
-    def text(self, values: Sequence[Any], stop: Sequence[str] = ()) -> str:
-        """What pieces of a text are together, up to the first stop string."""
+    def text(self, values: Sequence[Any]) -> str:
+        """What pieces of a text are together."""
         assert self._written is not None
-        text = self._written(list(values))
-        places = [place for string in stop if (place := text.find(string)) >= 0]
-        return text[: min(places)] if places else text
+        return self._written(list(values))
 
     def answer(
         self, record: TaskRecord, query: CompletionRequest, prepared: Mapping[str, Any]
@@ -160,9 +158,11 @@ class ServedModel:
         if outcome.status == "accepted":
             value = outcome.value
             if self.writes and isinstance(value, (list, tuple)):
-                text = self.text(value, query.stop)
-                whole = text == self.text(value)
-                if whole and (_reached(query.limit, value) or _goes_on(value, prepared.get("eos_ids"))):
+                whole = self.text(value)
+                text = before_stop(whole, query.stop)
+                if text == whole and (
+                    _reached(query.limit, value) or _goes_on(value, prepared.get("eos_ids"))
+                ):
                     finish = "length"
             else:
                 text = _as_text(value)
@@ -184,11 +184,9 @@ class ServedModel:
         if not query.is_json:
             return None
         check = JsonSchema(query.schema if query.schema is not None else {"type": "object"}).check(text)
-        return (
-            None
-            if check.verdict == "pass"
-            else f"the answer is not as response_format says: {check.feedback}"
-        )
+        if check.verdict == "pass":
+            return None
+        return f"the answer is not as response_format says: {check.feedback}"
 
 
 class Cut:
@@ -227,6 +225,12 @@ class Cut:
     def _ended(self, values: Sequence[Any]) -> bool:
         text = self._text(list(values))
         return any(string in text for string in self.strings)
+
+
+def before_stop(text: str, stop: Sequence[str]) -> str:
+    """The text before the first stop string in it."""
+    places = [place for string in stop if (place := text.find(string)) >= 0]
+    return text[: min(places)] if places else text
 
 
 def _reached(limit: int | None, value: Sequence[Any]) -> bool:

@@ -79,12 +79,9 @@ def detail_of(
     """
     show = _Show(clipped, rounds, drafts)
     # Who is to decide on a task is not shown its labels.
-    asked = any(
-        question is not None and question.state == "pending"
-        for name in frame.names
-        for question in [frame.waiting.get((name, task.id))]
-    )
-    expected = {} if asked else task.expected
+    questions = (frame.waiting.get((name, task.id)) for name in frame.names)
+    is_asked = any(question is not None and question.state == "pending" for question in questions)
+    expected = {} if is_asked else task.expected
     pipelines: list[Plain] = []
     for name in frame.names:
         entry, question = entries.get(name), frame.waiting.get((name, task.id))

@@ -49,8 +49,6 @@ from draftverify_llm.weights import gguf_file, quiet_transformers, resolve, torc
 
 __all__ = [
     "BatchTextModel",
-    "MISSING",
-    "value_at",
     "CATALOGUE",
     "CatalogueEntry",
     "Completion",
@@ -60,6 +58,7 @@ __all__ = [
     "LlamaCpp",
     "Loaded",
     "LocalModel",
+    "MISSING",
     "Message",
     "ModelTraits",
     "PairwiseJudge",
@@ -100,6 +99,7 @@ __all__ = [
     "samples_drawn",
     "save_checkpoint",
     "torch_directory",
+    "value_at",
     "weights_identity",
     "answer_text",
 ]

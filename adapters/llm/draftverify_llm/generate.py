@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from string import Formatter
@@ -19,6 +18,7 @@ from draftverify_llm.text import (
     Prompt,
     TextModel,
     as_messages,
+    as_text,
     check_model,
     check_sampling,
     exchange_of,
@@ -275,8 +275,7 @@ def filled(template: str, task: Task) -> str:
             raise ConfigError(
                 f"task {task.id} has no field {name!r}, which the template names; there are {fields}"
             )
-        value = task.input[name]
-        texts[name] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        texts[name] = as_text(task.input[name])
     return template.format(**texts)
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from draftverify import Outcome, Task
+from draftverify import ContractError, Outcome, Task
 from draftverify.errors import EndpointError
 from draftverify.kit.audit import PresentedAnswer
 from draftverify.traits import Traits
 from draftverify_llm.judge import Judge
 from draftverify_llm.judging import answer_text, question_text, shown_text
-from draftverify_llm.text import TextModel, model_traits
+from draftverify_llm.text import TextModel, as_text, model_traits
 
 __all__ = ["JudgedAnswer"]
 
@@ -106,9 +106,10 @@ class JudgedAnswer:
 
 
 def _shown(value: Any) -> str:
-    return shown_text({"value": value}, "value", "the answer") if not _is_text(value) else answer_text(value)
-
-
-def _is_text(value: Any) -> bool:
-    steps = isinstance(value, (list, tuple)) and all(isinstance(step, str) for step in value)
-    return isinstance(value, str) or steps
+    """A text as it is, steps a line each, anything else as JSON."""
+    if isinstance(value, Mapping):
+        return as_text(value)
+    try:
+        return answer_text(value)
+    except ContractError:
+        return as_text(value)

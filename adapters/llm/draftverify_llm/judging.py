@@ -15,7 +15,7 @@ from draftverify_llm.first_token import word_tokens
 from draftverify_llm.identity import model_identity
 from draftverify_llm.local import LocalModel
 from draftverify_llm.prompts import SHIPPED
-from draftverify_llm.text import TextModel, model_traits
+from draftverify_llm.text import TextModel, as_text, model_traits
 
 __all__ = [
     "ModelJudge",
@@ -119,8 +119,7 @@ def shown_text(fields: Mapping[str, Any], name: str, of: str) -> str:
     if name not in fields:
         there = ", ".join(map(str, fields)) or "nothing"
         raise ContractError(f"{of} has no field {name!r}; there is {there}")
-    value = fields[name]
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return as_text(fields[name])
 
 
 def answer_text(item: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, runtime_checkable
@@ -19,6 +20,7 @@ __all__ = [
     "Prompt",
     "TextModel",
     "as_messages",
+    "as_text",
     "before_stop",
     "check_model",
     "check_sampling",
@@ -248,6 +250,11 @@ def as_messages(prompt: Any) -> list[Message]:
     if not turns:
         raise ConfigError(f"messages must be a list of at least one turn, not {prompt!r:.80}")
     return turns
+
+
+def as_text(value: Any) -> str:
+    """A value as text; what is none as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def only_text(prompt: Prompt) -> str:
