@@ -746,3 +746,20 @@ def test_one_task_or_many_under_every_driver():
     assert pipeline.run(b"bytes").value == 2
     with pytest.raises(PipelineError, match="restore is of one task, and many were given"):
         pipeline.record(tasks, restore=())
+
+
+def test_a_session_that_leaves_takes_those_inside_it_along() -> None:
+    """The others of the pool go on, and its place is free for the next."""
+    inner = Pipeline(
+        generator(lambda context, n: [context.task.id]), verifier(lambda context, item: True), First()
+    )
+    outer = Pipeline(inner, verifier(lambda context, item: True), First(), block=2)
+    coming = [Session(outer, Task(id=name)) for name in ("gone", "stays", "next")]
+    pool = Scheduler(coming, size=2)
+    steps, ended = drive(pool), []
+    ended += next(steps)  # the inner drafts of the first two are made
+    pool.leave(coming[0])
+    for sessions in steps:
+        ended += sessions
+    assert sorted(session.task.id for session in ended) == ["next", "stays"]
+    assert all(session.record().outcome.status == "accepted" for session in ended)
