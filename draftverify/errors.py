@@ -26,9 +26,11 @@ is a failure like any other.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any
 
 from draftverify.secret import redact
 
@@ -52,7 +54,14 @@ __all__ = [
 
 
 class DraftVerifyError(Exception):
-    """The root of the tree. No message shows a secret."""
+    """The root of the tree. No message shows a secret.
+
+    Attributes:
+        notes: what the records should keep about the call that it ended, such as what a model was asked; as of a
+            Proposal.
+    """
+
+    notes: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, *args: object) -> None:
         super().__init__(*(redact(each) if isinstance(each, str) else each for each in args))

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from draftverify.frozen import FrozenDict, freeze
 from draftverify.secret import redact
 from draftverify.values import Heard, Round
 
-__all__ = ["KEY", "Exchange", "ModelReply", "Turn", "exchanges_of", "noted", "read_notes"]
+__all__ = ["KEY", "Exchange", "ModelReply", "Turn", "exchanges_of", "joined_notes", "noted", "read_notes"]
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
@@ -121,6 +122,12 @@ def noted(exchanges: Iterable[Exchange]) -> dict[str, Any]:
 def read_notes(notes: Mapping[str, Any]) -> list[Exchange]:
     """The exchanges that a part noted; what stands there in another form is left out."""
     return list(_entries(notes.get(KEY), Exchange))
+
+
+def joined_notes(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The notes of two passes over a block: the later one's, with the exchanges of both."""
+    exchanges = [*read_notes(earlier), *read_notes(later)]
+    return FrozenDict({**earlier, **later, **freeze(noted(exchanges))})
 
 
 def exchanges_of(round: Round) -> Iterator[tuple[str, Exchange]]:

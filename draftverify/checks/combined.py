@@ -130,7 +130,8 @@ class Combined(ABC):
                 name, stage, indices = request.name, request.stage, request.indices[0]
                 recorded, seconds, broke = recall(stage, request.contexts[0], request.proposals[0], indices)
                 checks = tuple(named(check, name) for check in recorded.checks)
-                answers = [StagePass(name, tuple(indices), checks, seconds, None if broke else recorded)]
+                verification = None if broke else recorded
+                answers = [StagePass(name, tuple(indices), checks, seconds, verification, recorded.notes)]
         except StopIteration:
             return self._verification(block)
 

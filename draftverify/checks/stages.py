@@ -7,7 +7,7 @@ its items are errors or timeouts, and never rejections.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -49,6 +49,7 @@ class StagePass(msgspec.Struct, frozen=True, eq=False):
         checks: one for each of these, the stage named.
         seconds: what it says that it took, or what the clock says.
         verification: all that it returned; None when it failed.
+        notes: its own, of a call that failed too.
     """
 
     stage: str
@@ -56,6 +57,7 @@ class StagePass(msgspec.Struct, frozen=True, eq=False):
     checks: tuple[Check, ...]
     seconds: float
     verification: Verification | None
+    notes: Mapping[str, Any] = EMPTY
 
 
 def heard(name: str, stage: Verifier, indices: Sequence[int], answer: Any, seconds: float) -> StagePass:
@@ -74,11 +76,11 @@ def heard(name: str, stage: Verifier, indices: Sequence[int], answer: Any, secon
         verification = Failure.of(ContractError(message))
     if isinstance(verification, Failure):
         check = named(failed(verification), name)
-        return StagePass(name, tuple(indices), (check,) * len(indices), seconds, None)
+        return StagePass(name, tuple(indices), (check,) * len(indices), seconds, None, verification.notes)
     if verification.cost is not None and verification.cost.seconds is not None:
         seconds = verification.cost.seconds
     checks = tuple(named(check, name) for check in verification.checks)
-    return StagePass(name, tuple(indices), checks, seconds, verification)
+    return StagePass(name, tuple(indices), checks, seconds, verification, verification.notes)
 
 
 def named(check: Check, stage: str) -> Check:
@@ -213,7 +215,6 @@ class Way(ABC):
         seconds: dict[str, float] = {}
         for stage_pass, enough, beside in self._heard:
             verification = stage_pass.verification
-            noted = verification.notes if verification is not None else EMPTY
             cost = verification.cost if verification is not None else None
             entry = Heard(
                 stage=stage_pass.stage,
@@ -227,7 +228,7 @@ class Way(ABC):
                 failed=verification is None,
                 units=cost.units if cost is not None else 0.0,
                 deterministic=verification is None or verification.deterministic,
-                notes={key: value for key, value in noted.items() if key not in TIMES},
+                notes={key: value for key, value in stage_pass.notes.items() if key not in TIMES},
             )
             heard.append(msgspec.to_builtins(entry))
             if beside:
@@ -269,8 +270,9 @@ class Way(ABC):
         seconds: dict[str, float] = {}
         for stage_pass in self.passes:
             seconds[stage_pass.stage] = seconds.get(stage_pass.stage, 0.0) + stage_pass.seconds
-            noted = stage_pass.verification.notes if stage_pass.verification is not None else EMPTY
-            if stage_notes := {key: value for key, value in noted.items() if key not in _HEARD_ALONE}:
+            if stage_notes := {
+                key: value for key, value in stage_pass.notes.items() if key not in _HEARD_ALONE
+            }:
                 notes_of_stages[stage_pass.stage] = stage_notes
         if notes_of_stages:
             notes["stages"] = notes_of_stages

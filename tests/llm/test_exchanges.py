@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify import Context, Pipeline, Proposal
+from draftverify import PASS, Context, EndpointError, Pipeline, Proposal, Verification, generator
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.experiment import load_experiment
 from draftverify.bench.records import load_run
@@ -20,13 +20,15 @@ from draftverify.bench.records.rows import rows
 from draftverify.bench.runner.run import run
 from draftverify.bench.tables.expected import differences
 from draftverify.bench.tables.trace import round_lines
+from draftverify.checks.verifiers import AllOf, Regex
 from draftverify.exchanges import LONGEST, WHOLE, Exchange, ModelReply, Turn, exchanges_of, noted, read_notes
+from draftverify.rejection import reverify
 from draftverify.rules import First
 from draftverify.secret import Secret
 from draftverify.values import Round
 from draftverify.view.page import page_html
 from draftverify.view.task_detail import task_detail
-from draftverify_llm import Endpoint
+from draftverify_llm import Endpoint, Judge, asking
 from tests.browser import chromium as chromium
 from tests.browser import watched
 from tests.llm.conftest import Server
@@ -46,6 +48,7 @@ models:
     base_url: "{url}"
     model: w
     api_key: "${{SAID_KEY}}"
+    retries: {retries}
     price_in: 2
     price_out: 10
     price_in_cached: 1
@@ -100,10 +103,12 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     server.close()
 
 
-def made(folder: Path, server: Server, policy: str = "[{do: feedback, times: 1}]") -> Path:
+def made(
+    folder: Path, server: Server, policy: str = "[{do: feedback, times: 1}]", *, retries: int = 4
+) -> Path:
     """The experiment's run."""
     file = folder / "experiment.yaml"
-    file.write_text(YAML.format(url=server.url, policy=policy))
+    file.write_text(YAML.format(url=server.url, policy=policy, retries=retries))
     return run(load_experiment(file), out=folder / "run").path
 
 
@@ -235,14 +240,99 @@ def test_what_strangers_noted_under_the_name_is_left_out(value: Any) -> None:
 def test_a_request_that_fails_is_told_with_the_judgement(server: Server) -> None:
     """The messages stay, with what went wrong in the reply's place."""
     server.answer = lambda request: (400, {}, b'{"error": {"message": "too long"}}')
-    from draftverify_llm import Judge
-
     judge = Judge(Endpoint(server.url, "m", retries=0))
     round = Pipeline(Fixed(), judge, First()).record("Is it so?").rounds[0]
     ((who, exchange),) = exchanges_of(round)
     assert who == "verify"
     assert "answered 400: too long" in exchange.failure
     assert not exchange.replies
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((500, {}, f"overloaded, {KEY}".encode()), "answered 500 at try 1 of 1: overloaded, ***"),
+        (
+            (400, {}, b'{"error": {"code": "content_filter", "message": "filtered"}}'),
+            "answered 400: filtered",
+        ),
+        ((200, {}, b'{"choices": [{"mess'), 'no whole JSON: {"choices": [{"mess'),
+        ((200, {}, b"<html>" + b"x" * 1_000_000), "sent no completion"),
+    ],
+    ids=["overloaded", "filtered", "broken off", "no JSON"],
+)
+def test_a_draft_that_failed_is_kept_with_what_was_asked(
+    answer: Any, words: str, server: Server, tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    """The round that ended in an error has the messages and the server's words: in the trace, the page and exports."""
+    monkeypatch.setenv("SAID_KEY", KEY)
+    server.answer = lambda request: answer
+    records = load_run(made(tmp_path, server, "[]", retries=0))
+    (entry,) = records.store.entries()
+    (round,) = entry.record.rounds
+    assert round.failure is not None
+    assert not round.failure.notes
+    ((who, exchange),) = exchanges_of(round)
+    assert (who, exchange.asked[1]) == ("draft", Turn("user", "How much is 17 and 25?"))
+    assert words in exchange.failure
+    assert len(exchange.failure) < 500
+    assert not exchange.replies
+    assert main(["show", str(tmp_path / "run"), "--trace", "sum"]) == 0
+    assert f"no reply: {exchange.failure}"[:60] in " ".join(capsys.readouterr().out.split())
+    (shown,) = task_detail(records, "sum")["pipelines"][0]["rounds"]
+    assert shown["exchanges"][0]["failure"] == exchange.failure
+    assert next(rows(records, "rounds"))["exchanges"][0]["failure"] == exchange.failure
+    assert KEY.encode() not in b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_a_judgement_that_failed_and_was_made_again_is_kept_with_the_later_one(server: Server) -> None:
+    """Neither takes the other's place in the round's record."""
+    yes = json.dumps({"choices": [{"message": {"content": "yes"}}]}).encode()
+    server.in_turn((500, {}, b"busy"), (200, {}, yes))
+    pipeline = Pipeline(Fixed(), Judge(Endpoint(server.url, "m", retries=0)), First(), policy=reverify(1))
+    (round,) = pipeline.record("Is it so?").rounds
+    assert round.decision.kept
+    first, second = [exchange for _, exchange in exchanges_of(round)]
+    assert "busy" in first.failure
+    assert [reply.text for reply in second.replies] == ["yes"]
+
+
+def test_a_stage_that_raises_keeps_what_it_asked(server: Server) -> None:
+    """A reader without a verdict of its own for the failure, behind another stage."""
+    server.answer = lambda request: (400, {}, b'{"error": {"message": "too long"}}')
+    verifier = AllOf([Regex(".*"), Raising(Endpoint(server.url, "m", retries=0))])
+    (round,) = Pipeline(Fixed(), verifier, First()).record("Is it so?").rounds
+    ((who, exchange),) = exchanges_of(round)
+    assert (who, exchange.asked) == ("raising", (Turn("user", "It is."),))
+    assert "answered 400: too long" in exchange.failure
+
+
+class Raising:
+    """Asks about each item, and lets what fails be raised."""
+
+    def __init__(self, model: Endpoint) -> None:
+        self.model = model
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """Pass what was answered."""
+        for item in proposal.items:
+            with asking(item):
+                self.model.complete(item)
+        return Verification(checks=(PASS,) * len(proposal))
+
+
+@pytest.mark.parametrize("notes", [{"x": object()}, 7, {"exchanges": [1]}])
+def test_an_error_with_notes_that_cannot_be_kept_is_still_that_error(notes: Any) -> None:
+    """They hide nothing, and no record is lost."""
+
+    def draft(context: Context, n: int) -> list[str]:
+        error = EndpointError("down")
+        error.notes = notes
+        raise error
+
+    record = Pipeline(generator(draft), Regex(".*"), First()).record("?")
+    assert str(record.outcome.failure) == "EndpointError: down"
+    assert not list(exchanges_of(record.rounds[0]))
 
 
 class Fixed:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, runtime_checkable
 
-from draftverify.errors import ConfigError
-from draftverify.exchanges import Exchange, ModelReply, Turn
+from draftverify.errors import ConfigError, DraftVerifyError
+from draftverify.exchanges import Exchange, ModelReply, Turn, noted
 from draftverify.traits import GeneratorTraits, families
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "TextModel",
     "as_messages",
     "as_text",
+    "asking",
     "before_stop",
     "check_model",
     "check_sampling",
@@ -300,6 +302,7 @@ def exchange_of(
     units: float = 0.0,
     chat: bool = True,
     items: Sequence[int] = (),
+    failure: str = "",
 ) -> Exchange:
     """What was asked and answered, for a round's notes.
 
@@ -309,6 +312,7 @@ def exchange_of(
         units: what they cost together.
         chat: whether text was one user's turn.
         items: for each answer the place of its item in the block; when absent they are the block's items in order.
+        failure: what went wrong, where there are no answers.
     """
     asked = as_messages(prompt) if chat or not isinstance(prompt, str) else [Message(role="", content=prompt)]
     return Exchange(
@@ -329,7 +333,22 @@ def exchange_of(
         tokens_in=sum(completion.tokens_in for completion in completions),
         tokens_in_cached=sum(completion.tokens_in_cached for completion in completions),
         units=units,
+        failure=failure,
     )
+
+
+@contextmanager
+def asking(prompt: Prompt, *, chat: bool = True) -> Iterator[None]:
+    """While a model is asked: an error that ends the call notes what was asked, and what went wrong, for the record.
+
+    Args:
+        prompt, chat: as of `exchange_of`.
+    """
+    try:
+        yield
+    except DraftVerifyError as error:
+        error.notes = noted([exchange_of(prompt, (), chat=chat, failure=str(error))])
+        raise
 
 
 def before_stop(text: str, stop: Sequence[str]) -> str:

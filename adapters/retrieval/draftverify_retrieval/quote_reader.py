@@ -10,8 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import msgspec
-
 from draftverify import UNCHECKED, Check, ConfigError, Context, Cost, Failure, Proposal, Verification
 from draftverify.exchanges import Exchange, noted
 from draftverify.protocols import Closes, Opens
@@ -152,8 +150,7 @@ class QuoteReader:
             completions = self.model.complete(prompt, max_tokens=self.max_tokens, temperature=0.0, **form)
         except Exception as error:
             failure = Failure.of(error)
-            asked = exchange_of(prompt, ())
-            return _Reading(_failed(failure), msgspec.structs.replace(asked, failure=str(failure)), failure)
+            return _Reading(_failed(failure), exchange_of(prompt, (), failure=str(failure)), failure)
         exchange = exchange_of(prompt, completions, units=self.model.price(completions))
         return _Reading(_check(passage, completions[0].text), exchange)
 

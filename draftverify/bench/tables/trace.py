@@ -256,7 +256,7 @@ def _exchanges(round: Round, indent: str) -> Iterator[Text]:
             facts += [words(reply.id, 100)] if reply.id else []
             yield from _labelled(" · ".join(["reply", *facts]), reply.text, indent + "  ")
         if exchange.failure:
-            yield Text(f"{indent}  no reply: {words(exchange.failure, 300)}", style="red")
+            yield Text(f"{indent}  no reply: {words(exchange.failure, 1000)}", style="red")
 
 
 def _barred(lines: list[str], indent: str, style: str) -> Iterator[Text]:

@@ -12,7 +12,7 @@ from draftverify.bench.records.encoding import timeless
 from draftverify.engine.session import Session
 from draftverify.lab.replay.question import ReplayQuestion
 from draftverify.stats.costs import Curve
-from draftverify.values import Candidate, Context, Failure, Outcome, Round, Task, TaskRecord
+from draftverify.values import EMPTY, Candidate, Context, Failure, Outcome, Round, Task, TaskRecord
 
 __all__ = ["Absent", "Gap", "Log", "Missing", "Origin", "best", "key_of"]
 
@@ -153,7 +153,8 @@ class Log:
     def broke(self, round: Round, part: Literal["draft", "verify"]) -> Failure | None:
         """The failure of a recorded call, which took as long as it did."""
         self.took = getattr(round.timing, part)
-        return round.failure
+        notes = round.draft_notes if part == "draft" else round.notes
+        return round.failure and msgspec.structs.replace(round.failure, notes=notes or EMPTY)
 
 
 def best(places: Sequence[int], number: int) -> int:
