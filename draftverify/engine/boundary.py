@@ -67,6 +67,7 @@ from draftverify.values import (
 
 __all__ = [
     "canonical",
+    "notes_of_failure",
     "plain_problem",
     "raised",
     "read",
@@ -336,11 +337,7 @@ def _failure(value: Failure) -> Failure:
         _field(f"the {name} of a failure", _text, getattr(value, name))
         for name in ("error", "message", "traceback")
     )
-    notes = EMPTY
-    if value.notes is not EMPTY:
-        with suppress(Exception):  # notes that cannot be kept hide no failure
-            notes = read_notes(value.notes, "notes")
-    return Failure(kind, error, message, traceback, notes)
+    return Failure(kind, error, message, traceback, notes_of_failure(value))
 
 
 def _task(request: Prepare, value: Any, parts: Parts) -> Task:
@@ -510,6 +507,13 @@ def _verified(value: Any, n: int) -> Any:
         value = replace(value, notes=_field("notes", read_notes, value.notes))
     by = value.by
     return value if type(by) is str and by == "verifier" else replace(value, by="verifier")
+
+
+def notes_of_failure(failure: Failure) -> Mapping[str, Any]:
+    """A failure's notes as a record holds them; none where they cannot be kept, which hides no failure."""
+    with suppress(Exception):
+        return read_notes(failure.notes, "notes") if failure.notes is not EMPTY else EMPTY
+    return EMPTY
 
 
 def read_notes(values: Any, what: str) -> dict[str, Any]:

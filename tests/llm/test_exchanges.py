@@ -19,15 +19,27 @@ from draftverify.bench.records import load_run
 from draftverify.bench.records.rows import rows
 from draftverify.bench.runner.run import run
 from draftverify.bench.tables.expected import differences
+from draftverify.bench.tables.task_rows import RunFrame
 from draftverify.bench.tables.trace import round_lines
+from draftverify.checks.metrics import Score
 from draftverify.checks.verifiers import AllOf, Regex
-from draftverify.exchanges import LONGEST, WHOLE, Exchange, ModelReply, Turn, exchanges_of, noted, read_notes
+from draftverify.exchanges import (
+    LONGEST,
+    WHOLE,
+    Exchange,
+    ModelReply,
+    Turn,
+    exchanges_of,
+    exchanges_of_metric,
+    noted,
+    read_notes,
+)
 from draftverify.rejection import reverify
 from draftverify.rules import First
 from draftverify.secret import Secret
 from draftverify.values import Round
 from draftverify.view.page import page_html
-from draftverify.view.task_detail import task_detail
+from draftverify.view.task_detail import detail_of, task_detail
 from draftverify_llm import Endpoint, Judge, asking
 from tests.browser import chromium as chromium
 from tests.browser import watched
@@ -63,6 +75,7 @@ pipelines:
     on_rejection: {policy}
 metrics:
   right: {{use: exact, expected: answer}}
+  judged: {{use: llm.judge, model: writer, expected: answer, reasons: true}}
 """
 
 
@@ -166,6 +179,56 @@ def test_exports_have_what_was_said_and_expected(said: Path) -> None:
     assert next(rows(records, "tasks"))["expected"] == {"answer": "It is 42 in all"}
 
 
+def test_what_a_metric_asked_is_kept_with_its_value(said: Path, capsys: Any) -> None:
+    """In the store, the trace, the page's data and exports, with its cost, which is no part of the pipeline's."""
+    records = load_run(said)
+    (score,) = [scores["judged"] for scores in records.store.judgements("sum").values()]
+    ((who, exchange),) = exchanges_of_metric("judged", score.notes)
+    assert (score.value, who) == (1.0, "metric judged")
+    assert "It is 42 in all" in exchange.asked[0].content
+    assert [(reply.text, reply.id) for reply in exchange.replies] == [("yes, says ***", "req-1")]
+    cost = (40 * 2 + 60 * 1 + 10 * 10) / 1e6
+    assert score.cost == exchange.units == pytest.approx(cost)
+    assert main(["show", str(said), "--trace", "sum"]) == 0
+    shown = capsys.readouterr().out
+    assert "metric right: 0\n" in shown
+    assert "metric judged: 1\n    asked by metric judged  w-2026 · 100 tokens in" in shown
+    assert main(["show", str(said)]) == 0
+    assert f"judged: its metrics cost {cost:.4g} units" in capsys.readouterr().out
+    (row,) = rows(records, "tasks")
+    assert [(one["who"], one["units"]) for one in row["judgements"]] == [("metric judged", cost)]
+    assert row["units"] == pytest.approx(sum(one["units"] for one in rows(records, "rounds")))
+    last = task_detail(records, "sum")["pipelines"][0]["rounds"][-1]
+    assert [one["who"] for one in last["exchanges"]] == ["draft", "judge", "metric judged"]
+
+
+def test_a_metric_that_failed_is_kept_and_asked_again(
+    server: Server, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """With what it asked, and the server's words without the key; the next look at the run asks it anew."""
+    monkeypatch.setenv("SAID_KEY", KEY)
+    server.answer = lambda request: (
+        (500, {}, f"busy: {KEY}".encode()) if "right answer" in str(request) else answering(request)
+    )
+    run_path = made(tmp_path, server, retries=0).resolve()
+    with load_run(run_path) as records:
+        (score,) = [scores["judged"] for scores in records.store.judgements("sum").values()]
+        ((_, exchange),) = exchanges_of_metric("judged", score.notes)
+        assert (score.value, "busy: ***" in score.problem, "busy: ***" in exchange.failure) == (
+            None,
+            True,
+            True,
+        )
+        assert ("judged", "sum", "judged") not in records.store.named_scores()
+        assert "judged" not in task_detail(records, "sum")["pipelines"][0]["scores"]
+    assert KEY.encode() not in b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    server.answer = answering
+    with load_run(made(tmp_path, server, retries=0)) as records:
+        assert records.store.named_scores()["judged", "sum", "judged"] == 1.0
+        (score,) = [scores["judged"] for scores in records.store.judgements("sum").values()]
+        assert not score.problem
+
+
 def test_a_wrong_answer_is_explained_by_the_page(said: Path, tmp_path: Path, chromium: Any) -> None:
     """What was asked, expected, said, and why it passed, opened by clicks alone."""
     page = tmp_path / "report.html"
@@ -191,9 +254,14 @@ def test_who_decides_sees_no_label(said: Path, tmp_path: Path, server: Server, m
     assert task_detail(load_run(said), "sum")["expected"] == {"answer": "It is 42 in all"}
     monkeypatch.setenv("SAID_KEY", KEY)
     server.answer = answering
-    asked = task_detail(load_run(made(tmp_path, server, "[{do: escalate}]")), "sum")
+    records = load_run(made(tmp_path, server, "[{do: escalate}]"))
+    asked = task_detail(records, "sum")
     assert asked["pipelines"][0]["question"]["state"] == "pending"
     assert not asked["expected"]
+    (task,), entries = records.tasks, {entry.pipeline: entry for entry in records.store.entries()}
+    notes = noted([Exchange(asked=(Turn("user", "It is 42 in all"),))])
+    judged = detail_of(RunFrame.of(records), task, entries, {"judged": {"right": Score(1.0, notes=notes)}})
+    assert "It is 42" not in json.dumps(judged)
     assert "unmet" not in asked["pipelines"][0]
 
 

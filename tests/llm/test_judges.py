@@ -23,6 +23,7 @@ from draftverify.bench.config.experiment import load_experiment
 from draftverify.bench.records import load_run
 from draftverify.bench.records.rows import rows as rows_of
 from draftverify.bench.runner.run import run
+from draftverify.checks.metrics import Score
 from draftverify.checks.metrics import score as verdict_of
 from draftverify.errors import EndpointTimeout
 from draftverify.identity import identity_of
@@ -587,13 +588,13 @@ def test_a_judge_is_a_metric_that_sees_what_is_expected(asks, reply, score):
     metric.open()
     task = Task(id="t", input={"question": "2 + 2?"}, expected={"answer": {"is": 4}})
     metric.check_tasks([task])
-    assert metric(task, Outcome(status="accepted", value={"sum": 4})) == score
+    assert metric(task, Outcome(status="accepted", value={"sum": 4})).value == score
     assert dict(texts_of(model.asked[0])) == {
         "question": "2 + 2?",
         "answer": '{"sum": 4}',
         "right answer": '{"is": 4}',
     }
-    assert metric(task, Outcome(status="refused")) == 0.0
+    assert metric(task, Outcome(status="refused")) == Score(0.0)
     assert len(model.asked) == 1
     silent = JudgedAnswer(Says(lambda prompt: "well"), expected="answer")
     assert "no verdict" in verdict_of(silent, task, Outcome(status="accepted", value="4")).problem

@@ -312,6 +312,8 @@ def remarks(summary: Summary, limit: int | None) -> Iterator[str]:
             failed = sum(solved.failed for solved in row.solved.values())
             failed += sum(measured.failed for measured in row.measures.values())
             yield f"{pipeline.name}: a metric failed {failed} times, first: {words(pipeline.problem, 600)}"
+        if pipeline.judging:
+            yield f"{pipeline.name}: its metrics cost {pipeline.judging:.4g} units, which are none of its own"
         weakened = pipeline.rows[-1].tally.weakened()
         if weakened:
             yield f"{pipeline.name}: {words(weakened, 400)}"

@@ -7,7 +7,7 @@ wrote is cleaned line by line, so nothing in it steers the terminal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -17,8 +17,9 @@ from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Entry, Texts
 from draftverify.bench.tables.expected import differences
 from draftverify.bench.tables.words import NAME, block, clean, seconds_words, words
+from draftverify.checks.scores import Score
 from draftverify.errors import ConfigError
-from draftverify.exchanges import exchanges_of
+from draftverify.exchanges import Exchange, exchanges_of, exchanges_of_metric
 from draftverify.plugins import did_you_mean
 from draftverify.values import Check, Outcome, Round, Task, TaskRecord
 
@@ -55,6 +56,7 @@ def trace_lines(
     """
     specs: Mapping[str, Any] = records.config.get("pipelines", {})
     tasks = {task_row.id: task_row for task_row in records.store.tasks()}
+    judgements = records.store.judgements(task)
     if task not in tasks:
         raise ConfigError(f"the run has no task {task!r}{_near(task, list(tasks))}", path="--trace")
     yield from _task_lines(tasks[task])
@@ -76,6 +78,7 @@ def trace_lines(
             yield from _differences(entry.record.outcome, tasks[task])
             if entry.texts and None not in entry.texts and entry.record.outcome.status != "waiting":
                 yield from _labelled("in words", _emitted(entry), "  ")
+        yield from _judgements(judgements.get(name, {}))
         if not entries:
             rounds = records.store.rounds(name, task, 0)
             texts = records.store.words(name, task, 0)
@@ -124,7 +127,7 @@ def round_lines(
                     yield from _more(check, inside + "  ")
         else:
             yield from _items(round, round_texts, items, marks, inside, rule)
-        yield from _exchanges(round, inside)
+        yield from _exchanges(exchanges_of(round), inside)
         if round.failure is not None:
             called = "verify" if round.items else "propose"
             yield Text(
@@ -236,9 +239,18 @@ def _items(
         yield Text.assemble(indent, ("nothing", "dim"))
 
 
-def _exchanges(round: Round, indent: str) -> Iterator[Text]:
+def _judgements(scores: Mapping[str, Score]) -> Iterator[Text]:
+    """What the metrics said, and what they asked models."""
+    for name, score in scores.items():
+        value = "has no say" if score.value is None else f"{score.value:.3g}"
+        said = f"failed: {words(score.problem, 1000)}" if score.problem else value
+        yield Text(f"  metric {clean(name)}: {said}", style="red" if score.problem else "")
+        yield from _exchanges(exchanges_of_metric(name, score.notes), "    ")
+
+
+def _exchanges(exchanges: Iterable[tuple[str, Exchange]], indent: str) -> Iterator[Text]:
     """What was asked of models and what they said: the messages, and each reply with what it took."""
-    for who, exchange in exchanges_of(round):
+    for who, exchange in exchanges:
         facts = [words(exchange.model, 100)] if exchange.model else []
         facts += [f"{exchange.tokens_in} tokens in"] if exchange.tokens_in else []
         facts += [f"{exchange.tokens_in_cached} of them cached"] if exchange.tokens_in_cached else []
