@@ -12,26 +12,19 @@ import pytest
 from draftverify import (
     ConfigError,
     ContractError,
-    Outcome,
     Pipeline,
     Proposal,
     ResourceError,
     Task,
     generator,
 )
-from draftverify.bench.config.experiment import load_experiment
-from draftverify.bench.records import load_run
-from draftverify.bench.records.rows import rows as rows_of
-from draftverify.bench.runner.run import run
-from draftverify.checks.metrics import Score
-from draftverify.checks.metrics import score as verdict_of
 from draftverify.errors import EndpointTimeout
 from draftverify.identity import identity_of
 from draftverify.kit import check_component, make_context
 from draftverify.kit.audit import Presented, PresentedAnswer
 from draftverify.rules import Tournament
 from draftverify.secret import Secret
-from draftverify_llm import Endpoint, Judge, JudgedAnswer, PairwiseJudge
+from draftverify_llm import Endpoint, Judge, PairwiseJudge
 from draftverify_llm.first_token import first_tokens, word_tokens
 from draftverify_llm.prompts import SHIPPED, filled_prompt
 from draftverify_llm.replies import read_word
@@ -576,57 +569,3 @@ def test_an_endpoint_s_likeliest_tokens_weigh_the_verdict(server):
     grades.open()
     (check,) = grades.verify(CONTEXT, block("x")).checks
     assert check.score == pytest.approx((4 + 5 + 1 + 2 + 3) / 5)
-
-
-@pytest.mark.parametrize(
-    ("asks", "reply", "score"), [("yes_no", "yes", 1.0), ("yes_no", "no", 0.0), ("grade", "4", 0.75)]
-)
-def test_a_judge_is_a_metric_that_sees_what_is_expected(asks, reply, score):
-    """From 0 to 1; what was not accepted is not right, and nobody is asked; no verdict is a problem and no score."""
-    model = Says(lambda prompt: reply)
-    metric = JudgedAnswer(model, expected="answer", asks=asks, rubric="Be strict.")
-    metric.open()
-    task = Task(id="t", input={"question": "2 + 2?"}, expected={"answer": {"is": 4}})
-    metric.check_tasks([task])
-    assert metric(task, Outcome(status="accepted", value={"sum": 4})).value == score
-    assert dict(texts_of(model.asked[0])) == {
-        "question": "2 + 2?",
-        "answer": '{"sum": 4}',
-        "right answer": '{"is": 4}',
-    }
-    assert metric(task, Outcome(status="refused")) == Score(0.0)
-    assert len(model.asked) == 1
-    silent = JudgedAnswer(Says(lambda prompt: "well"), expected="answer")
-    assert "no verdict" in verdict_of(silent, task, Outcome(status="accepted", value="4")).problem
-    with pytest.raises(ContractError, match="what task u expects has no field 'answer'"):
-        metric.check_tasks([Task(id="u", input={"question": "?"})])
-
-
-def test_a_run_asks_a_judge_for_many_scores_at_once(tmp_path, server):
-    """As a metric behind an endpoint: side by side, each once, and not again when the run is looked at again."""
-    first = server.answer
-
-    def slowly(request):
-        time.sleep(0.1)
-        status, headers, body = first(request)
-        return status, headers, body.replace(b"answer 0", b"yes")
-
-    server.answer = slowly
-    listed = ", ".join(f"{{id: t{place}, question: What is {place}?, answer: a}}" for place in range(16))
-    (tmp_path / "parts.py").write_text("def draft(context, n):\n    return ['a']\n")
-    (tmp_path / "e.yaml").write_text(f"""
-name: judged
-parts: [parts.py]
-tasks: {{use: inline, id: id, fields: {{question: question}}, expected: {{answer: answer}}, rows: [{listed}]}}
-models: {{j: {{use: llm.endpoint, base_url: "{server.url}", model: j}}}}
-pipelines:
-  one: {{generator: {{use: python, function: parts.draft}}, verifier: {{use: regex, pattern: a}}, rule: {{use: first}}}}
-metrics: {{right: {{use: llm.judge, model: j, expected: answer}}}}
-""")
-    experiment = load_experiment(tmp_path / "e.yaml")
-    assert run(experiment, out=tmp_path / "run").summary.pipelines[0].problem is None
-    with load_run(tmp_path / "run") as records:
-        assert [row["metric_right"] for row in rows_of(records)] == [1.0] * 16
-    assert (len(server.requests), server.most > 3) == (16, True)
-    run(experiment, out=tmp_path / "run")
-    assert len(server.requests) == 16
