@@ -334,7 +334,7 @@ class Pipeline(Parts):
         """The sessions of the inner tasks that make a draft.
 
         They inherit the outer task's settings (their own come first), feedback, memory, attempt and the person to ask,
-        and an equal share of what is left of its budget of seconds and units.
+        and an equal share of what is left of its budget of seconds and cost.
         """
         context, known = request.context, session.inner if session is not None else {}
         allowance = session.allowance(request.n) if session is not None else None
@@ -361,7 +361,7 @@ class Pipeline(Parts):
         return children
 
     def gather(self, request: Draft, children: Sequence[Session]) -> Proposal | Failure:
-        """The draft of ended inner tasks: what they accepted, their records, their machine seconds and units."""
+        """The draft of ended inner tasks: what they accepted, their records, their machine seconds and cost."""
         records = tuple([child.record() for child in children])
         outcomes = [record.outcome for record in records]
         if outcomes and all(outcome.status == "failed" for outcome in outcomes):
@@ -371,8 +371,8 @@ class Pipeline(Parts):
         return Proposal.alternatives(items, nested=records, cost=self.cost_of(children))
 
     def cost_of(self, children: Sequence[Session]) -> Cost:
-        """The machine seconds and units of inner tasks."""
-        return Cost(sum(child.state.busy for child in children), sum(child.state.units for child in children))
+        """The machine seconds and cost of inner tasks."""
+        return Cost(sum(child.state.busy for child in children), sum(child.state.cost for child in children))
 
     # Resources
 
