@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, TypeAlias, overload
 
 from draftverify.engine.boundary import read_explanation
-from draftverify.engine.drivers import adrive, drive
+from draftverify.engine.drivers import drive
 from draftverify.engine.events import Listener
 from draftverify.engine.parts import Fixed, Parts
 from draftverify.engine.requests import AskPerson, Draft
@@ -272,6 +272,8 @@ class Pipeline(Parts):
         self, task: TaskLike | Iterable[TaskLike], *, size: int | None = None, **options: Any
     ) -> TaskRecord | list[TaskRecord]:
         """As `record`, under asyncio."""
+        from draftverify.engine.async_driver import adrive  # asyncio takes its time to import
+
         collected = _Collected(self, task, options)
         async for ended in adrive(Scheduler(collected.sessions(), size=size)):
             collected.take(ended)
@@ -293,6 +295,8 @@ class Pipeline(Parts):
         self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
     ) -> AsyncIterator[Decision]:
         """As `stream`, under asyncio."""
+        from draftverify.engine.async_driver import adrive
+
         task, told = as_task(task), 0
         session = self._session(task, on_event=on_event, ask=ask)
         async with aclosing(adrive(Scheduler([session]))) as steps:
