@@ -30,8 +30,8 @@ from draftverify.checks.stages import (
     part_of,
     votes_needed,
 )
+from draftverify.engine.async_driver import in_thread, is_cancelled
 from draftverify.engine.boundary import raised
-from draftverify.engine.drivers import in_thread, is_cancelled
 from draftverify.engine.parts import either
 from draftverify.errors import ConfigError
 from draftverify.protocols import (

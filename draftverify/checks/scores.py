@@ -40,7 +40,7 @@ class Score(msgspec.Struct, frozen=True, omit_defaults=True):
     Args:
         value: 0 (wrong) to 1 (right), of a measure any finite number; None where it has no say, or failed.
         problem: why it failed. A metric that fails has not said that the outcome is wrong.
-        cost: in the user's units; no part of what the pipeline cost.
+        cost: no part of what the pipeline cost.
         notes: what the records should keep about it, such as what a model was asked; as of a Verification.
     """
 

@@ -20,7 +20,7 @@ from draftverify.bench.records.rows import rows
 from draftverify.bench.runner.run import run
 from draftverify.bench.tables.expected import differences
 from draftverify.bench.tables.task_rows import RunFrame
-from draftverify.bench.tables.trace import round_lines
+from draftverify.bench.tables.trace import TraceStyle, round_lines
 from draftverify.checks.metrics import Score
 from draftverify.checks.verifiers import AllOf, Regex
 from draftverify.exchanges import (
@@ -138,7 +138,7 @@ def test_a_record_has_messages_and_replies_of_drafts_and_judgements(said: Path) 
         (1, "no idea"),
     ]
     assert (drafted[1].model, drafted[1].tokens_in, drafted[1].tokens_in_cached) == ("w-2026", 100, 60)
-    assert drafted[1].units == pytest.approx((40 * 2 + 60 * 1 + 10 * 10) / 1e6)
+    assert drafted[1].cost == pytest.approx((40 * 2 + 60 * 1 + 10 * 10) / 1e6)
     assert [reply.id for reply in drafted[1].replies] == ["req-2"] * 2
     assert "It is 40 in all" in judged[1].asked[0].content
     assert [reply.item for reply in judged[1].replies] == [0]  # item 1 has no digits, and came to no judge
@@ -147,8 +147,8 @@ def test_a_record_has_messages_and_replies_of_drafts_and_judgements(said: Path) 
         Turn("assistant", "no idea"),  # the last that was refused
         Turn("user", "Wrong: no match. Again."),
     )
-    total = sum(exchange.units for round in (first, second) for _, exchange in exchanges_of(round))
-    assert entry.record.outcome.units == pytest.approx(total)
+    total = sum(exchange.cost for round in (first, second) for _, exchange in exchanges_of(round))
+    assert entry.record.outcome.cost == pytest.approx(total)
 
 
 def test_no_secret_is_kept(said: Path) -> None:
@@ -188,16 +188,16 @@ def test_what_a_metric_asked_is_kept_with_its_value(said: Path, capsys: Any) -> 
     assert "It is 42 in all" in exchange.asked[0].content
     assert [(reply.text, reply.id) for reply in exchange.replies] == [("yes, says ***", "req-1")]
     cost = (40 * 2 + 60 * 1 + 10 * 10) / 1e6
-    assert score.cost == exchange.units == pytest.approx(cost)
+    assert score.cost == exchange.cost == pytest.approx(cost)
     assert main(["show", str(said), "--trace", "sum"]) == 0
     shown = capsys.readouterr().out
     assert "metric right: 0\n" in shown
     assert "metric judged: 1\n    asked by metric judged  w-2026 · 100 tokens in" in shown
     assert main(["show", str(said)]) == 0
-    assert f"judged: its metrics cost {cost:.4g} units" in capsys.readouterr().out
+    assert f"judged: its metrics, apart from its own cost: cost {cost:.4g}" in capsys.readouterr().out
     (row,) = rows(records, "tasks")
-    assert [(one["who"], one["units"]) for one in row["judgements"]] == [("metric judged", cost)]
-    assert row["units"] == pytest.approx(sum(one["units"] for one in rows(records, "rounds")))
+    assert [(one["who"], one["cost"]) for one in row["judgements"]] == [("metric judged", cost)]
+    assert row["cost"] == pytest.approx(sum(one["cost"] for one in rows(records, "rounds")))
     last = task_detail(records, "sum")["pipelines"][0]["rounds"][-1]
     assert [one["who"] for one in last["exchanges"]] == ["draft", "judge", "metric judged"]
 
@@ -458,5 +458,5 @@ def test_names_that_a_server_gives_are_cut_and_forge_no_line() -> None:
     assert key not in str(kept)
     assert max(map(len, (kept.model, kept.asked[0].role, kept.replies[0].finish, kept.replies[0].id))) < 300
     round = Round(index=0, items=("t",), parents=(-1,), draft_notes=noted([asked]))
-    lines = [line.plain for line in round_lines((round,), (None,), True)]
+    lines = [line.plain for line in round_lines((round,), (None,), TraceStyle(marks=True))]
     assert not [line for line in lines if line.lstrip().startswith("accepted  1 round")]

@@ -96,7 +96,7 @@ def test_a_panel_of_judges_is_a_metric(replies, voted, graded, asked, tmp_path, 
     result = run(load_experiment(tmp_path / "e.yaml"), out=tmp_path / "run")
     with load_run(tmp_path / "run") as records:
         (row,) = rows_of(records)
-        assert (row["metric_voted"], row["metric_graded"], row["units"]) == (voted, graded, 0.0)
+        assert (row["metric_voted"], row["metric_graded"], row["cost"]) == (voted, graded, 0.0)
         judgements = records.store.judgements("t")["one"]
     said = [entry for entry in row["judgements"] if entry["who"].startswith("metric voted, ")]
     models = [request["model"] for request in server.requests if "Grade" not in str(request)]

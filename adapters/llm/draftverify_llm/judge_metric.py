@@ -91,12 +91,12 @@ class JudgedAnswer:
         notes = noted([grade.exchange]) if grade.exchange is not None else {}
         if grade.score is None:
             why = f"the judge gave no verdict ({grade.why}): {grade.words}"
-            return Score(None, why, cost=grade.units, notes=notes)
+            return Score(None, why, cost=grade.cost, notes=notes)
         if self.judge.asks == "yes_no":
             value = float(grade.score > 0)
         else:
             value = (grade.score - 1) / (self.judge.highest - 1)
-        return Score(value, cost=grade.units, notes=notes)
+        return Score(value, cost=grade.cost, notes=notes)
 
     def _right(self, task: Task) -> str | None:
         return (
