@@ -158,10 +158,8 @@ def read_word(reply: str, verdicts: Sequence[str]) -> int | None:
         listed, first = {name.casefold() for name in named}, opening[1].casefold()
         if not verdict_words:
             verdict_words = {first, *(listed if first in listed else ())}
-        elif (
-            first not in listed or graded or not single
-        ):  # what is quoted behind a verdict does not replace it
-            verdict_words.add(first)
+        elif first not in listed or graded or not single:
+            verdict_words.add(first)  # what is quoted behind a verdict does not replace it
     if len(verdict_words) != 1:
         return None
     return [verdict.casefold() for verdict in verdicts].index(verdict_words.pop())

@@ -71,9 +71,9 @@ def trace_lines(
     specs: Mapping[str, Any] = records.config.get("pipelines", {})
     style = TraceStyle(marks, tracebacks, str(records.config.get("currency", "")))
     tasks = {task_row.id: task_row for task_row in records.store.tasks()}
-    judgements = records.store.judgements(task)
     if task not in tasks:
         raise ConfigError(f"the run has no task {task!r}{_near(task, list(tasks))}", path="--trace")
+    judgements = records.store.judgements(task)
     yield from _task_lines(tasks[task])
     for name in records.names:
         if pipeline not in (None, name):
