@@ -46,6 +46,7 @@ class ModelJudge:
             concurrent=model.concurrent,
             deterministic=model.deterministic,
             remote=model.remote,
+            free=model.cached,
         )
 
     def close(self) -> None:

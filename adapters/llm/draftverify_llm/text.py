@@ -189,6 +189,7 @@ class ModelTraits(NamedTuple):
         remote: how many of these may wait for a server elsewhere; 0 of a model that runs here.
         logprobs: whether its completions have their log-probability; None where it does not say.
         structured: whether `complete` takes a JSON schema that answers are to follow.
+        cached: whether it answers from a cache alone, and sends nothing.
     """
 
     family: str | None
@@ -199,6 +200,7 @@ class ModelTraits(NamedTuple):
     remote: int
     logprobs: bool | None
     structured: bool
+    cached: bool
 
 
 def model_traits(model: object) -> ModelTraits:
@@ -213,6 +215,7 @@ def model_traits(model: object) -> ModelTraits:
         remote=getattr(model, "concurrency", 0),
         logprobs=getattr(model, "logprobs", None),
         structured=bool(getattr(model, "structured", False)),
+        cached=bool(getattr(model, "cached", False)),
     )
 
 
@@ -348,6 +351,7 @@ def sampling_traits(model: object, temperature: float | None, top_p: float | Non
         families=families(traits.family),
         deterministic=traits.deterministic,
         remote=traits.remote,
+        free=traits.cached,
     )
 
 
