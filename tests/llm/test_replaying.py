@@ -195,7 +195,7 @@ def test_what_was_never_bought_is_not_known(bought: BoughtRun, capsys: pytest.Ca
     assert main([*line, "block=8"]) == 0
     told = capsys.readouterr().out
     assert "answered 0 of 30 tasks" in told
-    assert "(model m) holds no reply to this request (and 29 more tasks)" in told
+    assert "(model m) here, and this was not bought before (and 29 more tasks)" in told
     shown = bought.what_if("checked", "on_rejection=[{do: feedback, times: 1}]")
     tried_again = sum(
         record.outcome.rounds > 1 for record in recorded(bought.path / "run", "checked").records

@@ -471,7 +471,7 @@ class Endpoint:
 
     def _may_send(self) -> None:
         if not self._sends:
-            raise NotBoughtError(f"the cache of {self._place()} holds no reply to this request")
+            raise NotBoughtError(f"nothing is sent to {self._place()} here, and this was not bought before")
         self.open()
 
     def _rates(self) -> tuple[int | None, int | None]:

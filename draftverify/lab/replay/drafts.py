@@ -96,7 +96,6 @@ class Drafts:
         Raises:
             Missing: there is none.
         """
-        self.log.drafted_anew = False
         return self.log.exact_first(
             partial(self._logged, request, pipeline, trusted), partial(self._anew, request)
         )

@@ -106,6 +106,7 @@ class _Driven:
             session.answer(request.id, value, self.log.took)
             if self.round > place:
                 self._seconds = self._units = 0.0
+                self.log.drafted_anew = self.log.judged_anew = False
         self._whole()
         self._within_budget()
         return session.record()

@@ -53,7 +53,6 @@ class Words:
         if self._verified == request.context.round:
             raise Missing("items would have been checked again, and their last check alone was recorded")
         self._verified = request.context.round
-        self.log.judged_anew = False
         return self.log.exact_first(partial(self._logged, request), partial(self._anew, request))
 
     def _anew(self, request: Verify) -> Verification:
