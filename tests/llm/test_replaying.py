@@ -152,7 +152,7 @@ class BoughtRun:
 def recorded(path: Path, pipeline: str, **more: Any) -> Recording:
     """The recording of one of a run's pipelines."""
     with load_run(path) as records:
-        return Recording(records, pipeline, of="units", **more)
+        return Recording(records, pipeline, of="cost", **more)
 
 
 @pytest.fixture(scope="module")
@@ -165,10 +165,10 @@ def bought(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoughtRun]:
 
 
 def unmarked(record: TaskRecord | None) -> str:
-    """A record without times and without the mark of what was bought before; units to twelve digits."""
+    """A record without times and without the mark of what was bought before; costs to twelve digits."""
     assert record is not None
     text = msgspec.json.encode(timeless(record)).decode().replace(',"cached":true', "")
-    return re.sub(r'"units":([\d.e-]+)', lambda match: f'"units":{float(match[1]):.12g}', text)
+    return re.sub(r'"cost":([\d.e-]+)', lambda match: f'"cost":{float(match[1]):.12g}', text)
 
 
 @pytest.mark.parametrize("changes", CHANGES, ids=["rules", "blocks", "verifiers"])
@@ -191,7 +191,7 @@ def test_a_replay_is_what_a_run_of_the_same_cache_records(
 def test_what_was_never_bought_is_not_known(bought: BoughtRun, capsys: pytest.CaptureFixture[str]) -> None:
     """A longer block, until a run has bought it; a refusal that no generator was shown."""
     sent = len(bought.server.requests)
-    line = ["replay", str(bought.path / "run"), "--pipeline", "checked", "--units", "--set"]
+    line = ["replay", str(bought.path / "run"), "--pipeline", "checked", "--cost", "--set"]
     assert main([*line, "block=8"]) == 0
     told = capsys.readouterr().out
     assert "answered 0 of 30 tasks" in told
@@ -254,8 +254,8 @@ def test_what_a_cache_lacks_is_answered_from_the_record_or_not_at_all(
         assert record is not None
         assert known_record is not None
         assert record.outcome.value == known_record.outcome.value
-        if task.price:  # a judge's replies are gone, and the record has those about the whole block
-            assert record.outcome.units >= known_record.outcome.units
+        if task.cost_at_most:  # a judge's replies are gone, and the record has those about the whole block
+            assert record.outcome.cost >= known_record.outcome.cost
         else:
             assert unmarked(record) == unmarked(known_record)
     assert ("cannot be read" in caplog.text or "nothing is answered" in caplog.text) == (

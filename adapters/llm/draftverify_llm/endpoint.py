@@ -80,9 +80,9 @@ class Endpoint:
         cache: a directory of replies that were bought: the same request, of the same seed and place among the answers,
             is not sent again, nor one for fewer answers, which are the first of those; they cost what they cost then.
             None: every request is sent.
-        price_in: cost units for a million prompt tokens.
-        price_out: cost units for a million sampled tokens.
-        price_in_cached: cost units for a million prompt tokens that the server has read before, as it says itself; as
+        price_in: cost for a million prompt tokens.
+        price_out: cost for a million sampled tokens.
+        price_in_cached: cost for a million prompt tokens that the server has read before, as it says itself; as
             others when absent.
         family: the line of models that it is of; when absent the first word of `model`, without an owner before it, in
             lower case ("Qwen/Qwen2.5-7B-Instruct" and "qwen2.5:7b" are of "qwen2.5", "gpt-4o-mini" of "gpt").
@@ -294,7 +294,7 @@ class Endpoint:
         return came
 
     def price(self, completions: Sequence[Completion]) -> float:
-        """Cost units of these answers: each kind of tokens times its price, for a million."""
+        """The cost of these answers: each kind of tokens times its price, for a million."""
         tokens_in = sum(completion.tokens_in for completion in completions)
         tokens_out = sum(completion.tokens_out for completion in completions)
         cached = sum(completion.tokens_in_cached for completion in completions)

@@ -32,7 +32,7 @@ class Replayed(msgspec.Struct, frozen=True):
             recorded ones, or one that would have been looked at less far, is charged what those took.
         estimated: whether they are an estimate instead: blocks of its size were timed, or a stage that was given other
             items than in the run is charged its share of the passes.
-        price: whether its units are an upper bound, for the same reasons.
+        cost_at_most: whether its cost is an upper bound, for the same reasons.
     """
 
     task: str
@@ -40,7 +40,7 @@ class Replayed(msgspec.Struct, frozen=True):
     gap: Gap | None = None
     at_most: bool = False
     estimated: bool = False
-    price: bool = False
+    cost_at_most: bool = False
 
 
 class Replay(ReplayQuestion):
@@ -61,7 +61,7 @@ class Replay(ReplayQuestion):
             return Replayed(task.id, None, Gap(task.id, driven.round, str(missing)))
         doubt = driven.log.doubt
         at_most = doubt.at_most and not doubt.estimated
-        return Replayed(task.id, replayed, None, at_most, doubt.estimated, doubt.price)
+        return Replayed(task.id, replayed, None, at_most, doubt.estimated, doubt.cost_at_most)
 
 
 class _Driven:
@@ -74,7 +74,7 @@ class _Driven:
         self.words = Words(self.log)
         self._broken = ""
         self._decision: Decision | None = None  # of a rule that is not asked
-        self._seconds = self._units = 0.0  # of the round that is under way
+        self._seconds = self._cost = 0.0  # of the round that is under way
         pipeline = copy.copy(question.pipeline)
         if pipeline.done is not None:
             pipeline.done = self._done
@@ -102,10 +102,10 @@ class _Driven:
             value, place = self._answer(request), self.round
             cost = getattr(value, "cost", None) or Cost(self.log.took)
             self._seconds += self.log.took if cost.seconds is None else cost.seconds
-            self._units += cost.units
+            self._cost += cost.amount
             session.answer(request.id, value, self.log.took)
             if self.round > place:
-                self._seconds = self._units = 0.0
+                self._seconds = self._cost = 0.0
                 self.log.drafted_anew = self.log.judged_anew = False
         self._whole()
         self._within_budget()
@@ -122,8 +122,8 @@ class _Driven:
         timed = not (doubt.at_most or doubt.estimated)
         if not timed and budget.seconds is not None and seconds >= budget.seconds:
             raise Missing(f"whether the budget of {budget.seconds:g} seconds was spent by here is not known")
-        if doubt.price and budget.units is not None and state.units + self._units >= budget.units:
-            raise Missing(f"whether the budget of {budget.units:g} cost units was spent by here is not known")
+        if doubt.cost_at_most and budget.cost is not None and state.cost + self._cost >= budget.cost:
+            raise Missing(f"whether the cost budget of {budget.cost:g} was spent by here is not known")
 
     def _whole(self) -> None:
         """Raises: Missing: something that the session called itself did."""

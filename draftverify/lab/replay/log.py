@@ -66,18 +66,18 @@ class Origin(NamedTuple):
 
 
 class Doubt(msgspec.Struct):
-    """How far costs are known.
+    """How far seconds and cost are known.
 
     Args:
         at_most: whether the seconds are upper bounds.
         estimated: whether they are an estimate instead.
-        price: whether the units are upper bounds.
+        cost_at_most: whether the parts' cost is an upper bound.
         excess: by how many seconds what was estimated may be too little, up to what the recorded passes took.
     """
 
     at_most: bool = False
     estimated: bool = False
-    price: bool = False
+    cost_at_most: bool = False
     excess: float = 0.0
 
     def joined(self, later: Doubt) -> Doubt:
@@ -85,7 +85,7 @@ class Doubt(msgspec.Struct):
         return Doubt(
             self.at_most or later.at_most,
             self.estimated or later.estimated,
-            self.price or later.price,
+            self.cost_at_most or later.cost_at_most,
             self.excess + later.excess,
         )
 
@@ -104,7 +104,7 @@ class Log:
         block: the items of the block under way, as they were recorded.
         doubt: about the costs so far.
         candidates: the best refused one before each recorded round, and after the last.
-        drafted_anew: whether the generator drafted the block, which then has its own units.
+        drafted_anew: whether the generator drafted the block, which then has its own cost.
         judged_anew: whether the verifier checked it, so that its evidence is there.
         took: the seconds of the failed call that is answered.
         decides: those of the rule's next decision.
@@ -220,16 +220,16 @@ class Log:
             return None
         return round if self.block == [Origin(self.block[0].round, index) for index in range(items)] else None
 
-    def units(self, place: int, of: Literal["draft", "verify"]) -> float:
-        """A recorded round's units of one of its parts, by what the two noted; at most where neither did."""
+    def cost(self, place: int, of: Literal["draft", "verify"]) -> float:
+        """What one of a recorded round's parts cost, by what the two noted; at most where neither did."""
         noted: dict[bool, list[float]] = {True: [], False: []}
         for who, exchange in exchanges_of(self.rounds[place]):
-            noted[(who == "draft") == (of == "draft")].append(exchange.units)
+            noted[(who == "draft") == (of == "draft")].append(exchange.cost)
         if noted[True]:
             return sum(noted[True])
-        units = self.rounds[place].timing.units
-        self.doubt.price |= units > 0 and not noted[False]
-        return max(units - sum(noted[False]), 0.0)
+        whole = self.rounds[place].timing.cost
+        self.doubt.cost_at_most |= whole > 0 and not noted[False]
+        return max(whole - sum(noted[False]), 0.0)
 
     def seconds(self, part: Literal["draft", "verify"], n: int, round: int) -> float:
         """The seconds of a block that was put together for this round: at most what the recorded ones took.

@@ -69,10 +69,10 @@ class Words:
         seconds = log.seconds("verify", n, request.context.round) if whole is None else whole.timing.verify
         if whole is not None and not _looked_alike(verification.checks, whole.checks):
             log.doubt.estimated, log.doubt.excess = True, math.inf
-        units = verification.cost.units if verification.cost is not None else 0.0
+        amount = verification.cost.amount if verification.cost is not None else 0.0
         if not log.drafted_anew:
-            units += sum(log.units(place, "draft") for place in {origin.round for origin in log.block})
-        return replace(verification, cost=Cost(seconds, units))
+            amount += sum(log.cost(place, "draft") for place in {origin.round for origin in log.block})
+        return replace(verification, cost=Cost(seconds, amount))
 
     def _logged(self, request: Verify) -> Any:
         log, context, proposal = self.log, request.context, request.proposal
@@ -106,7 +106,7 @@ class Words:
                 checks=source.checks,
                 correction=source.correction,
                 evidence=Evidence(),
-                cost=Cost(source.timing.verify, self._units(places[0])),
+                cost=Cost(source.timing.verify, self._spent(places[0])),
                 deterministic=source.deterministic,
                 notes=source.notes or {},
             )
@@ -126,7 +126,7 @@ class Words:
             return Verification(
                 checks=source.checks,
                 correction=source.correction,
-                cost=Cost(source.timing.verify, self._units(places[0])),
+                cost=Cost(source.timing.verify, self._spent(places[0])),
                 deterministic=source.deterministic,
                 notes=source.notes or {},
             )
@@ -146,17 +146,17 @@ class Words:
             checks_said = list(self.judging.verifier.rejudged(context, proposal, tuple(checks_said)))
         checks = self._checks(checks_said, range(len(checks_said)), proposal, context.enough, "")
         as_before = entire and _looked_alike(checks, source.checks)
-        units = sum(map(self._units, places))
+        amount = sum(map(self._spent, places))
         if entire:
             seconds = source.timing.verify  # the most that it takes where it would have stopped earlier
         else:
             seconds = self.log.seconds("verify", len(proposal), context.round)
         self.log.doubt.at_most |= entire and not as_before
-        self.log.doubt.price |= units > 0 and not as_before
+        self.log.doubt.cost_at_most |= amount > 0 and not as_before
         return Verification(
             checks=checks,
             correction=self._correction(places, checks),
-            cost=Cost(seconds, units),
+            cost=Cost(seconds, amount),
             deterministic=all(rounds[place].deterministic for place in places),
             notes=source.notes or {},
         )
@@ -170,7 +170,7 @@ class Words:
             context, proposal, partial(self._recall, proposal, spoken)
         )
         seconds = sum(verification.notes["seconds"].values())
-        units = verification.cost.units if verification.cost is not None else 0.0
+        amount = verification.cost.amount if verification.cost is not None else 0.0
         for place in spoken:
             # What the round took beside its stages' passes.
             round, stage_seconds = log.rounds[place], (log.rounds[place].notes or {}).get("seconds") or {}
@@ -178,14 +178,12 @@ class Words:
             stages = spoken[place]
             if stages is not None:
                 passes = [heard for stage in stages.values() for heard in stage.passes if not heard.beside]
-                units += max(self._units(place) - sum(heard.units for heard in passes), 0.0)
-        return replace(verification, cost=Cost(seconds, units))
+                amount += max(self._spent(place) - sum(heard.cost for heard in passes), 0.0)
+        return replace(verification, cost=Cost(seconds, amount))
 
-    def _units(self, place: int) -> float:
-        """The units of a recorded round, but for its draft's where the block's generator has told its own."""
-        return (
-            self.log.units(place, "verify") if self.log.drafted_anew else self.log.rounds[place].timing.units
-        )
+    def _spent(self, place: int) -> float:
+        """What a recorded round cost, but for its draft where the block's generator has told its own cost."""
+        return self.log.cost(place, "verify") if self.log.drafted_anew else self.log.rounds[place].timing.cost
 
     def _recall(
         self,
@@ -247,7 +245,7 @@ class Words:
         if len({stage_pass.failed for stage_pass in passes}) > 1:
             raise Missing(f"a call of the stage {name} failed on some of the items, and not on others")
         if entire is not None:
-            seconds, units = entire.seconds, entire.units
+            seconds, amount = entire.seconds, entire.cost
         else:
             fixed, at_once = self.judging.stages.fixed(name), self.judging.stages.at_once(name)
             looked: dict[int, list[int]] = {place: [] for place in rounds}
@@ -256,12 +254,15 @@ class Words:
                     looked[origin.round].append(origin.place)
             seconds = fixed + sum(words_of[place].share(looked[place], fixed, at_once) for place in rounds)
             spent = (heard for place in rounds for heard in words_of[place].passes)
-            units = sum(heard.units for heard in spent if heard in passes)
-            self.log.doubt.estimated, self.log.doubt.price = True, self.log.doubt.price or units > 0
+            amount = sum(heard.cost for heard in spent if heard in passes)
+            self.log.doubt.estimated, self.log.doubt.cost_at_most = (
+                True,
+                self.log.doubt.cost_at_most or amount > 0,
+            )
             self.log.doubt.excess += max(sum(words_of[place].seconds for place in rounds) - seconds, 0.0)
         verification = Verification(
             checks=tuple(checks),
-            cost=Cost(seconds, units),
+            cost=Cost(seconds, amount),
             deterministic=all(stage_pass.deterministic for stage_pass in passes),
             notes=passes[0].notes,
         )
@@ -277,7 +278,7 @@ class Words:
             items=items,
             checks=round.checks,
             enough=self.judging.enough,
-            units=self._units(place),
+            cost=self._spent(place),
             deterministic=round.deterministic,
             notes=notes,
         )
@@ -298,7 +299,7 @@ class Words:
         )
         if self.judging.whole_source is None:
             verification = self.judging.verifier.recalled(context, proposal, _nobody)
-        return replace(verification, cost=Cost(round.timing.verify, self._units(place)))
+        return replace(verification, cost=Cost(round.timing.verify, self._spent(place)))
 
     def _same_before(self, context: Context, proposal: Proposal) -> None:
         """Raises: Missing: an item was checked after other values than stand before it here."""
