@@ -20,6 +20,8 @@ from draftverify.bench.cli.main import main
 from draftverify.bench.config.experiment import load_experiment
 from draftverify.bench.records import load_run, timeless
 from draftverify.bench.runner.run import run
+from draftverify.errors import ConfigError
+from draftverify.lab.calibration import calibrate
 from draftverify.lab.fit import fit
 from draftverify.lab.recording import Recording, WhatIf
 from draftverify.lab.tune import tune
@@ -152,7 +154,7 @@ class BoughtRun:
 def recorded(path: Path, pipeline: str, **more: Any) -> Recording:
     """The recording of one of a run's pipelines."""
     with load_run(path) as records:
-        return Recording(records, pipeline, of="cost", **more)
+        return Recording(records, pipeline, **{"of": "cost", **more})
 
 
 @pytest.fixture(scope="module")
@@ -207,6 +209,10 @@ def test_what_was_never_bought_is_not_known(bought: BoughtRun, capsys: pytest.Ca
     assert main([*line, "block=8"]) == 0
     assert "answered 30 of 30 tasks" in (told := capsys.readouterr().out)
     assert "upper bound" not in told
+    with recorded(bought.path / "run", "checked", of="seconds") as recording:  # which nobody timed
+        longer, ran = recording.what_if(["block=8"]), recording.what_if(())
+    assert longer.estimated > 0
+    assert longer.would.cost.value > ran.would.cost.value / 2
 
 
 def test_a_server_that_is_gone_is_not_missed(tmp_path: Path) -> None:
@@ -264,8 +270,11 @@ def test_what_a_cache_lacks_is_answered_from_the_record_or_not_at_all(
     assert len(bought.server.requests) == sent
 
 
-def test_tuning_and_fitting_answer_from_it_too(bought: BoughtRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every candidate that was bought is one; `fit scores` drafts and judges what the run did."""
+def test_tuning_and_fitting_answer_from_it_too(
+    bought: BoughtRun, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every candidate that was bought is one; `fit scores` drafts and judges what the run did; `fit block`, which tells
+    sizes apart by their times, is refused."""
     sent = len(bought.server.requests)
     with recorded(bought.path / "run", "compared") as recording:
         tuned = tune(recording, {"block": [1, 2, 3], "rule": [{"use": "best"}, {"use": "tournament"}]})
@@ -275,3 +284,5 @@ def test_tuning_and_fitting_answer_from_it_too(bought: BoughtRun, monkeypatch: p
     (fitted,) = fit(bought.experiment({"judged": (threshold,)}), pipelines=["judged"])
     assert fitted.artifact.fit.tasks == TASKS
     assert len(bought.server.requests) == sent
+    with pytest.raises(ConfigError, match="bought before took no time"):
+        calibrate(bought.experiment({}), out=tmp_path / "sizes", pipelines=["staged"], at_most=1)

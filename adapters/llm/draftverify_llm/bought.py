@@ -97,7 +97,7 @@ class SingleFlight:
 
     Args:
         bought: where its reply is kept; None: nowhere, and nothing waits.
-        request: all that the reply depends on, but for
+        request: all that the reply depends on, but for `n`.
         n: how many answers are asked for.
     """
 

@@ -101,7 +101,7 @@ class Drafts:
         )
 
     def _anew(self, request: Draft) -> Proposal:
-        """What the generator answers again, as items of the log where they are in it.
+        """What the generator answers again, as items of the log where all of them are in it.
 
         Raises:
             NotBoughtError: it cannot.
@@ -116,7 +116,7 @@ class Drafts:
             log.block = [Origin(best(blocks, place), index) for index in range(len(keys))]
         else:
             origins = {key: Origin(i, k) for i, own in enumerate(recorded) for k, key in enumerate(own)}
-            log.block = [origins[key] for key in keys if key in origins]
+            log.block = [origins[key] for key in keys] if all(key in origins for key in keys) else []
         whole = log.whole(len(keys))
         seconds = log.seconds("draft", len(keys), place) if whole is None else whole.timing.draft
         log.decides = whole.timing.decide if whole is not None else 0.0

@@ -234,20 +234,19 @@ class Log:
     def seconds(self, part: Literal["draft", "verify"], n: int, round: int) -> float:
         """The seconds of a block that was put together for this round: at most what the recorded ones took.
 
-        For the pipeline's own generator it is estimated where blocks of its size were timed; so is what nobody timed.
+        For the pipeline's own generator it is estimated where blocks of its size were timed; a block of which no item
+        was drafted in the run, at what those of the nearest size took.
         """
         places = sorted({origin.round for origin in self.block})
-        if not places and n:
-            self.doubt.estimated, self.doubt.excess = True, math.inf
         most = sum((getattr(self.rounds[place].timing, part) for place in places), 0.0)
         costs = self.question.costs
         if costs is not None and all(self.rounds[place].source == "generator" for place in places):
             curve: Curve = getattr(costs, part)
-            if n in curve.sizes:
+            if n in curve.sizes if places else curve.sizes:
                 surcharge: float = getattr(costs, f"first_{part}") if round == 0 else 0.0
-                estimate = max(curve.at(n) + surcharge, 0.0)
+                estimate = max(curve.at(min(max(n, curve.sizes[0]), curve.sizes[-1])) + surcharge, 0.0)
                 self.doubt.estimated = True
-                self.doubt.excess += max(most - estimate, 0.0)
+                self.doubt.excess += max(most - estimate, 0.0) if places else math.inf
                 return estimate
         self.doubt.at_most = True
         return most
