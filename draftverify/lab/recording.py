@@ -1,7 +1,7 @@
 """Replaying a run: its pipeline built as it was, and again with something set, and what the log says of the difference.
 
-Nothing is sent, and no model runs: the parts answer from the records, and from caches of what was bought. A
-metric is asked only about an outcome that no pipeline of the run came to.
+Nothing is sent, and no model runs: the parts answer from the records, and from caches of what was bought. A metric is
+asked only about an outcome that no pipeline of the run came to.
 """
 
 from __future__ import annotations

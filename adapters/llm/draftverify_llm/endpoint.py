@@ -191,6 +191,7 @@ class Endpoint:
 
         What was not bought is a NotBoughtError. A file of replies that cannot be read is as none, with a warning.
         """
+        note_urls(self.base_url)
         model = copy.copy(self)
         model._sends, model._client, model._bought = False, None, None
         if self.cache is not None:

@@ -215,10 +215,9 @@ class Log:
 
     def whole(self, items: int) -> Round | None:
         """The recorded round whose whole block stands here; None where it is a part of one, or of several."""
-        round = self.rounds[self.block[0].round] if self.block else None
-        if round is None or not items == len(self.block) == len(round.items):
-            return None
-        return round if self.block == [Origin(self.block[0].round, index) for index in range(items)] else None
+        place = self.block[0].round if self.block else 0
+        entire = bool(items) and self.block == [Origin(place, index) for index in range(items)]
+        return self.rounds[place] if entire and len(self.rounds[place].items) == items else None
 
     def cost(self, place: int, of: Literal["draft", "verify"]) -> float:
         """What one of a recorded round's parts cost, by what the two noted; at most where neither did."""
@@ -242,7 +241,8 @@ class Log:
         costs = self.question.costs
         if costs is not None and all(self.rounds[place].source == "generator" for place in places):
             curve: Curve = getattr(costs, part)
-            if n in curve.sizes if places else curve.sizes:
+            timed = n in curve.sizes if places else bool(curve.sizes)
+            if timed:
                 surcharge: float = getattr(costs, f"first_{part}") if round == 0 else 0.0
                 estimate = max(curve.at(min(max(n, curve.sizes[0]), curve.sizes[-1])) + surcharge, 0.0)
                 self.doubt.estimated = True

@@ -255,10 +255,8 @@ class Words:
             seconds = fixed + sum(words_of[place].share(looked[place], fixed, at_once) for place in rounds)
             spent = (heard for place in rounds for heard in words_of[place].passes)
             amount = sum(heard.cost for heard in spent if heard in passes)
-            self.log.doubt.estimated, self.log.doubt.cost_at_most = (
-                True,
-                self.log.doubt.cost_at_most or amount > 0,
-            )
+            self.log.doubt.estimated = True
+            self.log.doubt.cost_at_most |= amount > 0
             self.log.doubt.excess += max(sum(words_of[place].seconds for place in rounds) - seconds, 0.0)
         verification = Verification(
             checks=tuple(checks),
