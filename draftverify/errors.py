@@ -12,6 +12,7 @@ DraftVerifyError                  the root: catch this to catch all of them
 │   └── CorruptDownloadError      bytes that arrived are not the bytes that were promised
 ├── EndpointError                 a remote model answered with an error, or not at all
 │   └── EndpointTimeout           (also a TimeoutError) it did not answer in time
+├── NotBoughtError                a part that answers from its cache alone was asked something new
 └── StoreError                    a run directory or its database cannot be used as asked
 
 SelfVerificationWarning           (a UserWarning) a pipeline is checked by the kind of model that drafts for it
@@ -41,6 +42,7 @@ __all__ = [
     "DraftVerifyError",
     "EndpointError",
     "EndpointTimeout",
+    "NotBoughtError",
     "OutcomeError",
     "PipelineError",
     "PluginError",
@@ -148,6 +150,10 @@ class EndpointError(DraftVerifyError):
 
 class EndpointTimeout(EndpointError, TimeoutError):
     """A remote model did not answer in time."""
+
+
+class NotBoughtError(DraftVerifyError):
+    """A part that answers from its cache alone was asked what it was never asked before."""
 
 
 class StoreError(DraftVerifyError):

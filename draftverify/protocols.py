@@ -118,6 +118,14 @@ class Closes(Protocol):
         ...
 
 
+class AnswersFromCache(Protocol):
+    """Keeps what calls that cost something answered: a model elsewhere."""
+
+    def from_cache(self) -> Any:
+        """The same, which answers from its cache alone: nothing is sent, and what is not there is a NotBoughtError."""
+        ...
+
+
 class ChecksSettings(Protocol):
     """Cannot read every value of the settings that it reads."""
 

@@ -146,6 +146,7 @@ class Combined(Members[Verifier], ABC):
             concurrent=all(stage.concurrent for stage in stages),
             deterministic=all(stage.deterministic for stage in stages),
             remote=max(stage.remote for stage in stages),
+            free=all(stage.free for stage in stages),
             asynchronous=any(map(is_asynchronous, self.stages)),
             families=frozenset[str]().union(*(stage.families for stage in stages)),
             vocabulary=lambda: shared_vocabulary(zip(self.names, stages, strict=True)),

@@ -114,6 +114,7 @@ class ModelJudge(ABC):
             concurrent=model.concurrent,
             deterministic=model.deterministic,
             remote=model.remote,
+            free=model.cached,
         )
 
     def close(self) -> None:

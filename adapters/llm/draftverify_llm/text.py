@@ -191,6 +191,7 @@ class ModelTraits(NamedTuple):
         remote: how many of these may wait for a server elsewhere; 0 of a model that runs here.
         logprobs: whether its completions have their log-probability; None where it does not say.
         structured: whether `complete` takes a JSON schema that answers are to follow.
+        cached: whether it answers from a cache alone, and sends nothing.
     """
 
     family: str | None
@@ -201,6 +202,7 @@ class ModelTraits(NamedTuple):
     remote: int
     logprobs: bool | None
     structured: bool
+    cached: bool
 
 
 def model_traits(model: object) -> ModelTraits:
@@ -215,6 +217,7 @@ def model_traits(model: object) -> ModelTraits:
         remote=getattr(model, "concurrency", 0),
         logprobs=getattr(model, "logprobs", None),
         structured=bool(getattr(model, "structured", False)),
+        cached=bool(getattr(model, "cached", False)),
     )
 
 
@@ -367,6 +370,7 @@ def sampling_traits(model: object, temperature: float | None, top_p: float | Non
         families=families(traits.family),
         deterministic=traits.deterministic,
         remote=traits.remote,
+        free=traits.cached,
     )
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from draftverify import UNCHECKED, Check, ConfigError, Context, Cost, Failure, Proposal, Verification
+from draftverify.errors import NotBoughtError
 from draftverify.exchanges import Exchange, noted
 from draftverify.protocols import Closes, Opens
 from draftverify.traits import VerifierTraits, families, offers
@@ -81,6 +82,7 @@ class QuoteReader:
             concurrent=model.concurrent,
             deterministic=model.deterministic,
             remote=model.remote,
+            free=model.cached,
             at_once=max(model.at_once, 1),
         )
 
@@ -148,6 +150,8 @@ class QuoteReader:
             held = self.structured and model_traits(self.model).structured
             form: dict[str, Any] = {"schema": SCHEMA} if held else {}
             completions = self.model.complete(prompt, max_tokens=self.max_tokens, temperature=0.0, **form)
+        except NotBoughtError:
+            raise
         except Exception as error:
             failure = Failure.of(error)
             return _Reading(_failed(failure), exchange_of(prompt, (), failure=str(failure)), failure)

@@ -87,6 +87,7 @@ class TextReader:
             concurrent=model.concurrent,
             deterministic=model.deterministic,
             remote=model.remote,
+            free=model.cached,
         )
 
     def open(self) -> None:
