@@ -27,7 +27,7 @@ TURNS = [
 def refusal(status: int, kind: str, message: str) -> tuple[int, dict[str, str], bytes]:
     """An error as the API words it."""
     reply = {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
-    return status, {"content-type": "application/json"}, json.dumps(reply).encode()
+    return status, {"content-type": "application/json", "request-id": "req_1"}, json.dumps(reply).encode()
 
 
 def messages(request: dict[str, Any], text: str = "red", stop: str = "end_turn", **usage: int) -> Any:
@@ -132,7 +132,7 @@ def test_an_overloaded_server_is_asked_again(server: Server, model: Endpoint) ->
     server.in_turn(refusal(529, "overloaded_error", "Overloaded"), messages)
     assert model.complete("x")[0].text == "red"
     server.answer = lambda request: refusal(401, "authentication_error", "invalid key sk-ant-key")
-    with pytest.raises(EndpointError, match="answered 401: invalid key") as refused:
+    with pytest.raises(EndpointError, match=r"answered 401: invalid key \S+ \(request req_1\)") as refused:
         model.complete("x")
     assert "sk-ant-key" not in str(refused.value)
 

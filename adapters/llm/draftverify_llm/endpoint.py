@@ -491,22 +491,25 @@ class Endpoint:
         except BrokenOff as error:
             raise _Again(response.status_code, str(error), later) from error
         if response.status_code in _AGAIN:
-            raise _Again(response.status_code, self._said(data), later)
+            raise _Again(response.status_code, self._said(response, data), later)
         if not response.is_success:
-            final = EndpointError(f"{self._place()} answered {response.status_code}: {self._said(data)}")
+            final = EndpointError(
+                f"{self._place()} answered {response.status_code}: {self._said(response, data)}"
+            )
             raise final if (parameter := self._api.refused(data)) is None else _NotTaken(parameter, final)
         try:
             reply = self._api.read(data)
         except BrokenOff as error:
-            raise _Again(response.status_code, f"no whole JSON: {self._said(data)}", later) from error
+            raise _Again(
+                response.status_code, f"no whole JSON: {self._said(response, data)}", later
+            ) from error
         except (ValueError, RecursionError) as error:
             raise EndpointError(
-                f"{self._place()} sent no completion ({error}): {self._said(data)}"
+                f"{self._place()} sent no completion ({error}): {self._said(response, data)}"
             ) from error
         if not reply.choices:
             raise EndpointError(f"{self._place()} sent a completion without choices")
-        asked_for = response.headers.get("x-request-id") or response.headers.get("request-id")
-        reply.id = asked_for or reply.id  # what a server's people ask for
+        reply.id = _request_id(response) or reply.id
         return reply
 
     def _wait(self, trouble: Exception, attempt: int) -> float:
@@ -546,12 +549,14 @@ class Endpoint:
             headers["Authorization"] = f"Bearer {self.api_key.strip()}"
         return {"headers": headers, "timeout": self.timeout_seconds}
 
-    def _said(self, data: bytes) -> str:
-        """The server's own words, short and on one line."""
+    def _said(self, response: httpx.Response, data: bytes) -> str:
+        """The server's own words, short and on one line, and by what its people find the request."""
         refusal = refusal_of(data)
         text = data[:2000].decode(errors="replace") if refusal is None else refusal.message
         # Some servers echo the key: it goes before the text is cut, since half a key is too much of it.
-        return redact(" ".join(text.split()))[:300] or "(nothing)"
+        words = redact(" ".join(text.split()))[:300] or "(nothing)"
+        request = _request_id(response)
+        return f"{words} (request {redact(request)[:100]})" if request else words
 
 
 class _Again(Exception):
@@ -571,6 +576,12 @@ class _NotTaken(Exception):
         super().__init__(parameter)
         self.parameter = parameter
         self.final = final
+
+
+def _request_id(response: httpx.Response) -> str:
+    """By what a server's people find a request: OpenAI's header, or Anthropic's; "" where it says nothing."""
+    request: str = response.headers.get("x-request-id") or response.headers.get("request-id") or ""
+    return request
 
 
 def _limiter(per_minute: int) -> tuple[Limiter, int]:
