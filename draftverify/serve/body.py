@@ -14,10 +14,13 @@ from msgspec import Meta
 
 from draftverify.errors import ConfigError
 
-__all__ = ["MOST_CHOICES", "CompletionRequest", "read_chat", "read_completion"]
+__all__ = ["MOST_CHOICES", "OWN_FIELD", "CompletionRequest", "read_chat", "read_completion"]
 
 MOST_CHOICES = 64
 """Of one request."""
+
+OWN_FIELD = "draftverify"
+"""The field of a recorded task's input that holds the request's settings."""
 
 _Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 _Stop: TypeAlias = _Text | Annotated[list[_Text], Meta(max_length=16)]
@@ -85,7 +88,7 @@ class _Completion(_Body, kw_only=True):
     logprobs: int | None = None
 
 
-class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True):
+class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request, whichever of the two kinds it was.
 
     Args:
@@ -106,17 +109,17 @@ class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     chat: bool
-    inputs: tuple[dict[str, Any], ...]
-    prompts: tuple[str | None, ...]
-    n: int
-    settings: Mapping[str, Any]
-    limit: int | None
-    stop: tuple[str, ...]
-    seed: int | None
-    schema: Mapping[str, Any] | None
-    is_json: bool
-    stream: bool
-    include_usage: bool
+    inputs: tuple[dict[str, Any], ...] = ()
+    prompts: tuple[str | None, ...] = ()
+    n: int = 1
+    settings: Mapping[str, Any] = {}
+    limit: int | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    schema: Mapping[str, Any] | None = None
+    is_json: bool = False
+    stream: bool = False
+    include_usage: bool = False
 
 
 def read_chat(body: bytes) -> CompletionRequest:
@@ -195,6 +198,8 @@ def _request(
     schema: Mapping[str, Any] | None = None,
     is_json: bool = False,
 ) -> CompletionRequest:
+    if OWN_FIELD in body.task:
+        raise ConfigError("this field is the server's own; name it otherwise", path=f"task.{OWN_FIELD}")
     names = ("temperature", "top_p", "frequency_penalty", "presence_penalty", "logit_bias")
     settings = {name: value for name in names if (value := getattr(body, name)) is not None}
     stop = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
