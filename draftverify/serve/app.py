@@ -174,6 +174,8 @@ class Api:
                 self.metrics.count_request("", response.status_code, begun)
                 return response
             model = query.model
+            if query.schema is not None:
+                await asyncio.to_thread(self.models[model].check_schema, query.schema)
             work = ServedRequest(self.models[model], query)
             runs = work.begin(self.tasks)
         except DraftVerifyError as error:

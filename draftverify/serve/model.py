@@ -7,6 +7,7 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -133,15 +134,22 @@ class ServedModel:
             names += ["stop"] if query.stop else []
         return names
 
+    @staticmethod
+    def check_schema(schema: Mapping[str, Any]) -> None:
+        """See that a schema is one, which takes a while.
+
+        Raises:
+            ConfigError: it is none.
+        """
+        with below("response_format.json_schema"):
+            _json_schema(msgspec.json.encode(schema)).open()
+
     def pipeline_for(self, query: CompletionRequest) -> Pipeline:
         """The pipeline under the request's settings.
 
         Raises:
-            ConfigError: a part refuses one, or the schema is none.
+            ConfigError: a part refuses one.
         """
-        if query.schema is not None:
-            with below("response_format.json_schema"):
-                JsonSchema(query.schema).open()
         settings, pipeline = self._changes(query), self.pipeline
         cuts = self.writes and (query.limit is not None or bool(query.stop))
         if not settings and not cuts:
@@ -251,10 +259,17 @@ class ServedModel:
         """Why an answer is not of the form that was asked for, whatever the pipeline's own verifier checks."""
         if not query.is_json:
             return None
-        check = JsonSchema(query.schema if query.schema is not None else {"type": "object"}).check(text)
+        schema = query.schema if query.schema is not None else {"type": "object"}
+        check = _json_schema(msgspec.json.encode(schema)).check(text)
         if check.verdict == "pass":
             return None
         return f"the answer is not as response_format says: {check.feedback}"
+
+
+@lru_cache(KEPT)
+def _json_schema(schema: bytes) -> JsonSchema:
+    """What checks answers by a schema, as JSON: to make it takes a while, and clients send the same again."""
+    return JsonSchema(msgspec.json.decode(schema))
 
 
 class ServedTask(NamedTuple):

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import click
 import uvicorn
-from msgspec.structs import replace
 from starlette.applications import Starlette
 
 from draftverify.bench.config.specs import Experiment, MonitorSpec
@@ -113,13 +112,8 @@ def directory_of_served(
 ) -> RunDirectory:
     """The run directory that the tasks of these models are recorded in, not opened."""
     audits = Path(experiment.file).parent / AUDITS
-    # Where a run's tasks come from is of no matter here, and a run is no served one.
-    config = {**experiment.config, "tasks": {"use": "served"}}
-    return directory_of(
-        replace(experiment, config=config),
-        marks={name: marks_of(model.pipeline, audits) for name, model in models.items()},
-        **record._asdict(),
-    )
+    marks = {name: marks_of(model.pipeline, audits) for name, model in models.items()}
+    return directory_of(experiment, marks=marks, served=True, **record._asdict())
 
 
 def made_server(

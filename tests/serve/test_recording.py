@@ -53,6 +53,14 @@ pipelines:
     rule: {use: first}
     on_rejection: [{on: reject, do: escalate}]
   plain: {generator: {use: parts.Loud}, verifier: {use: parts.Long}, rule: {use: first}}
+  nested:
+    generator:
+      generator: {use: parts.Loud}
+      verifier: {use: parts.Long}
+      rule: {use: first}
+      on_rejection: [{do: escalate}]
+    verifier: {use: parts.Long}
+    rule: {use: first}
 """
 
 
@@ -121,14 +129,16 @@ def test_what_was_served_is_a_run(config: Path, command: Command) -> None:
         assert answer["id"] in tasks
         assert again["id"] in tasks
         assert tasks[answer["id"]].input["draftverify"]["query"]["settings"] == {"temperature": 0.5}
-        assert records.store.totals(records.names) == {"person": 3, "plain": 2}
+        assert records.store.totals(records.names) == {"person": 3, "plain": 2, "nested": 0}
         assert statuses(records) == {"hello": "accepted", "there": "accepted", "no": "waiting"}
     shown = command("show", "run")
     assert "2 accepted, 1 waiting" in " ".join(shown.split())
     rows = [json.loads(line) for line in command("export", "run", "--to", "jsonl").splitlines()]
     assert {row["task"] for row in rows} == set(tasks)
     command("view", "run", "-o", "page.html")
-    with pytest.raises(StoreError, match=r'tasks\.use was "served", is "inline"'):
+    replayed = command("replay", "run", "--pipeline", "plain", "--config", "loud.yaml")
+    assert "answered 2 of 2 tasks from the records" in replayed
+    with pytest.raises(StoreError, match="its tasks are what a server recorded"):
         run(load_experiment(config), out="run")
 
 
@@ -202,6 +212,17 @@ def test_reviewers_answers_of_before_are_taken_up_at_the_start(config: Path, com
         assert until(lambda: all(served.http.get(url).status_code != 202 for url in urls))
         assert "too short" in served.http.get(urls[0]).json()["choices"][0]["message"]["refusal"]
         assert served.http.get(urls[1]).status_code == 502
+
+
+def test_a_question_inside_a_task_outlives_the_server(config: Path) -> None:
+    """Asked by a task in a task, whose ids come from a seed."""
+    with recording(config) as served:
+        url = served.ask("nested", "a", seed=7).json()["url"]
+    with recording(config) as served:
+        accepted = served.http.post(url, json={"answer": "edit", "value": "longer"})
+        assert accepted.json()["choices"][0]["message"]["content"] == "longer"
+    with load_run("run") as records:
+        assert statuses(records) == {"a": "accepted"}
 
 
 def test_an_answer_at_which_a_part_fails_is_none(config: Path) -> None:

@@ -230,9 +230,10 @@ def directory_of(
     store: str | None,
     marks: Mapping[str, Sequence[str]],
     command: Sequence[str] = (),
+    *,
+    served: bool = False,
 ) -> RunDirectory:
-    """The run directory of an experiment, not opened; the arguments are those of `run`, and what reports say of each
-    pipeline."""
+    """The run directory of an experiment, not opened; the arguments are those of `run` and of RunDirectory."""
     return RunDirectory(
         out,
         name=experiment.name,
@@ -246,6 +247,7 @@ def directory_of(
         accept_changed=accept_changed,
         url=store or (experiment.store and store_url(experiment.store)),
         command=command,
+        served=served,
     )
 
 
