@@ -109,7 +109,7 @@ def run(model: LocalModel, tasks: Sequence[Task]) -> tuple[dict[str, np.ndarray]
     for name, pipeline in ways.items():
         outcomes = list(pipeline.run(tasks))
         values[name] = [outcome.value for outcome in outcomes]
-        tokens[name] = sum(outcome.units for outcome in outcomes)
+        tokens[name] = sum(outcome.cost for outcome in outcomes)
         print(name, tokens[name], flush=True)
     values["own review, 1 round"] = [solution(value["drafts"][1]) for value in values[OWN]]
     same = [

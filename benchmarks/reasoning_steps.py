@@ -252,7 +252,7 @@ def summary(model: Counted, pipeline: Pipeline, tasks: Sequence[Task]) -> dict[s
     outcomes = list(pipeline.run(tasks))
     solved = np.array([right(task, each) for task, each in zip(tasks, outcomes, strict=True)], float)
     accepted = np.array([each.status == "accepted" for each in outcomes], float)
-    sampled = np.array([each.units for each in outcomes])
+    sampled = np.array([each.cost for each in outcomes])
     blocks = np.array([each.rounds for each in outcomes], float)
     return {
         "accepted": accepted.mean(),

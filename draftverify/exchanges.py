@@ -66,7 +66,7 @@ class Exchange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
         model: that answered, as the server names it.
         tokens_in: of the messages.
         tokens_in_cached: those of them that the server had read before, which some sell for less.
-        units: what it cost.
+        cost: what it cost.
         failure: what went wrong.
     """
 
@@ -75,7 +75,7 @@ class Exchange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
     model: str = ""
     tokens_in: int = 0
     tokens_in_cached: int = 0
-    units: float = 0.0
+    cost: float = 0.0
     failure: str = ""
 
     def about(self, item: int | None) -> Exchange:

@@ -127,10 +127,10 @@ def without_replacement(q: Array, *, raw_maxima: Array | None = None) -> Law:
 
 
 class Cost(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a call cost. `seconds` replaces the driver's clock; `units` are the user's own (money, tokens, …)."""
+    """What a call cost. `seconds` replaces the driver's clock; `amount` is the user's own (money, tokens, …)."""
 
     seconds: float | None = None
-    units: float = 0.0
+    amount: float = 0.0
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -293,7 +293,7 @@ class Heard(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
         enough: the early stop that it was allowed.
         beside: whether it was asked for the record alone.
         failed: whether its call failed.
-        units: its cost.
+        cost: its cost.
         deterministic: as of a Verification.
         notes: its own.
     """
@@ -304,7 +304,7 @@ class Heard(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     enough: int | None = None
     beside: bool = False
     failed: bool = False
-    units: float = 0.0
+    cost: float = 0.0
     deterministic: bool = True
     notes: dict[str, Any] = {}
 
@@ -523,7 +523,7 @@ class Tally(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Timing(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Seconds of one round by part, and the user's cost units.
+    """Seconds of one round by part, and the user's cost.
 
     `draft`, `verify` and `decide` are latency and count a pass that a batch shared whole; `busy` is the machine
     time that this round answers for and counts its share of such a pass. `passes` counts verifier calls (more
@@ -534,7 +534,7 @@ class Timing(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     verify: float = 0.0
     decide: float = 0.0
     busy: float = 0.0
-    units: float = 0.0
+    cost: float = 0.0
     passes: int = 0
     batch: int = 1
 
@@ -642,7 +642,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only
         tally: summed over rounds.
         drift: TV(π, p) summed over the emitted values; None where the rule measured none, as one that emits p.
         seconds: the task's latency, summed over its calls.
-        units: the user's cost units.
+        cost: the user's cost.
     """
 
     status: Status
@@ -657,7 +657,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     tally: Tally = Tally()
     drift: float | None = None
     seconds: float = 0.0
-    units: float = 0.0
+    cost: float = 0.0
 
     def unwrap(self) -> Any:
         """The value of an accepted task.

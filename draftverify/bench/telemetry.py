@@ -107,7 +107,7 @@ class Spans:
             "draftverify.accepted": tally.accepted,
             "draftverify.emitted": len(round.decision.emitted),
             "draftverify.trouble": round.trouble,
-            "draftverify.units": timing.units,
+            "draftverify.cost": timing.cost,
         }
         span = self._tracer.start_span(
             "draftverify.round", self._under(task), attributes=about, start_time=begun
@@ -148,7 +148,7 @@ class Spans:
                 "draftverify.outcome": outcome.status,
                 "draftverify.rounds": outcome.rounds,
                 "draftverify.seconds": outcome.seconds,
-                "draftverify.units": outcome.units,
+                "draftverify.cost": outcome.cost,
             }
         )
         about: dict[str, Any] = {

@@ -29,8 +29,8 @@ from draftverify.checks.stages import (
     names_of,
     part_of,
 )
+from draftverify.engine.async_driver import in_thread, is_cancelled
 from draftverify.engine.boundary import raised
-from draftverify.engine.drivers import in_thread, is_cancelled
 from draftverify.engine.parts import either
 from draftverify.errors import ConfigError, below
 from draftverify.protocols import (

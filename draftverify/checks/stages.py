@@ -195,10 +195,10 @@ class Way(ABC):
                 stage_cost and stage_cost.seconds is not None for stage_cost in costs
             )
             seconds = sum(stage_pass.seconds for stage_pass in self.passes) if all_timed else None
-            cost = Cost(seconds, sum(stage_cost.units for stage_cost in costs if stage_cost))
+            cost = Cost(seconds, sum(stage_cost.amount for stage_cost in costs if stage_cost))
         if any(beside for _, _, beside in self._heard):
             # What was asked for the record alone is no cost of this order.
-            cost = Cost(sum(stage_pass.seconds for stage_pass in self.passes), cost.units if cost else 0.0)
+            cost = Cost(sum(stage_pass.seconds for stage_pass in self.passes), cost.amount if cost else 0.0)
         return Verification(
             checks=checks,
             evidence=Evidence(cross=self._cross(order[-1])) if "cross" in provides else None,
@@ -225,7 +225,7 @@ class Way(ABC):
                 enough=enough,
                 beside=beside,
                 failed=verification is None,
-                units=cost.units if cost is not None else 0.0,
+                cost=cost.amount if cost is not None else 0.0,
                 deterministic=verification is None or verification.deterministic,
                 notes={key: value for key, value in noted.items() if key not in TIMES},
             )

@@ -785,7 +785,7 @@ def _cost(cost: Any, what: str) -> Cost:
     seconds = cost.seconds
     if seconds is not None:
         seconds = _field("the cost's seconds", _amount, seconds)
-    return Cost(seconds, _field("the cost's units", _amount, cost.units))
+    return Cost(seconds, _field("the cost's amount", _amount, cost.amount))
 
 
 def _amount(value: Any, what: str) -> float:
@@ -794,7 +794,7 @@ def _amount(value: Any, what: str) -> float:
     except ContractError:
         number = -1.0
     if not 0 <= number < _DEAREST:
-        raise ContractError(f"{what} are {shown(value)}; a finite number, 0 or more, is needed")
+        raise ContractError(f"{what} cannot be {shown(value)}; a finite number, 0 or more, is needed")
     return number
 
 

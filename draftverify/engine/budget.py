@@ -18,13 +18,13 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
         rounds: propose–verify–decide rounds. The default only guards against a loop that nothing else ends.
         seconds: summed over the task's calls; waiting for a person is not counted.
         verifier_calls: passes of the verifier, re-verifications too.
-        units: the user's own cost units, as components report them.
+        cost: the sum of what the parts say that they cost.
     """
 
     rounds: int | None = 100_000
     seconds: float | None = None
     verifier_calls: int | None = None
-    units: float | None = None
+    cost: float | None = None
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -43,11 +43,11 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def rounds_within(self) -> float:
         """Below so many rounds no limit is reached, whatever else was used; 0 where more than rounds are bounded."""
-        if not (self.seconds is None and self.verifier_calls is None and self.units is None):
+        if not (self.seconds is None and self.verifier_calls is None and self.cost is None):
             return 0
         return math.inf if self.rounds is None else self.rounds
 
-    def exceeded(self, rounds: int, seconds: float, verifier_calls: int, units: float) -> str | None:
+    def exceeded(self, rounds: int, seconds: float, verifier_calls: int, cost: float) -> str | None:
         """Which limit is reached by what was used, in words, or None."""
         if self.rounds is not None and rounds >= self.rounds:
             return f"the budget of {self.rounds} rounds is spent"
@@ -55,6 +55,6 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
             return f"the budget of {self.seconds:g} seconds is spent"
         if self.verifier_calls is not None and verifier_calls >= self.verifier_calls:
             return f"the budget of {self.verifier_calls} verifier calls is spent"
-        if self.units is not None and units >= self.units:
-            return f"the budget of {self.units:g} cost units is spent"
+        if self.cost is not None and cost >= self.cost:
+            return f"the cost budget of {self.cost:g} is spent"
         return None

@@ -118,5 +118,5 @@ def outcome_of(state: State, ending: Ending, choice: Choice | None, *, is_inner:
         tally=Tally.total([round.tally for round in rounds]),
         drift=math.fsum(drifts) if drifts else None,
         seconds=state.seconds,
-        units=state.units,
+        cost=state.cost,
     )

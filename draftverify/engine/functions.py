@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -159,6 +158,8 @@ class verifier:  # noqa: N801
         return self._read(found)
 
     async def _later(self, context: Context, proposal: Proposal) -> Verification:
+        from asyncio import gather
+
         async def judge(item: Any) -> Check:
             try:
                 found = await self.function(context, item)
@@ -171,7 +172,7 @@ class verifier:  # noqa: N801
             missing = len(left) if context.enough is None else context.enough - passed
             if missing <= 0:
                 break
-            judged = await asyncio.gather(*map(judge, left[:missing]))
+            judged = await gather(*map(judge, left[:missing]))
             passed += sum(check.verdict == "pass" for check in judged)
             checks += judged
         return Verification(checks=(*checks, *[UNCHECKED] * len(left)))

@@ -51,7 +51,7 @@ class OpenRound(msgspec.Struct, eq=False, gc=False):
         pending: what is to be verified; None for nothing.
         places: of the items whose checks are made again.
         verification, decision, trouble, failure, steps, tokens: what the round has come to.
-        draft, verify, decide, busy, units, passes, batch: as in `Timing`.
+        draft, verify, decide, busy, cost, passes, batch: as in `Timing`.
     """
 
     pipeline: Parts
@@ -73,7 +73,7 @@ class OpenRound(msgspec.Struct, eq=False, gc=False):
     verify: float = 0.0
     decide: float = 0.0
     busy: float = 0.0
-    units: float = 0.0
+    cost: float = 0.0
     passes: int = 0
     batch: int = 1
 
@@ -179,7 +179,7 @@ class OpenRound(msgspec.Struct, eq=False, gc=False):
             decision=decision,
             tally=counts,
             timing=Timing(
-                self.draft, self.verify, self.decide, self.busy, self.units, self.passes, self.batch
+                self.draft, self.verify, self.decide, self.busy, self.cost, self.passes, self.batch
             ),
             trouble=self.trouble,
             steps=self.steps,
@@ -205,7 +205,7 @@ class OpenRound(msgspec.Struct, eq=False, gc=False):
     def _charged(self, value: Any, seconds: float, busy: float) -> tuple[Any, float, float]:
         """Count what an answer says that it cost; the answer without it, and its seconds and machine seconds."""
         cost = value.cost
-        self.units += cost.units
+        self.cost += cost.amount
         if cost.seconds is not None:
             seconds = busy = cost.seconds
         return replace(value, cost=None), seconds, busy

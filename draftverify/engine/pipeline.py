@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, TypeAlias, overload
 
 from draftverify.engine.boundary import read_explanation
-from draftverify.engine.drivers import adrive, drive
+from draftverify.engine.drivers import drive
 from draftverify.engine.events import Listener
 from draftverify.engine.parts import Fixed, Parts
 from draftverify.engine.requests import AskPerson, Draft
@@ -272,6 +272,8 @@ class Pipeline(Parts):
         self, task: TaskLike | Iterable[TaskLike], *, size: int | None = None, **options: Any
     ) -> TaskRecord | list[TaskRecord]:
         """As `record`, under asyncio."""
+        from draftverify.engine.async_driver import adrive  # asyncio takes its time to import
+
         collected = _Collected(self, task, options)
         async for ended in adrive(Scheduler(collected.sessions(), size=size)):
             collected.take(ended)
@@ -293,6 +295,8 @@ class Pipeline(Parts):
         self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
     ) -> AsyncIterator[Decision]:
         """As `stream`, under asyncio."""
+        from draftverify.engine.async_driver import adrive
+
         task, told = as_task(task), 0
         session = self._session(task, on_event=on_event, ask=ask)
         async with aclosing(adrive(Scheduler([session]))) as steps:
@@ -334,7 +338,7 @@ class Pipeline(Parts):
         """The sessions of the inner tasks that make a draft.
 
         They inherit the outer task's settings (their own come first), feedback, memory, attempt and the person to ask,
-        and an equal share of what is left of its budget of seconds and units.
+        and an equal share of what is left of its budget of seconds and cost.
         """
         context, known = request.context, session.inner if session is not None else {}
         allowance = session.allowance(request.n) if session is not None else None
@@ -361,7 +365,7 @@ class Pipeline(Parts):
         return children
 
     def gather(self, request: Draft, children: Sequence[Session]) -> Proposal | Failure:
-        """The draft of ended inner tasks: what they accepted, their records, their machine seconds and units."""
+        """The draft of ended inner tasks: what they accepted, their records, their machine seconds and cost."""
         records = tuple([child.record() for child in children])
         outcomes = [record.outcome for record in records]
         if outcomes and all(outcome.status == "failed" for outcome in outcomes):
@@ -371,8 +375,8 @@ class Pipeline(Parts):
         return Proposal.alternatives(items, nested=records, cost=self.cost_of(children))
 
     def cost_of(self, children: Sequence[Session]) -> Cost:
-        """The machine seconds and units of inner tasks."""
-        return Cost(sum(child.state.busy for child in children), sum(child.state.units for child in children))
+        """The machine seconds and cost of inner tasks."""
+        return Cost(sum(child.state.busy for child in children), sum(child.state.cost for child in children))
 
     # Resources
 

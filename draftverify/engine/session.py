@@ -66,7 +66,7 @@ class Session:
         inner: the records of inner tasks that were under way when the task was left waiting.
         outcome: how an inner task ended before, with the rounds to restore; it is not run again.
         outer: of an inner task, the request for which it runs: it inherits the settings, feedback and memory.
-        allowance: of an inner task, the machine seconds and units that it may use of the outer one's budget.
+        allowance: of an inner task, the machine seconds and cost that it may use of the outer one's budget.
         person: plays the person; None: nobody is there.
         on_event: what a driver tells the session's events.
 
@@ -209,13 +209,13 @@ class Session:
         """
         budgets = [budget for budget in (self.pipeline.budget, self._allowance) if budget is not None]
         seconds = [budget.seconds - self.state.seconds for budget in budgets if budget.seconds is not None]
-        units = [budget.units - self.state.units for budget in budgets if budget.units is not None]
-        if not seconds and not units:
+        amounts = [budget.cost - self.state.cost for budget in budgets if budget.cost is not None]
+        if not seconds and not amounts:
             return None
         return Budget(
             rounds=None,
             seconds=max(min(seconds), 0.0) / shares if seconds else None,
-            units=max(min(units), 0.0) / shares if units else None,
+            cost=max(min(amounts), 0.0) / shares if amounts else None,
         )
 
     def wait(self, inner: Sequence[TaskRecord], cost: Cost) -> None:
@@ -224,7 +224,7 @@ class Session:
         self.request = None
         state, seconds = self.state, cost.seconds or 0.0
         self.state = replace(
-            state, seconds=state.seconds + seconds, busy=state.busy + seconds, units=state.units + cost.units
+            state, seconds=state.seconds + seconds, busy=state.busy + seconds, cost=state.cost + cost.amount
         )
         self._end(WAITING, None)
 
@@ -369,11 +369,11 @@ class Session:
         """Which budget is spent, counting this round's calls so far."""
         state = self.state
         rounds = state.context.rounds.length
-        seconds, units = current.draft + current.verify + current.decide, current.units + state.units
+        seconds, cost = current.draft + current.verify + current.decide, current.cost + state.cost
         passes = state.passes + current.passes
-        spent = self.pipeline.budget.exceeded(rounds, state.seconds + seconds, passes, units)
+        spent = self.pipeline.budget.exceeded(rounds, state.seconds + seconds, passes, cost)
         if spent is None and self._allowance is not None:
-            spent = self._allowance.exceeded(0, state.busy + current.busy, 0, units)
+            spent = self._allowance.exceeded(0, state.busy + current.busy, 0, cost)
             spent = spent and f"this inner task's share of the outer budget is spent ({spent})"
         return spent
 

@@ -56,7 +56,7 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
         seconds: latency so far.
         busy: machine seconds that the task answers for.
         passes: verifier calls.
-        units: cost units.
+        cost: what the parts said that they cost.
     """
 
     context: Context
@@ -71,7 +71,7 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
     seconds: float = 0.0
     busy: float = 0.0
     passes: int = 0
-    units: float = 0.0
+    cost: float = 0.0
 
     def after(
         self, round: Round, proposal: Proposal | None = None, verification: Verification | None = None
@@ -101,7 +101,7 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
             seconds=self.seconds + timing.draft + timing.verify + timing.decide,
             busy=self.busy + timing.busy,
             passes=self.passes + timing.passes,
-            units=self.units + timing.units,
+            cost=self.cost + timing.cost,
         )
         if (
             round.trouble

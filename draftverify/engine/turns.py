@@ -1,42 +1,32 @@
 """Turns: parts that say `concurrent=False` are called one at a time in the process, since they may share a model.
 
-Under asyncio the pools of one event loop stand in a line for the turn, and all that wait for the same method of the
-same part are served by one call: tasks that are gathered share their passes, as a batch does. Parts that are concurrent
-are called side by side instead, so that no task waits for another's slow answer. Rules, which are called in place, are
-called once for all that want them in the same tick.
+Under asyncio tasks stand in a line for the turn (line.py); a call in a thread that has it is noted here, since closing
+the event loop does not end it.
 """
 
 from __future__ import annotations
 
-import asyncio
+import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import Context, ContextVar, copy_context
-from dataclasses import dataclass, field
-from inspect import iscoroutinefunction
-from time import perf_counter
-from typing import Any
-from weakref import WeakKeyDictionary
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
-from draftverify.engine.requests import Request
-from draftverify.engine.scheduler import Answers, Group
 from draftverify.errors import DraftVerifyError
 from draftverify.traits import name_of
 
-__all__ = ["Caller", "at_work", "outlast", "turn"]
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
-PATIENCE = 0.25
-"""How long a call waits for tasks that are about to join it, after the last that did, as a share of the shortest that
-its like took; twice that in all. Who comes back later is not waited for again until it once is in time."""
-LEAST = 0.001
-"""Seconds that it waits in any case: what a thread needs to hand over an answer."""
+__all__ = ["acquired", "at_work", "has_turn", "held_by", "turn"]
 
 _turn = threading.Lock()
-_turn_of: asyncio.AbstractEventLoop | None = None  # the loop whose tasks hold the turn
+_turn_of: AbstractEventLoop | None = None  # the loop whose tasks hold the turn
 _taking_over = threading.Lock()
 _at_work: set[object] = set()  # calls in threads that have the turn, which no closed loop ends
-_has_turn: ContextVar[bool] = ContextVar("has_turn", default=False)
+has_turn: ContextVar[bool] = ContextVar("has_turn", default=False)
+"""Whether the call that is under way here was given the turn."""
 
 
 @contextmanager
@@ -46,7 +36,7 @@ def turn(part: object) -> Iterator[None]:
     Raises:
         DraftVerifyError: the event loop of this thread has it, and cannot go on while this waits.
     """
-    if _has_turn.get():
+    if has_turn.get():
         yield
         return
     if _turn_of is not None and _turn_of is _running_loop():
@@ -54,17 +44,17 @@ def turn(part: object) -> Iterator[None]:
             f"{name_of(part)} is not concurrent, and was called from the event loop while a task of the same loop has "
             "the turn: neither could go on; await arun instead of run"
         )
-    while (mine := _acquired(timeout=0.1)) is None:
+    while (mine := acquired(timeout=0.1)) is None:
         pass
-    _has_turn.set(True)
+    has_turn.set(True)
     try:
         yield
     finally:
-        _has_turn.set(False)
+        has_turn.set(False)
         mine.release()
 
 
-def _acquired(timeout: float) -> threading.Lock | None:
+def acquired(timeout: float) -> threading.Lock | None:
     """The turn, if it can be had within so many seconds; a loop that was closed while it had it never gives it back."""
     global _turn, _turn_of
     loop = _turn_of
@@ -84,257 +74,29 @@ def _acquired(timeout: float) -> threading.Lock | None:
 def at_work() -> Callable[[], None]:
     """Note a call that a thread is about to make; what this gives is called once it is made."""
     call = object()
-    if _has_turn.get():
+    if has_turn.get():
         _at_work.add(call)
     return lambda: _at_work.discard(call)
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+@contextmanager
+def held_by(loop: AbstractEventLoop) -> Iterator[None]:
+    """Note that tasks of a loop hold the turn, which a thread may take from it once it is closed."""
+    global _turn_of
+    _turn_of = loop
+    try:
+        yield
+    finally:
+        if _turn_of is loop:
+            _turn_of = None
+
+
+def _running_loop() -> AbstractEventLoop | None:
+    if "asyncio" not in sys.modules:  # nobody has an event loop
+        return None
+    import asyncio
+
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
-
-
-async def outlast(future: asyncio.Future[Any]) -> None:
-    """Wait until a future is done, when cancelled too; only then is that raised."""
-    cancelled: asyncio.CancelledError | None = None
-    while not future.done():
-        try:
-            await asyncio.wait([future])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-
-
-class Caller:
-    """A pool under way in the running event loop.
-
-    Args:
-        perform: makes the calls of a group in place.
-        aperform: makes those of any group; one after the other where the part is not concurrent.
-    """
-
-    def __init__(
-        self, perform: Callable[[Group], Answers], aperform: Callable[[Group], Awaitable[Answers]]
-    ) -> None:
-        self.perform, self.aperform = perform, aperform
-        self.verifier: object = None
-        self.free: float | None = perf_counter()  # since when it has waited for nothing in the line
-        self.prompt = True  # whether it was back in time when it last came
-        self.took: dict[type[Request], float] = {}  # the shortest that each kind of call has taken
-        loop = asyncio.get_running_loop()
-        if loop not in _lines:
-            for each in [each for each in list(_lines) if each.is_closed()]:
-                del _lines[each]  # it was closed while tasks stood there
-        self._line = _lines.setdefault(loop, _Line())
-        self._line.callers.add(self)
-
-    async def call(self, group: Group) -> Answers:
-        """What comes of a group's calls, made together with other callers' where that holds up nobody."""
-        request = group.requests[0]
-        pipeline = group.sessions[0].pipeline
-        self.verifier = pipeline.verifier
-        if pipeline.takes_turns(request.part) and not _has_turn.get():
-            return await self._line.wait(_Waiting(self, group))
-        many = request.call_many if request.in_place else None
-        if (
-            many is None
-            or len(self._line.callers) == 1
-            or any(map(iscoroutinefunction, (many, request.call)))
-        ):
-            return await self.aperform(group)
-        return await self._line.tick(_Waiting(self, group))
-
-    def patience(self, request: Request) -> float:
-        """Seconds that such a call may wait for others."""
-        return max(LEAST, PATIENCE * self.took.get(type(request), 0.0))
-
-    def leave(self) -> None:
-        """Nobody is to wait for this pool any more."""
-        self._line.callers.discard(self)
-        self._line.came(self)
-
-
-@dataclass(eq=False)
-class _Waiting:
-    caller: Caller
-    group: Group
-    context: Context = field(default_factory=copy_context)
-    answers: asyncio.Future[Answers] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
-    served: Sequence[_Waiting] = ()  # with whom, and by which call, once it is made
-    call: asyncio.Task[Answers] | None = None
-
-    @property
-    def request(self) -> Request:
-        return self.group.requests[0]
-
-
-class _Line:
-    """Who waits for the turn in an event loop, in the order they came."""
-
-    def __init__(self) -> None:
-        self.callers: set[Caller] = set()
-        self._waiting: list[_Waiting] = []
-        self._wanting: dict[tuple[int, type[Request]], list[_Waiting]] = {}  # calls in place
-        self._serving: asyncio.Task[None] | None = None
-        self._missing: set[Caller] = set()  # who is waited for now, until all have come
-        self._all_here: asyncio.Future[None] | None = None
-        self._last = 0.0  # when the last came
-
-    async def tick(self, mine: _Waiting) -> Answers:
-        """What comes of a call in place, which is made for all that want it in this tick."""
-        key = (id(mine.request.part), type(mine.request))
-
-        def call() -> None:
-            served = [each for each in self._wanting.pop(key) if not each.answers.done()]
-            if served:
-                _hand_out(served, lambda: mine.caller.perform(_together(served)))
-
-        wanting = self._wanting.setdefault(key, [])
-        wanting.append(mine)
-        if len(wanting) == 1:
-            asyncio.get_running_loop().call_soon(call)
-        return await mine.answers
-
-    async def wait(self, mine: _Waiting) -> Answers:
-        """What comes of calls that need the turn. A task that is cancelled meanwhile ends after them, since they use
-        its scratch; they go on for those that share them."""
-        caller = mine.caller
-        self._last = perf_counter()
-        if caller.free is not None and type(mine.request) in caller.took:
-            caller.prompt = self._last - caller.free <= 2 * caller.patience(mine.request)
-        caller.free = None
-        self._waiting.append(mine)
-        self.came(caller)
-        if self._serving is None:
-            self._serving = asyncio.create_task(self._serve())
-        try:
-            return await mine.answers
-        except asyncio.CancelledError:
-            if mine in self._waiting:
-                self._waiting.remove(mine)
-            elif mine.call is not None:
-                if all(each.answers.done() for each in mine.served):
-                    mine.call.cancel()
-                await outlast(mine.call)
-            raise
-        finally:
-            caller.free = perf_counter()
-
-    def came(self, caller: Caller) -> None:
-        """Somebody is here, or has left for good, and is not waited for any more."""
-        self._missing.discard(caller)
-        if not self._missing and self._all_here is not None and not self._all_here.done():
-            self._all_here.set_result(None)
-
-    async def _serve(self) -> None:
-        try:
-            while self._waiting:
-                await asyncio.sleep(0)  # for those whom the last call has answered in this tick
-                seconds = self._worth_waiting()
-                if seconds > 0:
-                    self._all_here = asyncio.get_running_loop().create_future()
-                    await asyncio.wait([self._all_here], timeout=seconds)
-                    continue
-                while (mine := _acquired(timeout=0)) is None:
-                    await asyncio.sleep(0.001)  # a thread may hold it, for which the loop must not wait
-                try:
-                    await self._call(self._next())
-                finally:
-                    mine.release()
-        finally:
-            self._serving = self._all_here = (
-                None  # they know the loop, which is to be forgotten with its last pool
-            )
-            for each in self._waiting:
-                if not each.answers.get_loop().is_closed():
-                    each.answers.cancel()
-
-    def _next(self) -> list[_Waiting]:
-        """Whom the next call serves: who came first, or those with the same verifier whose step is earlier, so that
-        they catch up; and all who wait for the same."""
-        if not self._waiting:
-            return []
-        verifier = self._waiting[0].caller.verifier
-        near = [each for each in self._waiting if each.caller.verifier is verifier]
-        first = min(near, key=lambda each: each.request.step)
-        kind, part = type(first.request), first.request.part
-        if first.request.call_many is None:
-            return [first]
-        return [each for each in self._waiting if type(each.request) is kind and each.request.part is part]
-
-    def _worth_waiting(self) -> float:
-        """Seconds within which somebody may join the next call who was in time before."""
-        served = self._next()
-        if not served or served[0].request.call_many is None:
-            return 0.0
-        verifier = served[0].caller.verifier
-        free = {
-            each: each.free
-            for each in self.callers
-            if each.free is not None and each.prompt and each.verifier is verifier
-        }
-        self._missing = set(free)
-        since = max(free.values(), default=0.0)
-        patience = max(each.caller.patience(each.request) for each in served)
-        return min(max(since, self._last) + patience, since + 2 * patience) - perf_counter()
-
-    async def _call(self, served: Sequence[_Waiting]) -> None:
-        """Make a call that has the turn, in a task of its own, which is nobody's to cancel alone."""
-        global _turn_of
-        if not served:
-            return
-        loop = asyncio.get_running_loop()
-        start, _turn_of = perf_counter(), loop
-        call = served[0].context.run(asyncio.create_task, _with_turn(served[0].caller, _together(served)))
-        for each in served:
-            self._waiting.remove(each)
-            each.served, each.call = served, call
-        try:
-            await outlast(call)
-        finally:
-            if _turn_of is loop:
-                _turn_of = None
-            took = perf_counter() - start
-            for each in served:
-                shortest = each.caller.took
-                shortest[type(each.request)] = min(took, shortest.get(type(each.request), took))
-            if call.done():  # not when the loop was closed
-                _hand_out(served, call.result)
-
-
-_lines: WeakKeyDictionary[asyncio.AbstractEventLoop, _Line] = WeakKeyDictionary()
-
-
-async def _with_turn(caller: Caller, group: Group) -> Answers:
-    _has_turn.set(True)
-    return await caller.aperform(group)
-
-
-def _together(served: Sequence[_Waiting]) -> Group:
-    """One group of all that are served."""
-    groups = [each.group for each in served]
-    return Group(
-        [each for one in groups for each in one.sessions], [each for one in groups for each in one.requests]
-    )
-
-
-def _hand_out(served: Sequence[_Waiting], made: Callable[[], Answers]) -> None:
-    """Give each its share of what was made for all, or what was raised."""
-    try:
-        columns = [iter(column) for column in made()]
-    except BaseException as error:
-        for each in served:
-            if isinstance(error, asyncio.CancelledError):
-                each.answers.cancel()
-            elif not each.answers.done():
-                each.answers.set_exception(error)
-        return
-    for each in served:
-        share = Answers(*([next(column) for _ in each.group.requests] for column in columns))
-        if not each.answers.done():
-            each.answers.set_result(share)

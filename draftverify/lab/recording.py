@@ -49,7 +49,7 @@ class ReplaySide(msgspec.Struct, frozen=True, kw_only=True):
         trials, accepted: checked items, and those of them that were accepted.
         passes: verifier calls.
         solved: the share of tasks that are solved; without a metric, of those that were accepted.
-        cost: per solved task, in seconds or in units.
+        cost: per solved task, in seconds or in the parts' cost.
     """
 
     tasks: int
@@ -76,7 +76,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
         estimated: of how many it is an estimate.
         unscored: answered tasks on whose old or new outcome the metric has no say; they are in no figure.
         why_unscored: of the first of them; "" where the metric itself said nothing.
-        of: what costs are counted in, "seconds" or "units".
+        of: what costs are counted in, "seconds" or "cost".
     """
 
     pipeline: str
@@ -427,7 +427,7 @@ class Recording(RecordedPipeline):
     # Figures
 
     def _cost(self, record: TaskRecord) -> float:
-        return record.outcome.units if self.of == "units" else record.outcome.seconds
+        return record.outcome.cost if self.of == "cost" else record.outcome.seconds
 
     def _charged(self, scored: Sequence[tuple[TaskRecord, float]]) -> list[tuple[TaskRecord, float]]:
         """The records with their cost where `stats` looks for seconds."""
@@ -435,7 +435,7 @@ class Recording(RecordedPipeline):
             return list(scored)
         set_ = msgspec.structs.replace
         return [
-            (set_(record, outcome=set_(record.outcome, seconds=record.outcome.units)), value)
+            (set_(record, outcome=set_(record.outcome, seconds=record.outcome.cost)), value)
             for record, value in scored
         ]
 

@@ -132,7 +132,7 @@ def _figures(answer: ServedAnswer) -> dict[str, Any]:
         "score": outcome.score,
         "mean_accepted_length": mean_accepted_length(answer.record.rounds),
         "seconds": outcome.seconds,
-        "units": outcome.units,
+        "cost": outcome.cost,
         "caveats": dict(outcome.tally.caveats),
     }
 

@@ -41,9 +41,7 @@ class Metrics:
         self.tokens = Counter(
             "draftverify_tokens", "Tokens read and sampled.", ("model", "kind"), registry=registry
         )
-        self.units = Counter(
-            "draftverify_cost_units", "Cost in the parts' units.", of_model, registry=registry
-        )
+        self.cost = Counter("draftverify_cost", "Cost that the parts reported.", of_model, registry=registry)
         self.seconds = Histogram(
             "draftverify_request_seconds",
             "Seconds of a request.",
@@ -66,7 +64,7 @@ class Metrics:
         self.accepted.labels(model).inc(outcome.tally.accepted)
         self.tokens.labels(model, "in").inc(answer.tokens_in)
         self.tokens.labels(model, "out").inc(answer.tokens_out)
-        self.units.labels(model).inc(max(outcome.units, 0.0))
+        self.cost.labels(model).inc(max(outcome.cost, 0.0))
 
     def count_request(self, model: str, status: int, begun: float) -> None:
         """Count a request that was answered; `begun` is when it came, by the monotonic clock."""

@@ -20,7 +20,7 @@ __all__ = ["Spent", "remaining"]
 
 
 class Spent(NamedTuple):
-    """What one task took in one pipeline: seconds, or cost units."""
+    """What one task took in one pipeline: seconds, or cost."""
 
     task: str
     pipeline: str

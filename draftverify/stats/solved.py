@@ -50,7 +50,7 @@ def mean_cost(costs: Sequence[float]) -> Estimate:
     """The mean cost of a task, whatever became of it, with a jackknife interval on the log scale.
 
     Args:
-        costs: one per task, in seconds or in units.
+        costs: one per task, in seconds or in the parts' cost.
     """
     array = np.asarray(costs, dtype=float)
     if not len(array):

@@ -44,7 +44,7 @@ class TaskCosts(NamedTuple):
 
 
 def task_costs(rounds: Iterable[Round], outcome: Outcome, *, paid: bool = False) -> TaskCosts | None:
-    """What a task cost by its rounds: machine seconds, or with `paid` units.
+    """What a task cost by its rounds: machine seconds, or with `paid` what its parts say that they cost.
 
     Returns:
         None for one that says nothing of it: it failed, or has no round. One that waits for a person has cost what it
@@ -53,7 +53,7 @@ def task_costs(rounds: Iterable[Round], outcome: Outcome, *, paid: bool = False)
     drafting = undrafted = 0.0
     drafted = fell = useful = False
     for round in rounds:
-        cost = round.timing.units if paid else round.timing.busy
+        cost = round.timing.cost if paid else round.timing.busy
         if round.source == "generator":
             drafting += cost
             drafted = drafted or not round.undrafted

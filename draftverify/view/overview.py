@@ -144,6 +144,7 @@ class Gathering:
             "tags": list(about.get("tags", ())),
             "cells": cells,
             "baseline": summary.baseline,
+            "currency": summary.currency,
             "baselines": config.get("baselines", {}),
             "groups": list(summary.groups),
             "tasks": summary.tasks,
@@ -194,16 +195,16 @@ class Gathering:
 
 
 class _Costs:
-    """Seconds by part and units of one pipeline's tasks in one group."""
+    """Seconds by part and cost of one pipeline's tasks in one group."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
-        self.units: list[float] = []
+        self.cost: list[float] = []
         self.draft = self.verify = 0.0
 
     def add(self, record: TaskRecord) -> None:
         self.seconds.append(record.outcome.seconds)
-        self.units.append(record.outcome.units)
+        self.cost.append(record.outcome.cost)
         self.draft += math.fsum(round.timing.draft for round in record.rounds)
         self.verify += math.fsum(round.timing.verify for round in record.rounds)
 
@@ -212,7 +213,7 @@ class _Costs:
         total = math.fsum(self.seconds)
         return {
             "seconds_per_task": _plain_figure(stats.mean_cost(self.seconds)),
-            "units_per_task": _plain_figure(stats.mean_cost(self.units)) if any(self.units) else None,
+            "cost_per_task": _plain_figure(stats.mean_cost(self.cost)) if any(self.cost) else None,
             "split": {
                 "draft": self.draft,
                 "verify": self.verify,
@@ -284,7 +285,7 @@ def _picture(pipelines: Sequence[Plain], summary: Summary) -> Plain:
                 "baseline": pipeline["baseline"],
                 "quality": row["solved"][metric]["rate"] if metric is not None else row["accepted"],
                 "seconds": row["seconds_per_task"],
-                "units": row["units_per_task"],
+                "cost": row["cost_per_task"],
             }
         )
     return {"quality": f"solved ({metric})" if metric is not None else "accepted", "points": points}

@@ -15,6 +15,7 @@ from draftverify.bench.records import Entry, RunRecords, Texts
 from draftverify.bench.tables.expected import differences
 from draftverify.bench.tables.summarise import first_difference, is_unanswered
 from draftverify.bench.tables.task_rows import Plain, RunFrame, differs, short
+from draftverify.bench.tables.words import cost_words
 from draftverify.errors import ConfigError
 from draftverify.exchanges import KEY, Exchange, exchanges_of
 from draftverify.secret import redact
@@ -77,7 +78,7 @@ def detail_of(
         rounds: of one record that are shown.
         drafts: of one round that are shown.
     """
-    show = _Show(clipped, rounds, drafts)
+    show = _Show(clipped, rounds, drafts, frame.currency)
     # Who is to decide on a task is not shown its labels.
     questions = (frame.waiting.get((name, task.id)) for name in frame.names)
     is_asked = any(question is not None and question.state == "pending" for question in questions)
@@ -125,10 +126,11 @@ def detail_of(
 class _Show:
     """Records as plain data, texts cut to a length; what is at its default is left out."""
 
-    def __init__(self, clipped: int, rounds: int, drafts: int) -> None:
+    def __init__(self, clipped: int, rounds: int, drafts: int, currency: str) -> None:
         self._clipped = clipped
         self._rounds = rounds
         self._drafts = drafts
+        self._currency = currency
 
     def text(self, value: Any) -> str:
         """A recorded value as text; of one that is too long its beginning, and how much is left."""
@@ -176,8 +178,8 @@ class _Show:
 
     def _outcome(self, outcome: Outcome) -> Plain:
         plain: Plain = {"seconds": short(outcome.seconds), "value": self.text(outcome.value)}
-        if outcome.units:
-            plain["units"] = short(outcome.units)
+        if outcome.cost:
+            plain["cost"] = cost_words(outcome.cost, self._currency)
         for name in ("score", "support", "margin", "drift"):
             if getattr(outcome, name) is not None:
                 plain[name] = short(getattr(outcome, name))
@@ -234,7 +236,6 @@ class _Show:
             ("tries", round.tries, 0),
             ("source", round.source, "generator"),
             ("by", round.by, "verifier"),
-            ("units", short(timing.units), 0.0),
             ("passes", timing.passes, 1),
             ("batch", timing.batch, 1),
             ("deterministic", round.deterministic, True),
@@ -244,6 +245,8 @@ class _Show:
         ):
             if value != default:
                 plain[name] = value
+        if timing.cost:
+            plain["cost"] = cost_words(timing.cost, self._currency)
         if round.trouble:
             plain["trouble"] = list(round.trouble)
         if round.steps:
@@ -283,6 +286,8 @@ class _Show:
             message["content"] = self.text(message["content"])
         for reply in plain.get("replies", ()):
             reply["text"] = self.text(reply["text"])
+        if exchange.cost:
+            plain["cost"] = cost_words(exchange.cost, self._currency)
         return {"who": self.text(who), **plain}
 
     def _check(self, check: Check) -> Plain:

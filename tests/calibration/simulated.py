@@ -58,7 +58,7 @@ class Machine:
         found: chance that the generator has anything to propose.
         prompt: what a task's first verification costs more; `opening` the same of its first draft.
         once: what the first pass of each (batch size, block size) costs more, the empty block's excepted.
-        units: what a session's round of a block of n reports as its units.
+        cost: what a session's round of a block of n reports as its cost.
         noise: relative spread of every timing; `heavy` the sigma of a log-normal factor on it; `stalls` the chance that
             one takes three times as long; `bursts` the chance per pass that the machine becomes twice as slow, or
             recovers.
@@ -75,7 +75,7 @@ class Machine:
         prompt: float = 5.0,
         opening: float = 0.0,
         once: float = 0.0,
-        units: Callable[[int], float] = lambda n: 0.0,
+        cost: Callable[[int], float] = lambda n: 0.0,
         noise: float = 0.05,
         heavy: float = 0.0,
         stalls: float = 0.0,
@@ -83,7 +83,7 @@ class Machine:
         seed: int = 0,
     ) -> None:
         self.accept, self.verify, self.draft, self.found, self.prompt = accept, verify, draft, found, prompt
-        self.rows, self.once, self.units = rows, once, units
+        self.rows, self.once, self.cost = rows, once, cost
         self.noise, self.heavy, self.stalls, self.opening = noise, heavy, stalls, opening
         self.random = random.Random(seed)
         self.bursts, self.slow, self.work, self.rounds = bursts, 1.0, 0.0, 0
@@ -170,7 +170,7 @@ class Machine:
                     draft=spent,
                     verify=checked,
                     busy=(spent + checked) / many,
-                    units=self.units(n),
+                    cost=self.cost(n),
                     passes=1,
                     batch=many,
                 ),

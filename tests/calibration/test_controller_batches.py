@@ -260,16 +260,16 @@ def test_alone_latency_and_throughput_choose_alike() -> None:
 @pytest.mark.parametrize("dear", [False, True])
 def test_cost_goes_by_the_reported_units(size: int, dear: bool) -> None:
     """Time and price disagree: whoever pays by the row drafts only where rows are cheap, however fast blocks are."""
-    units = (lambda n: 1.0 + 2.0 * n) if dear else (lambda n: 1.0 + 0.1 * n)
+    cost = (lambda n: 1.0 + 2.0 * n) if dear else (lambda n: 1.0 + 0.1 * n)
     rows = memory_bound(64) if dear else float
     drafted, spent = {}, {}
     for objective in ("latency", "cost"):
-        machine = Machine(lambda task, round: 0.7, rows=rows, units=units, seed=3000)
+        machine = Machine(lambda task, round: 0.7, rows=rows, cost=cost, seed=3000)
         block = Measured(objective=objective)  # type: ignore[arg-type]
         records = machine.batch(range(8 * size), block, lambda task: 100, size)
         drafted[objective] = sum(max(sizes) > 0 for sizes in machine.asked) / len(machine.asked)
         emitted = sum(len(round.decision.emitted) for record in records for round in record.rounds)
-        spent[objective] = sum(round.timing.units for record in records for round in record.rounds) / emitted
+        spent[objective] = sum(round.timing.cost for record in records for round in record.rounds) / emitted
     assert (drafted["latency"] > 0.8) == dear
     assert (drafted["cost"] > 0.8) == (not dear)
     assert spent["cost"] < spent["latency"]

@@ -13,7 +13,7 @@ from draftverify.values import Outcome, TaskRecord
 
 def took(task: str, seconds: float, right: float, status: str = "accepted") -> tuple[TaskRecord, float]:
     group = task.partition("/")[0] if "/" in task else ""
-    outcome = Outcome(status=status, seconds=seconds, units=2 * seconds)  # type: ignore[arg-type]
+    outcome = Outcome(status=status, seconds=seconds, cost=2 * seconds)  # type: ignore[arg-type]
     return TaskRecord(task=task, outcome=outcome, group=group), right
 
 
@@ -26,10 +26,10 @@ def test_solved_and_accepted_are_two_figures() -> None:
 
 
 def test_what_was_not_solved_is_paid_for_by_what_was() -> None:
-    """All seconds over the solved tasks; units alike; half a solved task is half a task."""
+    """All seconds over the solved tasks; cost alike; half a solved task is half a task."""
     found = [took("a", 3, 1), took("b", 5, 0, "refused")]
     assert cost_per_solved(found).value == 8
-    assert cost_per_solved(found, lambda record: record.outcome.units).value == 16
+    assert cost_per_solved(found, lambda record: record.outcome.cost).value == 16
     assert cost_per_solved([took("a", 3, 0.5)]).value == 6
     assert math.isnan(cost_per_solved([took("a", 3, 0)]).value)
     assert math.isnan(cost_per_solved([]).value)

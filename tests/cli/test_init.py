@@ -58,11 +58,11 @@ def test_guesses_change_no_word_and_save_passes(made: Path, template: str, most:
     with load_run(made / template / "run") as run:
         names = list(run.config["pipelines"])
         said = {name: {record.task: record.outcome.value for record in run.records(name)} for name in names}
-        units = {name: sum(record.outcome.units for record in run.records(name)) for name in names}
+        costs = {name: sum(record.outcome.cost for record in run.records(name)) for name in names}
     assert all(said[name] == said["plain"] for name in names)
     assert "the house that Jack built" in " ".join(said["plain"]["cat"])
-    assert sorted(units.values(), reverse=True) == list(units.values())
-    assert units[names[-1]] < most * units["plain"]
+    assert sorted(costs.values(), reverse=True) == list(costs.values())
+    assert costs[names[-1]] < most * costs["plain"]
 
 
 def test_retrieval_answers_what_can_be_answered(

@@ -242,7 +242,7 @@ def test_tests_come_from_a_model() -> None:
     again = verifier.verify(context, Proposal.alternatives(["all"]))
     forgotten = verifier.verify(make_context(task(), role="verify"), Proposal.alternatives(["all"]))
     assert [found.evidence.cross.shape for found in (first, again, forgotten)] == [(1, 3)] * 3
-    assert [found.cost and found.cost.units for found in (first, again, forgotten)] == [1.0, None, 1.0]
+    assert [found.cost and found.cost.amount for found in (first, again, forgotten)] == [1.0, None, 1.0]
     (prompt, more), other = writer.asked
     assert other == (prompt, more)
     assert prompt == INSTRUCTION.replace("{prompt}", "def f(x):\n").replace("{entry_point}", "f")

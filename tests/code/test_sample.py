@@ -139,7 +139,7 @@ def test_settings_evidence_and_price_are_the_model_s() -> None:
     assert made.evidence["tokens_out"] == (2, 2)
     assert made.evidence["tokens_in"] == 5
     assert made.cost is not None
-    assert made.cost.units == 0.5
+    assert made.cost.amount == 0.5
     assert sample.propose(make_context(COMPLETE), 0).items == ()
 
 

@@ -229,7 +229,7 @@ def _pipeline(r: random.Random, later: bool, depth: int) -> Pipeline:
     budget = Budget(
         rounds=r.choice([12, 25]),
         verifier_calls=r.choice([None, 6]),
-        units=r.choice([None, 40.0]),
+        cost=r.choice([None, 40.0]),
     )
     return Pipeline(
         generator,

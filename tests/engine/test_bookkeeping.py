@@ -63,14 +63,14 @@ class Letters:
     traits = GeneratorTraits(shape="chain")
 
     def propose(self, context, n):
-        return Proposal.chain(("a",) * n, cost=Cost(seconds=0.5, units=0.5))
+        return Proposal.chain(("a",) * n, cost=Cost(seconds=0.5, amount=0.5))
 
 
 class Passing:
     """Passes everything, for as much again."""
 
     def verify(self, context, proposal):
-        return Verification(checks=(Check("pass"),) * len(proposal), cost=Cost(seconds=0.5, units=0.5))
+        return Verification(checks=(Check("pass"),) * len(proposal), cost=Cost(seconds=0.5, amount=0.5))
 
 
 def spelling(letters=20, **more):
@@ -90,25 +90,25 @@ def test_a_round_sums_what_its_parts_cost():
         tried.append(item)
         return "error" if len(tried) == 1 else even(context, item)
 
-    blocks = Priced(Cost(seconds=2.0, units=2.0), [2])
-    judge = PricedJudge(Cost(seconds=30.0, units=3.0), flaky)
+    blocks = Priced(Cost(seconds=2.0, amount=2.0), [2])
+    judge = PricedJudge(Cost(seconds=30.0, amount=3.0), flaky)
     record = Pipeline(blocks, judge, TakeFirst(), policy=reverify()).record("x")
     (round,) = record.rounds
-    assert (round.timing.units, record.outcome.units) == (8.0, 8.0)
+    assert (round.timing.cost, record.outcome.cost) == (8.0, 8.0)
     assert (round.timing.draft, round.timing.verify) == (2.0, 60.0)
     assert 62.0 <= round.timing.busy < 63.0
 
 
 def test_what_a_draft_cost_counts_before_its_block_is_checked():
-    """Units as well as seconds; units of earlier rounds are added."""
-    for cost, budget in ((Cost(units=6.0), Budget(units=5)), (Cost(seconds=6.0), Budget(seconds=5))):
+    """Cost as well as seconds; that of earlier rounds is added."""
+    for cost, budget in ((Cost(amount=6.0), Budget(cost=5)), (Cost(seconds=6.0), Budget(seconds=5))):
         judge = PricedJudge(None)
         outcome = Pipeline(Priced(cost, [2]), judge, TakeFirst(), budget=budget).run("x")
         assert (outcome.status, judge.contexts) == ("refused", [])
     outcome = Pipeline(
-        Priced(Cost(units=2.0), *[[1]] * 9), Judge(even), TakeFirst(), policy=retry(8), budget=Budget(units=5)
+        Priced(Cost(amount=2.0), *[[1]] * 9), Judge(even), TakeFirst(), policy=retry(8), budget=Budget(cost=5)
     ).run("x")
-    assert (outcome.rounds, outcome.units) == (3, 6.0)
+    assert (outcome.rounds, outcome.cost) == (3, 6.0)
 
 
 def test_a_rules_seconds_count(monkeypatch):
@@ -193,7 +193,7 @@ def test_a_held_item_names_its_round_and_place():
     assert found == [(2, 0, 1), (4, 1, 0), (6, 1, 1)]
 
 
-@pytest.mark.parametrize("kind", ["seconds", "units"])
+@pytest.mark.parametrize("kind", ["seconds", "cost"])
 def test_an_inner_task_may_use_an_equal_share_of_what_is_left(kind):
     """Of twelve, four go to each of three; a round later the same parts have what the first did not use."""
     outer = Pipeline(
@@ -220,7 +220,7 @@ def test_an_inner_task_may_use_an_equal_share_of_what_is_left(kind):
     assert spent == [[pytest.approx(2.0, abs=0.1)] * 3, [pytest.approx(1.0, abs=0.1)] * 3]
 
 
-@pytest.mark.parametrize("kind", ["seconds", "units"])
+@pytest.mark.parametrize("kind", ["seconds", "cost"])
 def test_the_least_of_the_budgets_around_an_inner_task_bounds_it(kind):
     """The one in the middle gives its own away, however much there is outside."""
     middle = Pipeline(spelling(), Judge(free), TakeFirst(), block=2, budget=Budget(**{kind: 4.0}))

@@ -127,8 +127,8 @@ def test_items_in_an_array_are_taken_as_a_read_only_copy():
         (Proposal.chain(range(9)), "at most 8"),
         (Proposal(items="abc", parents=(-1, 0, 1)), "items came as a str"),
         (Proposal(items=5, parents=()), "items came as a int"),  # type: ignore[arg-type]
-        (Proposal.chain((5,), cost=Cost(seconds=INF)), "the cost's seconds are inf"),
-        (Proposal.chain((5,), cost=Cost(units=-1.0)), "the cost's units are -1.0"),
+        (Proposal.chain((5,), cost=Cost(seconds=INF)), "the cost's seconds cannot be inf"),
+        (Proposal.chain((5,), cost=Cost(amount=-1.0)), "the cost's amount cannot be -1.0"),
         (Proposal.chain((5,), cost=3.0), "a Cost is needed"),
         (Proposal.chain((5,), exhausted="no"), "True or False is needed"),
         (Proposal.chain((5,), nested=("record",)), "TaskRecords"),
@@ -178,7 +178,7 @@ def test_evidence_has_a_row_for_each_item(name, rows):
         (Verification(checks=(PASS, Check("pass", score=INF))), "the score of item 1 is inf"),
         (Verification(checks=(PASS, Check("pass", score="high"))), "a finite number is needed"),
         (Verification(checks=(PASS, Check("reject", reason=None))), "a text is needed"),
-        (Verification(checks=(PASS, PASS), cost=Cost(seconds=NAN)), "the cost's seconds are nan"),
+        (Verification(checks=(PASS, PASS), cost=Cost(seconds=NAN)), "the cost's seconds cannot be nan"),
         (Verification(checks=(PASS, PASS), notes={"when": object()}), "cannot be recorded"),
         (Verification(checks=(PASS, PASS), notes={"ratio": NAN}), "no JSON number"),
         ([PASS, PASS], "must return a Verification"),
@@ -456,7 +456,7 @@ def test_a_block_size_that_cannot_learn_fails_its_task_alone():
 def test_one_bad_value_fails_one_task_of_a_batch(bad):
     """Neither the batch nor another task hears of it."""
     score = bad if isinstance(bad, float) else 0.0
-    cost = Cost(units=bad[0]) if isinstance(bad, list) else None
+    cost = Cost(amount=bad[0]) if isinstance(bad, list) else None
 
     class Odd:
         traits = VerifierTraits(provides={"verdicts", "scores"})

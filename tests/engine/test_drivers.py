@@ -61,7 +61,7 @@ class Noisy:
         if u < self.trouble:
             return Proposal.chain((), cost=Cost(seconds=0.5))
         items = tuple(int(context.draws.uniform(i, 1) * 10) for i in range(n))
-        return Proposal.chain(items, cost=Cost(seconds=1.0, units=len(items)))
+        return Proposal.chain(items, cost=Cost(seconds=1.0, amount=len(items)))
 
 
 class Strict:

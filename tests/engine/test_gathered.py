@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from draftverify import Check, Decision, Pipeline, Proposal, Task, Verification
-from draftverify.engine import turns
+from draftverify.engine import line, turns
 from draftverify.rules import All, Limit
 from draftverify.traits import GeneratorTraits, VerifierTraits
 from draftverify.values import TaskRecord
@@ -381,7 +381,7 @@ def test_a_loop_that_is_closed_midway_loses_the_turn(kind):
     records = asyncio.run(asyncio.wait_for(gathered(rounds(2, verifier), 3), 10))
     assert {record.outcome.value for record in records} == {(0, 1)}
     assert not turns._at_work
-    assert loop not in turns._lines
+    assert loop not in line._lines
     task._log_destroy_pending = False  # asyncio would say so, as it should
 
 

@@ -48,7 +48,7 @@ class Letters:
         return [
             Proposal.chain(
                 ["abcdefgh"[len(c.accepted) + i] if c.draws.uniform(i) < 0.7 else "?" for i in range(n)],
-                cost=Cost(units=1.0),
+                cost=Cost(amount=1.0),
             )
             for c, n in zip(contexts, ns, strict=True)
         ]
@@ -74,7 +74,7 @@ class Alphabet:
                 Check("pass") if item == right[i] else Check("reject", correction=right[i].upper())
                 for i, item in enumerate(proposal.items)
             ]
-            found.append(Verification(checks=tuple(checks), cost=Cost(units=1.0)))
+            found.append(Verification(checks=tuple(checks), cost=Cost(amount=1.0)))
         return found
 
 
@@ -111,11 +111,11 @@ def test_samples_that_decode_speculatively_share_one_batch():
 def test_what_inner_tasks_cost_the_outer_task_paid():
     """Units of inner parts are the outer task's, and its budget bounds them: each inner task has its share."""
     record = best_of(speculative()).record("x")
-    inside = sum(one.outcome.units for one in record.rounds[0].nested)
-    assert record.outcome.units == inside > 8
-    short = best_of(speculative(), budget=Budget(units=8.0)).record("x")
+    inside = sum(one.outcome.cost for one in record.rounds[0].nested)
+    assert record.outcome.cost == inside > 8
+    short = best_of(speculative(), budget=Budget(cost=8.0)).record("x")
     nested = short.rounds[0].nested
-    assert all(one.outcome.units <= 3.0 for one in nested)  # a share of 2, and the call that was under way
+    assert all(one.outcome.cost <= 3.0 for one in nested)  # a share of 2, and the call that was under way
     assert {one.outcome.status for one in nested} == {"refused"}
     assert "share of the outer budget" in nested[0].outcome.reason
     assert short.outcome.status == "refused"
@@ -279,12 +279,12 @@ def test_an_inner_task_that_ended_is_not_run_again():
 
 
 def test_what_waiting_inner_tasks_cost_so_far_is_in_their_outer_task_and_counts_once():
-    """Seconds and units of two levels below are in the outcome that waits; answered, they are what they would have been
+    """Seconds and cost of two levels below are in the outcome that waits; answered, they are what they would have been
     had the person been there."""
 
     class Priced:
         def propose(self, context, n):
-            return Proposal.alternatives([context.task.id], cost=Cost(seconds=10.0, units=1.0))
+            return Proposal.alternatives([context.task.id], cost=Cost(seconds=10.0, amount=1.0))
 
     def nested():
         innermost = Pipeline(Priced(), verifier(lambda c, item: False), First(), policy=escalate())
@@ -293,16 +293,16 @@ def test_what_waiting_inner_tasks_cost_so_far_is_in_their_outer_task_and_counts_
 
     waiting = nested().record(Task(id="t"))
     assert waiting.outcome.status == "waiting"
-    assert waiting.outcome.units == 2.0
+    assert waiting.outcome.cost == 2.0
     assert waiting.outcome.seconds == pytest.approx(20.0, abs=1.0)
-    assert [one.outcome.units for one in waiting.inner] == [1.0, 1.0]
+    assert [one.outcome.cost for one in waiting.inner] == [1.0, 1.0]
     kept = msgspec.json.decode(msgspec.json.encode(waiting), type=TaskRecord)
     again = nested().record(Task(id="t"), restore=kept.rounds, inner=kept.inner)
-    assert again.outcome.units == 2.0
+    assert again.outcome.cost == 2.0
     answered = nested().record(
         Task(id="t"), restore=kept.rounds, inner=kept.inner, ask=lambda request: Answer("accept")
     )
     at_once = nested().record(Task(id="t"), ask=lambda request: Answer("accept"))
     assert answered.outcome.status == "accepted"
     assert timeless(answered) == timeless(at_once)
-    assert answered.outcome.units == at_once.outcome.units == 2.0
+    assert answered.outcome.cost == at_once.outcome.cost == 2.0

@@ -439,25 +439,25 @@ def test_too_few_checks_are_a_failure():
 
 
 def test_self_reported_costs_count_instead_of_the_clock():
-    """Seconds and units that a component reports are the task's."""
+    """Seconds and cost that a component reports are the task's."""
 
     class Priced(Judge):
         def verify(self, context, proposal):
-            return Verification(checks=(Check("pass"),), cost=Cost(seconds=100.0, units=0.5))
+            return Verification(checks=(Check("pass"),), cost=Cost(seconds=100.0, amount=0.5))
 
     outcome = Pipeline(Blocks([1]), Priced(None), TakeFirst()).run(TASK)
     assert 100.0 <= outcome.seconds < 101.0
-    assert outcome.units == 0.5
+    assert outcome.cost == 0.5
 
 
 def test_an_outcome_sums_its_rounds():
-    """Counts, units and drift are those of all rounds together, of what was emitted and no more."""
+    """Counts, cost and drift are those of all rounds together, of what was emitted and no more."""
 
     class Priced(Judge):
         def verify(self, context, proposal):
             checks = super().verify(context, proposal).checks
             weak = [msgspec.structs.replace(checks[0], caveat="few"), *checks[1:]]
-            return Verification(checks=tuple(weak), cost=Cost(units=0.5))
+            return Verification(checks=tuple(weak), cost=Cost(amount=0.5))
 
     class Drifting(Prefix):
         def decide(self, *asked):
@@ -469,8 +469,8 @@ def test_an_outcome_sums_its_rounds():
     record = Pipeline(Blocks(*blocks), Priced(even), Drifting(), block=3, done=done).record(TASK)
     outcome = record.outcome
     assert outcome.value == (2, 4, 6, 8, 10)
-    assert (outcome.units, outcome.drift) == (1.5, 1.25)
-    assert [round.timing.units for round in record.rounds] == [0.5] * 3
+    assert (outcome.cost, outcome.drift) == (1.5, 1.25)
+    assert [round.timing.cost for round in record.rounds] == [0.5] * 3
     assert [round.timing.batch for round in record.rounds] == [1] * 3
     for name in set(outcome.tally.__struct_fields__) - {"caveats"}:
         assert getattr(outcome.tally, name) == sum(getattr(round.tally, name) for round in record.rounds)
@@ -613,12 +613,14 @@ def test_the_last_round_is_shown_alike_live_and_restored():
                 raise TimeoutError("slow")
             evidence = Evidence(cross=np.ones((len(proposal), 1)))
             notes = {"order": [1]} if context.round == 1 else {}
-            return msgspec.structs.replace(verification, evidence=evidence, notes=notes, cost=Cost(units=1.0))
+            return msgspec.structs.replace(
+                verification, evidence=evidence, notes=notes, cost=Cost(amount=1.0)
+            )
 
     inner = staged([4]).record(TASK)
     blocks = [
         Proposal.alternatives(np.array([1, 3]), evidence={"logits": [0.5]}),
-        Proposal.alternatives((5,), nested=(inner,), cost=Cost(units=2.0)),
+        Proposal.alternatives((5,), nested=(inner,), cost=Cost(amount=2.0)),
         Proposal.alternatives((5, 7)),
         Proposal.alternatives((9,)),
     ]

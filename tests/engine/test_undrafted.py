@@ -34,18 +34,18 @@ from draftverify.values import Check, Verification
 
 
 class Priced:
-    """Drafts what a function of the task says, at so many units."""
+    """Drafts what a function of the task says, at so many cost."""
 
     traits = GeneratorTraits(shape="alternatives", drafts_from="round")
 
-    def __init__(self, says: Callable[[int], str], units: float) -> None:
+    def __init__(self, says: Callable[[int], str], cost: float) -> None:
         self.says = says
-        self.units = units
+        self.cost = cost
         self.asked = 0
 
     def propose(self, context: Context, n: int) -> Proposal:
         self.asked += 1
-        return Proposal.alternatives((self.says(int(context.task.id)),), cost=Cost(0.0, self.units))
+        return Proposal.alternatives((self.says(int(context.task.id)),), cost=Cost(0.0, self.cost))
 
 
 class Right:
@@ -79,12 +79,12 @@ def right(task: int) -> str:
 
 
 def built(
-    says: Callable[[int], str] = wrong, *, policy: Any = None, block: Any = None, units: float = 0.3
+    says: Callable[[int], str] = wrong, *, policy: Any = None, block: Any = None, cost: float = 0.3
 ) -> Any:
     if policy is None:
         policy = retry(1).then(fallback(Priced(right, 1.0), name="dear"))
     block = Measured(at_most=1, objective="cost") if block is None else block
-    return Pipeline(Priced(says, units), Right(), First(), policy=policy, block=block)
+    return Pipeline(Priced(says, cost), Right(), First(), policy=policy, block=block)
 
 
 def ran(pipeline: Pipeline, count: int, first: int = 0) -> list[TaskRecord]:
@@ -95,8 +95,8 @@ def drafted(records: list[TaskRecord]) -> list[int]:
     return [place for place, record in enumerate(records) if not record.rounds[0].undrafted]
 
 
-def units(records: list[TaskRecord]) -> float:
-    return sum(record.outcome.units for record in records)
+def cost_of(records: list[TaskRecord]) -> float:
+    return sum(record.outcome.cost for record in records)
 
 
 def test_a_hostile_drafter_is_given_up_and_the_answers_stay_the_fallbacks():
@@ -110,20 +110,20 @@ def test_a_hostile_drafter_is_given_up_and_the_answers_stay_the_fallbacks():
             first, second = record.rounds
             assert (first.items, first.asked, first.timing.passes, first.source) == ((), 0, 0, "generator")
             assert (first.steps[0].do, second.source) == ("fallback", "dear")
-    assert units(records[50:]) <= 1.02 * units(plain[50:])
+    assert cost_of(records[50:]) <= 1.02 * cost_of(plain[50:])
     found = pipeline.block.report()
     assert (found["n"], found["drafting"]) == (0, False)
     assert found["why"].startswith("do not draft: tasks that are drafted for are expected to run at")
     assert "lost what" in found["why"]
-    assert -found["won"] * found["costs"]["plain"] == pytest.approx(units(records) - units(plain))
+    assert -found["won"] * found["costs"]["plain"] == pytest.approx(cost_of(records) - cost_of(plain))
 
 
 def test_told_fixed_costs_two_runs_draft_for_the_same_tasks():
-    """In units no clock takes part: drafting comes to an end, and back, in the same places."""
+    """In cost no clock takes part: drafting comes to an end, and back, in the same places."""
     turns = lambda task: "right" if task >= 150 else "wrong"
     one, other = (ran(built(turns), 300) for _ in range(2))
     assert drafted(one) == drafted(other)
-    assert [each.outcome.units for each in one] == [each.outcome.units for each in other]
+    assert [each.outcome.cost for each in one] == [each.outcome.cost for each in other]
     assert drafted(one)[-1] == 299
     assert len(drafted(one)) > 50
 
@@ -253,7 +253,7 @@ def test_what_was_not_drafted_is_replayed_as_such():
         ("generator", True),
         ("fallback", False),
     ]
-    assert same.outcome.units == record.outcome.units
+    assert same.outcome.cost == record.outcome.cost
     assert "nothing was drafted" in replayed(retry(1)).gap.why
 
 
@@ -298,7 +298,7 @@ def test_the_account_says_what_drafting_has_lost_and_won():
 
     class Slow(Priced):
         def propose(self, context: Context, n: int) -> Proposal:
-            return Proposal.alternatives((self.says(int(context.task.id)),), cost=Cost(self.units))
+            return Proposal.alternatives((self.says(int(context.task.id)),), cost=Cost(self.cost))
 
     def run(says: Callable[[int], str], block: Any) -> Any:
         policy = fallback(Slow(right, 1.0))

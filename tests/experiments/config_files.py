@@ -136,7 +136,7 @@ pipelines:
       - {on: [reject, timeout], do: feedback}
       - {do: fallback, generator: {use: mine.Guess, how: up}, rounds: forever, verified: false, times: forever}
       - {do: escalate}
-    budget: {rounds: 50, seconds: 10, verifier_calls: 60, units: 1.5}
+    budget: {rounds: 50, seconds: 10, verifier_calls: 60, cost: 1.5}
 baseline: plain
 executor: {use: thread, workers: 2}
 durable: round

@@ -23,7 +23,7 @@ class Answers:
     def propose(self, context: Context, n: int) -> Proposal:
         assert not context.task.expected
         answer = str(context.task.input[self.field])
-        return Proposal.alternatives([answer], cost=Cost(seconds=self.seconds, units=1.0))
+        return Proposal.alternatives([answer], cost=Cost(seconds=self.seconds, amount=1.0))
 
 
 class Believes:

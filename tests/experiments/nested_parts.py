@@ -36,7 +36,7 @@ class Sampler(Shared):
         """Alternatives."""
         spread = context.settings["spread"]
         items = [int(u * spread) for u in context.draws.uniforms(range(n))]
-        return Proposal.alternatives(items, cost=Cost(0.001, units=float(n)))
+        return Proposal.alternatives(items, cost=Cost(0.001, amount=float(n)))
 
 
 class Told(Sampler):
@@ -55,7 +55,7 @@ class Even(Shared):
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per item."""
         checks = [Check("pass") if item % 2 == 0 else Check("reject") for item in proposal.items]
-        return Verification(checks=tuple(checks), cost=Cost(0.001, units=1.0))
+        return Verification(checks=tuple(checks), cost=Cost(0.001, amount=1.0))
 
 
 class Worth:

@@ -107,7 +107,7 @@ class Check1:
         correction = (expected(context.task.id, start + kept),) if self.splice and kept < len(checks) else ()
         if not checks:
             correction = (expected(context.task.id, start),)
-        return Verification(checks=tuple(checks), correction=correction, cost=Cost(0.01, units=1.0))
+        return Verification(checks=tuple(checks), correction=correction, cost=Cost(0.01, amount=1.0))
 
     def describe(self, values: Any) -> list[str]:
         """Numbers in words."""

@@ -39,7 +39,7 @@ def test_the_whole_format(tmp_path: Path) -> None:
     assert experiment.executor.arguments == {"workers": 2}
     blocks = pipeline(experiment, "blocks")
     assert blocks.settings == {"temperature": 0.1, "top_k": 4}
-    assert blocks.budget == Budget(rounds=50, seconds=10.0, verifier_calls=60, units=1.5)
+    assert blocks.budget == Budget(rounds=50, seconds=10.0, verifier_calls=60, cost=1.5)
     assert blocks.seed == 7
     assert blocks.where == f"{tmp_path / 'experiment.yaml'}:14"
     assert isinstance(blocks.block, ComponentSpec)

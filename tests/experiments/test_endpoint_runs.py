@@ -19,9 +19,11 @@ from draftverify import GeneratorTraits, Pipeline, Proposal, generator, verifier
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.experiment import load_experiment
 from draftverify.bench.executors import Auto, Batch, Serial, Thread
+from draftverify.bench.records.directory import load_run
 from draftverify.bench.runner.run import run
 from draftverify.errors import RunStoppedError
 from draftverify.rules import First
+from draftverify.view.overview import overview
 from tests.llm.conftest import Server, completion
 
 CONFIG = """
@@ -156,7 +158,7 @@ def test_another_verifier_sends_nothing_again(tmp_path: Path, config: Path, serv
     other = load_experiment(config, overrides=["pipelines.one.verifier.pattern=.*0"])
     second = run(other, out=tmp_path / "second")
     assert len(server.requests) == 8
-    cost = [result.summary.pipelines[0].rows[-1].units for result in (first, second)]
+    cost = [result.summary.pipelines[0].rows[-1].cost for result in (first, second)]
     assert cost[0] == cost[1] > 0
     assert (
         run(other, out=tmp_path / "second").ran == 0
@@ -202,6 +204,36 @@ class Rough:
         with self.lock:
             self.given[request["messages"][0]["content"]] += 1
         return whole
+
+
+def test_costs_are_in_the_experiments_currency(
+    tmp_path: Path, config: Path, server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the table, the trace, the list of tasks and the page's data; other currencies are not compared."""
+    text = CONFIG.format(url=server.url, cache="./bought").replace(
+        "model: m,", "model: m, price_in: 1000000,"
+    )
+    config.write_text(f"currency: USD\n{text}")
+    first = run(load_experiment(config), out=tmp_path / "first")
+    cost = first.summary.pipelines[0].rows[-1].cost
+    name = str(tmp_path / "first")
+    with load_run(tmp_path / "first") as records:
+        assert overview(records)["currency"] == "USD"
+        task = records.tasks[0].id
+    for arguments, shown in (
+        ([], "cost (USD)"),
+        (["--trace", task], f"{cost / 8:.4g} USD"),
+        (["--tasks"], f"{cost / 8:.4g} USD"),
+    ):
+        capsys.readouterr()
+        assert main(["show", name, *arguments]) == 0
+        assert shown in capsys.readouterr().out.replace("\n", " "), arguments
+    run(load_experiment(config, overrides=["currency=€"]), out=tmp_path / "second")
+    assert main(["compare", name, str(tmp_path / "second")]) == 0
+    assert "cost: in USD in one run, in € in the other" in " ".join(capsys.readouterr().out.split())
+    config.write_text(f"currency: US dollars\n{text}")
+    assert main(["run", str(config), "--out", str(tmp_path / "third")]) == 3
+    assert "a word of at most 12 letters and digits, or a sign" in capsys.readouterr().err
 
 
 def test_nothing_is_lost_or_bought_twice(tmp_path: Path, server: Server) -> None:

@@ -68,8 +68,8 @@ def test_solved_is_another_figure_than_accepted(tmp_path: Path) -> None:
     assert solved.rate.value == pytest.approx(8 / 12)
     assert solved.precision.value == pytest.approx(8 / 10)
     assert solved.seconds.value == pytest.approx(1200 / 8)
-    assert solved.units is not None
-    assert solved.units.value == pytest.approx(12 / 8)
+    assert solved.cost is not None
+    assert solved.cost.value == pytest.approx(12 / 8)
     assert row.speedup is not None
     assert row.speedup.value == pytest.approx(10 / (12 / 8), rel=1e-2)
     shown = overview_of((tmp_path / "run" / "report.html").read_text())

@@ -41,7 +41,7 @@ pipelines:
     verifier: {{use: nested_parts.Worth}}
     rule: {{use: best}}
     block: 4
-    budget: {{units: 400}}
+    budget: {{cost: 400}}
 """
 
 DEEP = f"""
@@ -187,10 +187,10 @@ def test_budgets_reach_inside(tmp_path: Path) -> None:
     """Inner tasks charge the outer budget, and end when their share of it is spent."""
     rich, _ = ran(tmp_path, NESTED, "rich")
     assert rich.summary.pipelines[0].statuses == {"accepted": 4}
-    _, found = ran(tmp_path, NESTED, "poor", "pipelines.best.budget.units=4")
+    _, found = ran(tmp_path, NESTED, "poor", "pipelines.best.budget.cost=4")
     inner = [each.outcome for record in found.values() for each in record.rounds[0].nested]
-    assert all(each.units <= 4 for each in inner)
-    assert any("the budget of 1 cost units is spent" in each.reason for each in inner)
+    assert all(each.cost <= 4 for each in inner)
+    assert any("the cost budget of 1 is spent" in each.reason for each in inner)
 
 
 def test_show_and_report_of_nested_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -358,7 +358,7 @@ def test_a_person_asked_inside_is_asked_through_the_same_queue(executor: str, tm
     with load_run(tmp_path / "run") as records:
         (waiting,) = [record for record in records if record.outcome.status == "waiting"]
         assert "waiting" in {inner.outcome.status for inner in waiting.inner}
-        assert waiting.outcome.units > 0
+        assert waiting.outcome.cost > 0
         shown = [line.plain for line in trace_lines(records, waiting.task, None, marks=True)]
         assert sum(f"inner task {waiting.task}/0." in line for line in shown) == len(waiting.inner)
         shown_in_page = [

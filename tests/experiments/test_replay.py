@@ -72,7 +72,7 @@ class Scored:
         from draftverify import Cost
 
         checks = tuple(Check("pass", item / 10) for item in proposal.items)
-        return Verification(checks=checks, cost=Cost(seconds=1.0 + len(checks), units=2.0))
+        return Verification(checks=checks, cost=Cost(seconds=1.0 + len(checks), amount=2.0))
 
 
 class Good:
@@ -154,7 +154,7 @@ def test_what_is_answered_is_what_a_run_with_it_says(made, changes, tmp_path):
     for replayed, record in zip(found.replayed, again, strict=True):
         told = timeless(replayed.record)
         if replayed.at_most:
-            assert replayed.record.outcome.units >= record.outcome.units
+            assert replayed.record.outcome.cost >= record.outcome.cost
         else:
             assert told == timeless(record)
         assert (told.outcome.status, told.outcome.value) == (record.outcome.status, record.outcome.value)

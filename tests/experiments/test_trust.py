@@ -270,13 +270,13 @@ def test_errors_are_the_verifiers_and_the_rules_together() -> None:
     ]
 
 
-@pytest.mark.parametrize(("units", "name"), [(0.0, "seconds"), (0.5, "units")])
-def test_a_right_item_costs_units_where_there_are_any(units: float, name: str) -> None:
+@pytest.mark.parametrize(("cost", "name"), [(0.0, "seconds"), (0.5, "cost")])
+def test_a_right_item_costs_units_where_there_are_any(cost: float, name: str) -> None:
     """Prices count before a clock."""
-    items = tuple(JudgedItem(str(t), "x", True, t % 2 == 0, seconds=3.0, units=units) for t in range(20))
+    items = tuple(JudgedItem(str(t), "x", True, t % 2 == 0, seconds=3.0, cost=cost) for t in range(20))
     (probe,), _ = audit_verifiers([JudgedPipeline("p", "g", "v", items=items)])
-    (found,) = (each for each in probe.figures if each.name in ("seconds", "units"))
-    assert (found.name, found.value) == (name, pytest.approx(2 * (units or 3.0)))
+    (found,) = (each for each in probe.figures if each.name in ("seconds", "cost"))
+    assert (found.name, found.value) == (name, pytest.approx(2 * (cost or 3.0)))
 
 
 def test_a_shared_pass_is_paid_once(tmp_path: Path) -> None:

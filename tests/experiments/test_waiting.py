@@ -194,12 +194,12 @@ def test_a_regression_fails_the_comparison(
     assert ("90.0 → 90.0 % if people solve the tasks that wait" in said) is (policy == "escalate")
     assert ("14 wait for a person, and count as not solved" in said) is (policy == "escalate")
     sides = [f"{both[other].path}:quick" for other in both]
-    exact = [word for outcome in ("exact", "accepted", "units/solved") for word in ("--on", outcome)]
+    exact = [word for outcome in ("exact", "accepted", "cost/solved") for word in ("--on", outcome)]
     assert main(["compare", *sides, *exact, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [pairing["pairs"] for pairing in found["pairings"]] == [20]
     assert [(cell["outcome"], cell["said"]) for cell in found["cells"]] == [
-        (outcome, "no difference seen") for outcome in ("exact", "accepted", "units/solved")
+        (outcome, "no difference seen") for outcome in ("exact", "accepted", "cost/solved")
     ]
     assert [cell["test"]["base"] == cell["test"]["other"] for cell in found["cells"]] == [True] * 3
     assert found["cells"][0]["if_people_solve"] == pytest.approx([0.6, 0.9])
@@ -233,7 +233,7 @@ def test_records_predictions_and_calibration_count_waiting_tasks(both: dict[str,
                     "acceptance": stats.acceptance_rate(own),
                     "retries": stats.acceptance_rate(own, first_tries=False),
                     "predictions": [msgspec.to_builtins(each) for each in records.predictions],
-                    "scored": [(record.task, record.outcome.units, value) for record, value in scored],
+                    "scored": [(record.task, record.outcome.cost, value) for record, value in scored],
                     "cost": stats.cost_per_solved(scored).value,
                     "watched": [(each.task, each.shares, each.alarms) for each in records.watched["quick"]],
                     "metric": records.store.named_scores(),
@@ -264,7 +264,7 @@ def test_a_forecast_counts_waiting_tasks(tmp_path: Path) -> None:
     for policy in ("give_up", "escalate"):
         forecast = estimate(experiment(tmp_path / policy, policy), out=tmp_path / policy / "run")
         left = forecast.pipelines["quick"]
-        found.append((forecast.done, left.units, left.cost))
+        found.append((forecast.done, left.cost, left.cost))
     assert found[0] == found[1]
     assert found[0][2].value > 0
 
@@ -355,7 +355,7 @@ def test_an_answered_task_counts_once(tmp_path: Path, executor: str, durable: st
     assert row.solved["exact"].rate.value == pytest.approx(18 / 20)
     assert row.solved["exact"].if_people_solve is None
     assert row.acceptance == quick(first).acceptance
-    assert row.units == quick(first).units
+    assert row.cost == quick(first).cost
     with load_run(first.path) as records:
         assert records.watched["quick"] == told
         assert len(records.records("quick")) == 20

@@ -19,7 +19,7 @@ from draftverify.bench.records import load_run
 from draftverify.bench.records.rows import rows
 from draftverify.bench.runner.run import run
 from draftverify.bench.tables.expected import differences
-from draftverify.bench.tables.trace import round_lines
+from draftverify.bench.tables.trace import TraceStyle, round_lines
 from draftverify.exchanges import LONGEST, WHOLE, Exchange, ModelReply, Turn, exchanges_of, noted, read_notes
 from draftverify.rules import First
 from draftverify.secret import Secret
@@ -120,7 +120,7 @@ def test_a_record_has_messages_and_replies_of_drafts_and_judgements(said: Path) 
         (1, "no idea"),
     ]
     assert (drafted[1].model, drafted[1].tokens_in, drafted[1].tokens_in_cached) == ("w-2026", 100, 60)
-    assert drafted[1].units == pytest.approx((40 * 2 + 60 * 1 + 10 * 10) / 1e6)
+    assert drafted[1].cost == pytest.approx((40 * 2 + 60 * 1 + 10 * 10) / 1e6)
     assert [reply.id for reply in drafted[1].replies] == ["req-2"] * 2
     assert "It is 40 in all" in judged[1].asked[0].content
     assert [reply.item for reply in judged[1].replies] == [0]  # item 1 has no digits, and came to no judge
@@ -129,8 +129,8 @@ def test_a_record_has_messages_and_replies_of_drafts_and_judgements(said: Path) 
         Turn("assistant", "no idea"),  # the last that was refused
         Turn("user", "Wrong: no match. Again."),
     )
-    total = sum(exchange.units for round in (first, second) for _, exchange in exchanges_of(round))
-    assert entry.record.outcome.units == pytest.approx(total)
+    total = sum(exchange.cost for round in (first, second) for _, exchange in exchanges_of(round))
+    assert entry.record.outcome.cost == pytest.approx(total)
 
 
 def test_no_secret_is_kept(said: Path) -> None:
@@ -300,5 +300,5 @@ def test_names_that_a_server_gives_are_cut_and_forge_no_line() -> None:
     assert key not in str(kept)
     assert max(map(len, (kept.model, kept.asked[0].role, kept.replies[0].finish, kept.replies[0].id))) < 300
     round = Round(index=0, items=("t",), parents=(-1,), draft_notes=noted([asked]))
-    lines = [line.plain for line in round_lines((round,), (None,), True)]
+    lines = [line.plain for line in round_lines((round,), (None,), TraceStyle(marks=True))]
     assert not [line for line in lines if line.lstrip().startswith("accepted  1 round")]

@@ -88,7 +88,7 @@ def test_answers_are_alternatives_with_evidence_and_price() -> None:
     }  # fmt: skip
     assert record.rounds[0].parents == (-1, -1)
     assert record.rounds[0].law == "given"
-    assert record.outcome.units == 0.5
+    assert record.outcome.cost == 0.5
 
 
 def test_the_seed_is_the_round_s_own() -> None:

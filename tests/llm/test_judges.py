@@ -61,7 +61,7 @@ def test_yes_and_no_become_pass_and_reject():
         ("reject", -1),
     ]
     assert found.cost is not None
-    assert found.cost.units == 1.5
+    assert found.cost.amount == 1.5
 
 
 def test_a_written_reason_is_the_check_s_feedback():

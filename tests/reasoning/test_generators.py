@@ -61,7 +61,7 @@ def test_solutions_are_texts_with_their_answers() -> None:
     )
     assert made.fits("alternatives")
     assert set(made.evidence) == {"logprob", "tokens_out", "finish_reason", "tokens_in", "cached"}
-    assert made.cost.units == sum(made.evidence["tokens_out"])
+    assert made.cost.amount == sum(made.evidence["tokens_out"])
 
 
 def test_the_default_template_asks_for_what_is_found() -> None:

@@ -55,9 +55,9 @@ class Drafter:
     """Drafts numbers that depend on what `drafts_from` says, or on all that the context shows where it says nothing."""
 
     def __init__(
-        self, drafts_from: str | None, shape: str, values: int = 5, length: int = 7, units: float = 0.0
+        self, drafts_from: str | None, shape: str, values: int = 5, length: int = 7, cost: float = 0.0
     ) -> None:
-        self.units = units
+        self.cost = cost
         self.traits = GeneratorTraits(shape=shape, drafts_from=drafts_from)
         self.kind = drafts_from
         self.shape = shape
@@ -73,7 +73,7 @@ class Drafter:
             places = range(start, min(start + n, self.length))
             items = [number(task, place) % self.values for place in places]
             return Proposal.alternatives(
-                items, exhausted=start + n >= self.length, cost=Cost(1.0 + len(items), self.units)
+                items, exhausted=start + n >= self.length, cost=Cost(1.0 + len(items), self.cost)
             )
         items = []
         for place in range(n):
@@ -96,7 +96,7 @@ class Drafter:
                 break
             items.append(drawn % self.values)
         made = Proposal.chain if self.shape == "chain" else Proposal.alternatives
-        return made(items, cost=Cost(1.0 + len(items), self.units))
+        return made(items, cost=Cost(1.0 + len(items), self.cost))
 
 
 class Judge:
@@ -137,7 +137,7 @@ class Judge:
             correction = (number(context.task.id, "plain", before) % 4,)
         looked = sum(check.verdict != "unchecked" for check in checks)
         return Verification(
-            checks=tuple(checks), correction=correction, cost=Cost(1.0 + looked, units=float(looked))
+            checks=tuple(checks), correction=correction, cost=Cost(1.0 + looked, amount=float(looked))
         )
 
 
@@ -164,7 +164,7 @@ POLICIES = {
     "ask": lambda: retry(1).then(escalate()),
     "again": lambda: reverify(1).then(retry(2)),
 }
-OTHER = Drafter("round", "alternatives", values=9, units=3.0)
+OTHER = Drafter("round", "alternatives", values=9, cost=3.0)
 POLICIES["fallback"] = lambda: retry(1).then(fallback(OTHER, name="other", rounds=2))
 POLICIES["trusted"] = lambda: retry(1).then(fallback(OTHER, name="other", verified=False))
 
@@ -226,25 +226,25 @@ def holds(world: tuple[Any, ...]) -> bool:
         return False
     again = other.record(task)
     assert free(found.record) == free(again)
-    (seconds, units), (took, used) = cost_of(found.record), cost_of(again)
+    (seconds, cost), (took, used) = cost_of(found.record), cost_of(again)
     if found.at_most or found.estimated:
-        assert units >= used
+        assert cost >= used
     else:
-        assert (seconds, units) == pytest.approx((took, used))
+        assert (seconds, cost) == pytest.approx((took, used))
     assert seconds >= took - 1e-9 or found.estimated
     return True
 
 
 def free(record: TaskRecord) -> TaskRecord:
-    """A record without its times and units."""
+    """A record without its times and cost."""
     bare = timeless(record)
-    rounds = tuple(replace(each, timing=replace(each.timing, units=0.0)) for each in bare.rounds)
-    return replace(bare, rounds=rounds, outcome=replace(bare.outcome, units=0.0))
+    rounds = tuple(replace(each, timing=replace(each.timing, cost=0.0)) for each in bare.rounds)
+    return replace(bare, rounds=rounds, outcome=replace(bare.outcome, cost=0.0))
 
 
 def cost_of(record: TaskRecord) -> tuple[float, float]:
-    """Seconds, as generator and verifier report them, and units."""
-    return sum(each.timing.draft + each.timing.verify for each in record.rounds), record.outcome.units
+    """Seconds, as generator and verifier report them, and cost."""
+    return sum(each.timing.draft + each.timing.verify for each in record.rounds), record.outcome.cost
 
 
 @example(
@@ -517,7 +517,7 @@ class Drawing(Drafter):
 
 
 def test_a_verifier_that_would_have_stopped_earlier_costs_at_most_what_it_took():
-    """The whole block was looked at; of less that is an upper bound, in seconds and in units."""
+    """The whole block was looked at; of less that is an upper bound, in seconds and in cost."""
     listed, judge = alternatives([2, 3, 4, 6]), Judge("alternatives")
     made = Pipeline(listed, judge, First(2), block=4)
     other = Pipeline(listed, judge, First(), block=4)
@@ -562,17 +562,17 @@ def test_a_budget_that_an_upper_bound_reaches_is_not_answered():
         if Pipeline(listed, judge, First(threshold=0.9), block=6).record(task).outcome.tally.accepted == 0
     )
     made = Pipeline(listed, judge, First(threshold=0.9), block=6)
-    for units, answered in ((4.0, False), (100.0, True)):
+    for cost, answered in ((4.0, False), (100.0, True)):
         other = Pipeline(
-            listed, judge, First(threshold=0.9), block=2, policy=retry(1), budget=Budget(units=units)
+            listed, judge, First(threshold=0.9), block=2, policy=retry(1), budget=Budget(cost=cost)
         )
         found = replayed(made, other, "block", "on_rejection", "budget", task=task)
         assert (found.record is not None) == answered
-        assert answered or "cost units was spent by here is not known" in found.gap.why
+        assert answered or "the cost budget of 4 was spent by here is not known" in found.gap.why
 
 
 def test_a_trusted_fallback_costs_what_it_did():
-    """Its units are the whole round's, since no verifier is asked."""
+    """Its cost are the whole round's, since no verifier is asked."""
     listed, policy = alternatives([1, 3, 5, 7]), retry(1).then(fallback(OTHER, name="other", verified=False))
     made, other = (
         Pipeline(listed, Passing(), First(), block=2, policy=policy, budget=Budget(rounds=each))
@@ -581,7 +581,7 @@ def test_a_trusted_fallback_costs_what_it_did():
     record = made.record(Task(id="1"))
     found = replayed(made, other, "budget")
     assert timeless(found.record) == timeless(record)
-    assert record.outcome.units == 3.0
+    assert record.outcome.cost == 3.0
     assert not found.at_most
 
 

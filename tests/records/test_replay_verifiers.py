@@ -24,12 +24,12 @@ from .test_replay import Drafter, alternatives, number
 class Stage:
     """Judges each item by itself and what it stands on; stops early where it is one that does."""
 
-    def __init__(self, name: str, threshold: float = 0.3, failing: bool = False, units: float = 0.0) -> None:
+    def __init__(self, name: str, threshold: float = 0.3, failing: bool = False, cost: float = 0.0) -> None:
         self.name = name
         self.traits = VerifierTraits(name=name, provides={"verdicts", "scores"}, thresholds={"threshold"})
         self.threshold = threshold
         self.failing = failing
-        self.units = units
+        self.cost = cost
 
     def verify(self, context: Any, proposal: Proposal) -> Verification:
         """One check per item; a call for some blocks fails."""
@@ -44,7 +44,7 @@ class Stage:
             for each in drawn
         ]
         checks = self.rejudged(context, proposal, tuple(found))
-        cost = Cost(units=self.units * len(proposal)) if self.units else None
+        cost = Cost(amount=self.cost * len(proposal)) if self.cost else None
         return Verification(checks=checks, cost=cost, notes={"by": self.name})
 
     def rejudged(self, context: Any, proposal: Proposal, checks: Any) -> Any:
@@ -160,14 +160,14 @@ SIX = alternatives([1, 2, 3, 4, 5, 6])
 
 def test_where_all_stages_were_asked_every_order_is_answered():
     """And the words beside decide nothing, and cost the rounds nothing."""
-    costly = [Stage("a", 0.5, units=1.0), Stage("b", 0.5, units=2.0)]
+    costly = [Stage("a", 0.5, cost=1.0), Stage("b", 0.5, cost=2.0)]
     answered = 0
     for task in (Task(id=str(each)) for each in range(20)):
         plain, asked = (listed(AllOf(costly, ask_all=each), Best()) for each in (False, True))
         record = asked.record(task)
         bare = plain.record(task)
         assert record.outcome.value == bare.outcome.value
-        assert record.outcome.units == bare.outcome.units
+        assert record.outcome.cost == bare.outcome.cost
         other = listed(AllOf(costly[::-1], ask_all=True), Best())
         found = Replay(asked, [record], other, changed=frozenset({"verifier"})).task(task, record)
         if found.record is not None:
@@ -175,7 +175,7 @@ def test_where_all_stages_were_asked_every_order_is_answered():
             assert found.record.outcome.value == again.outcome.value
             assert found.estimated
             assert not found.at_most
-            assert again.outcome.units <= found.record.outcome.units
+            assert again.outcome.cost <= found.record.outcome.cost
             answered += 1
         elif found.gap is not None:
             assert "nothing was drafted" in found.gap.why

@@ -394,7 +394,7 @@ def test_a_sweep_that_was_run_is_compared_cell_by_cell(tmp_path: Path) -> None:
     """From a file with a matrix: each cell with its own baseline, what it changes said once, and listed as finished."""
     more = "matrix: {grid: {pipelines.spec.generator.chance: [0.3, 0.9]}}"
     assert run(load(tmp_path, count=12, more=more), out=tmp_path / "run").ran == 36
-    found = compared(tmp_path / "run", only=["units"])
+    found = compared(tmp_path / "run", only=["cost"])
     names = [side.pipeline for side in found.sides]
     assert names[0] == "plain"
     assert len(names) == 3

@@ -275,7 +275,7 @@ def rounds_with_steps() -> tuple[Round, ...]:
             items=(9,),
             trouble=("reject",),
             steps=(Step(1, "regenerate", "reject"),),
-            timing=Timing(draft=1.0, verify=1.0, units=1.0, passes=1),
+            timing=Timing(draft=1.0, verify=1.0, cost=1.0, passes=1),
         ),
         Round(
             index=1,
@@ -283,7 +283,7 @@ def rounds_with_steps() -> tuple[Round, ...]:
             items=(1,),
             decision=Decision(kept=(0,), emitted=(1,)),
             steps=(Step(0, "reverify", "error"),),
-            timing=Timing(draft=2.0, verify=6.0, units=4.0, passes=2),
+            timing=Timing(draft=2.0, verify=6.0, cost=4.0, passes=2),
         ),
     )
 
@@ -294,7 +294,7 @@ def test_policy_steps_are_counted_priced_and_judged() -> None:
         "spec": [record("t0", rounds=rounds_with_steps()), record("t1", rounds=rounds_with_steps()[:1])]
     }
     again, retry = summarise(name="n", tasks=TASKS, records=records).pipelines[0].steps
-    assert (again.do, again.taken, again.seconds, again.units, again.progress, again.accepted) == (
+    assert (again.do, again.taken, again.seconds, again.cost, again.progress, again.accepted) == (
         "reverify", 1, 3.0, 2.0, 1, 1,
     )  # fmt: skip
     assert (retry.clause, retry.do, retry.on, retry.taken, retry.tasks) == (
@@ -304,7 +304,7 @@ def test_policy_steps_are_counted_priced_and_judged() -> None:
         2,
         2,
     )
-    assert (retry.seconds, retry.units, retry.progress, retry.accepted) == (8.0, 4.0, 1, 1)
+    assert (retry.seconds, retry.cost, retry.progress, retry.accepted) == (8.0, 4.0, 1, 1)
 
 
 def test_the_summary_is_plain_json_and_comes_back() -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from draftverify.bench.cli.screen import print_lines
 from draftverify.bench.records import Texts, load_run
 from draftverify.bench.runner.run import run
-from draftverify.bench.tables.trace import outcome_lines, round_lines, trace_lines
+from draftverify.bench.tables.trace import TraceStyle, outcome_lines, round_lines, trace_lines
 from draftverify.secret import Secret
 from draftverify.values import (
     Check,
@@ -43,10 +43,18 @@ ROUND = Round(
 )
 
 
-def lines(round: Round, *, marks: bool, texts: Texts | None = None, color: bool = False, **more: Any) -> str:
+def lines(
+    round: Round,
+    *,
+    marks: bool,
+    texts: Texts | None = None,
+    color: bool = False,
+    rule: Any = None,
+    tracebacks: bool = False,
+) -> str:
     out = io.StringIO()
     console = Console(width=300, file=out, force_terminal=color, color_system="standard" if color else None)
-    for line in round_lines((round,), (texts,), marks, **more):
+    for line in round_lines((round,), (texts,), TraceStyle(marks, tracebacks), rule=rule):
         console.print(line, soft_wrap=True)
     return out.getvalue()
 
@@ -197,12 +205,12 @@ def test_the_threshold_that_struck_is_named() -> None:
 
 
 def test_who_said_it_and_what_it_cost() -> None:
-    """A person's word, a trusted fallback's, units and repeated passes stand in the round's line."""
-    timing = Timing(draft=0.5, verify=2.0, units=3.0, passes=2)
+    """A person's word, a trusted fallback's, cost and repeated passes stand in the round's line."""
+    timing = Timing(draft=0.5, verify=2.0, cost=3.0, passes=2)
     for by, words in (("person", "a person's word"), ("fallback", "a trusted fallback's word")):
         round = Round(index=1, source="someone", by=by, items=("a",), parents=(-1,), timing=timing)
         shown = lines(round, marks=True)
-        assert f"by someone · {words} · draft 500.00 ms, verify 2.00 s · 2 passes · 3 units" in shown
+        assert f"by someone · {words} · draft 500.00 ms, verify 2.00 s · 2 passes · cost 3" in shown
 
 
 def test_a_failed_call_shows_where_when_asked() -> None:
@@ -250,7 +258,7 @@ def test_a_terminal_wraps_between_words_and_under_the_beginning() -> None:
     for terminal in (True, False):
         out = io.StringIO()
         console = Console(width=40, file=out, force_terminal=terminal, color_system=None)
-        print_lines(console, round_lines((round,), (None,), True))
+        print_lines(console, round_lines((round,), (None,), TraceStyle(marks=True)))
         text = [line for line in out.getvalue().splitlines() if "word" in line]
         assert (len(text) > 3) == terminal
         if terminal:

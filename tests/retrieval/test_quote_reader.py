@@ -75,7 +75,7 @@ def test_a_passage_passes_where_the_quote_stands(server: Server) -> None:
     reading = found.checks[3].correction
     assert (reading["answer"], reading["quote"]) == ("dark steel", "Item 3 is made of “dark steel”")
     assert PASSAGES[3]["text"][reading["answer_start"] : reading["answer_end"]] == "dark steel"
-    assert found.cost.units == 20 * 50
+    assert found.cost.amount == 20 * 50
 
 
 def test_passages_are_asked_about_side_by_side_and_no_more_than_needed(server: Server) -> None:

@@ -56,7 +56,7 @@ def test_with_feedback_it_ranks_by_what_the_model_writes(tmp_path):
     cats, mice = passages(corpus)[0], passages(corpus)[2]
     block = Reformulate(Bm25(corpus), model).propose(asked("What sleeps?", [cats, mice], feedback=True), 3)
     assert ids(block) == ["rain"]
-    assert block.cost.units == 0.25
+    assert block.cost.amount == 0.25
     assert "What sleeps?" in model.asked[0]
     assert cats["text"] in model.asked[0]
     assert mice["text"] in model.asked[0]
@@ -93,7 +93,7 @@ def test_in_a_pipeline_feedback_leads_to_another_query(tmp_path):
     outcome = pipeline.run({"question": "cat"})
     assert outcome.status == "accepted"
     assert outcome.value["id"] == "rain"
-    assert outcome.units == 0.25
+    assert outcome.cost == 0.25
 
 
 def test_a_template_with_another_field_is_refused(tmp_path):

@@ -112,7 +112,7 @@ def test_a_price_is_shared_by_the_blocks() -> None:
     """What the model charged is the verification's cost."""
     found = TextReader(Says(("gold", -0.1))).verify(make_context({"question": "Who?"}), BLOCK)
     assert found.cost is not None
-    assert found.cost.units == pytest.approx(0.5 * len(BLOCK))
+    assert found.cost.amount == pytest.approx(0.5 * len(BLOCK))
 
 
 def test_a_model_that_says_no_probabilities_is_refused() -> None:

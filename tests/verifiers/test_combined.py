@@ -322,7 +322,7 @@ def test_a_cut_branch_holds_nothing_that_is_enough() -> None:
 
 
 def test_costs_are_summed_and_notes_kept() -> None:
-    """Seconds where every stage tells them, units of all; the order, and what was skipped."""
+    """Seconds where every stage tells them, cost of all; the order, and what was skipped."""
     both = AllOf([Says({}, "a", Cost(0.5, 2.0)), Says({"x": "abstain"}, "b", Cost(0.25, 1.0))])
     found = both.verify(CONTEXT, Proposal.alternatives(["x"]))
     assert found.cost == Cost(0.75, 3.0)

@@ -181,7 +181,7 @@ class GeneratedTests:
             checks = tuple(map(self._check, findings, shares.tolist(), scores.tolist()))
         if exchange is not None:
             notes.update(noted([exchange]))
-        cost = Cost(units=exchange.units) if exchange is not None and exchange.units else None
+        cost = Cost(amount=exchange.cost) if exchange is not None and exchange.cost else None
         return Verification(checks=checks, evidence=Evidence(cross=cross), cost=cost, notes=notes)
 
     def _check(self, finding: SuiteFinding, share: float, score: float) -> Check:
@@ -245,7 +245,7 @@ class GeneratedTests:
             seed=zlib.crc32(task.id.encode()),
             chat=self.chat,
         )
-        exchange = exchange_of(prompt, completions, units=self.model.price(completions), chat=self.chat)
+        exchange = exchange_of(prompt, completions, cost=self.model.price(completions), chat=self.chat)
         return [completion.text for completion in completions], exchange.about(None)
 
 

@@ -1,4 +1,4 @@
-"""A text model behind an OpenAI-compatible server: `llm.endpoint`."""
+"""A text model behind a server, asked over HTTP: `llm.endpoint`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -22,9 +22,10 @@ from pydantic import Field
 
 from draftverify.errors import ConfigError, DraftVerifyError, EndpointError, EndpointTimeout
 from draftverify.secret import Secret, note_urls, quiet, redact
+from draftverify_llm.apis import APIS, BrokenOff, Reply, Sampling, refusal_of
 from draftverify_llm.bought import BoughtReplies, SingleFlight
 from draftverify_llm.family import family_of_name
-from draftverify_llm.text import Completion, Prompt, as_messages, check_sampling, only_text, read_finish
+from draftverify_llm.text import Completion, Prompt, check_sampling, read_finish
 from draftverify_llm.weights import need
 
 if TYPE_CHECKING:
@@ -33,10 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Endpoint"]
 
-_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
-_LEFT_OUT = frozenset({"temperature", "top_p", "seed", "n", "logprobs", "top_logprobs", "response_format"})
-"""Parameters without which the answers are of the same kind, or are checked all the same. Without `stop` they would not
-be."""
+_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]+( +[\x21-\x7e]+)*")
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0  # seconds
@@ -47,7 +45,7 @@ quiet(logging.getLogger("httpx"))  # it notes each request with its whole addres
 
 
 class Endpoint:
-    """Any server with `/chat/completions` and `/completions` as OpenAI defined them.
+    """A server with OpenAI's `/chat/completions` and `/completions`, or with Anthropic's `/messages`.
 
     An overloaded or failing server (408, 409, 425, 429, 5xx, a broken connection, JSON that breaks off, no answer in
     time) is asked again after min(60, ½·2^k) seconds, of which a random half to whole is waited, or after what its
@@ -58,6 +56,7 @@ class Endpoint:
     Args:
         base_url: up to and with the version, e.g. "http://127.0.0.1:8080/v1".
         model: the model's name on that server.
+        api: whose requests it takes: "openai", as most servers do, or "anthropic".
         api_key: in a config the reference `${NAME}` to an environment variable; None for a server that asks for none.
             Spaces and line breaks around it are not sent.
         timeout_seconds: for one request, from its start to the last byte of the answer.
@@ -71,9 +70,9 @@ class Endpoint:
         top_logprobs: of turns, ask for those of so many likeliest tokens too, of which a judge's score is made.
         cache: a directory of replies that were bought: the same request, of the same seed and place among the answers,
             is not sent again, and costs what it cost then. None: every request is sent.
-        price_in: cost units for a million prompt tokens.
-        price_out: cost units for a million sampled tokens.
-        price_in_cached: cost units for a million prompt tokens that the server has read before, as it says itself; as
+        price_in: cost for a million prompt tokens.
+        price_out: cost for a million sampled tokens.
+        price_in_cached: cost for a million prompt tokens that the server has read before, as it says itself; as
             others when absent.
         family: the line of models that it is of; when absent the first word of `model`, without an owner before it, in
             lower case ("Qwen/Qwen2.5-7B-Instruct" and "qwen2.5:7b" are of "qwen2.5", "gpt-4o-mini" of "gpt").
@@ -87,6 +86,7 @@ class Endpoint:
         self,
         base_url: str,
         model: str,
+        api: Literal["openai", "anthropic"] = "openai",
         api_key: Secret | None = None,
         timeout_seconds: float = 60.0,
         retries: int = 4,
@@ -105,6 +105,7 @@ class Endpoint:
     ) -> None:
         self.base_url = base_url
         self.model = model
+        self.api = api
         self.api_key = api_key
         self.timeout_seconds = timeout_seconds
         self.retries = retries
@@ -120,6 +121,9 @@ class Endpoint:
         self.price_out = price_out
         self.price_in_cached = price_in_cached
         self._family = family
+        if api not in APIS:
+            raise ConfigError(f"there is no API {api!r}, but {' and '.join(APIS)}", path="api")
+        self._api = APIS[api]
         self._lock = threading.Lock()
         self._refused: set[str] = set()  # parameters that the model does not take
         self._reached = False
@@ -151,6 +155,8 @@ class Endpoint:
             ):
                 raise ConfigError("no HTTP header is called so or holds that", path=f"headers.{name}")
             Secret(value)  # from here on no message shows it
+        if self.logprobs and not self._api.logprobs:
+            raise ConfigError(f"the API of {self.api} gives no log-probabilities", path="logprobs")
         if named := sorted({"messages", "prompt", "model"} & self.body.keys()):
             raise ConfigError("this is the request's own", path=f"body.{named[0]}")
         if re.search(r"[^\x21-\x7e]", key):
@@ -213,9 +219,9 @@ class Endpoint:
             EndpointTimeout: no answer in time, at the last try too.
             EndpointError: the server refused, or what it sent is not a completion.
         """
-        sampling = _Sampling(prompt, max_tokens, temperature, top_p, tuple(stop), seed, chat, schema)
+        sampling = Sampling(prompt, max_tokens, temperature, top_p, tuple(stop), seed, chat, schema)
         check_sampling(n, max_tokens, temperature, top_p)
-        completions = self._asked(sampling, n, 0)
+        completions = self._asked(sampling, n, 0) if self._api.counts or n == 1 else []
         if missing := range(len(completions), n):
             with ThreadPoolExecutor(min(len(missing), self.concurrency)) as pool:
                 coming = [pool.submit(self._asked, sampling, 1, place) for place in missing]
@@ -238,9 +244,9 @@ class Endpoint:
         schema: Mapping[str, Any] | None = None,
     ) -> list[Completion]:
         """The same, awaited. Cancelling it closes the connection, which tells the server to stop."""
-        sampling = _Sampling(prompt, max_tokens, temperature, top_p, tuple(stop), seed, chat, schema)
+        sampling = Sampling(prompt, max_tokens, temperature, top_p, tuple(stop), seed, chat, schema)
         check_sampling(n, max_tokens, temperature, top_p)
-        completions = await self._aasked(sampling, n, 0)
+        completions = await self._aasked(sampling, n, 0) if self._api.counts or n == 1 else []
         missing = range(len(completions), n)
         coming = (self._aasked(sampling, 1, place) for place in missing)
         completions += self._came(await asyncio.gather(*coming, return_exceptions=True), completions)
@@ -263,7 +269,7 @@ class Endpoint:
         return came
 
     def price(self, completions: Sequence[Completion]) -> float:
-        """Cost units of these answers: each kind of tokens times its price, for a million."""
+        """The cost of these answers: each kind of tokens times its price, for a million."""
         tokens_in = sum(completion.tokens_in for completion in completions)
         tokens_out = sum(completion.tokens_out for completion in completions)
         cached = sum(completion.tokens_in_cached for completion in completions)
@@ -271,7 +277,7 @@ class Endpoint:
         paid_in = (tokens_in - cached) * self.price_in + cached * price_cached
         return (paid_in + tokens_out * self.price_out) / 1e6
 
-    def _asked(self, sampling: _Sampling, n: int, place: int) -> list[Completion]:
+    def _asked(self, sampling: Sampling, n: int, place: int) -> list[Completion]:
         """The answers to one request, of which `place` is the first's place among all."""
         with self._flight(self._key(sampling, n, place)) as flight:
             if flight.other is not None:
@@ -288,7 +294,7 @@ class Endpoint:
                 flight.keep(msgspec.json.encode(reply))
                 return self._answers(reply, n)
 
-    async def _aasked(self, sampling: _Sampling, n: int, place: int) -> list[Completion]:
+    async def _aasked(self, sampling: Sampling, n: int, place: int) -> list[Completion]:
         with self._flight(self._key(sampling, n, place)) as flight:
             if flight.other is not None:
                 await asyncio.wait([asyncio.wrap_future(flight.other)], timeout=self.timeout_seconds)
@@ -309,7 +315,7 @@ class Endpoint:
             self.open()
         return SingleFlight(self._bought, asked)
 
-    def _key(self, sampling: _Sampling, n: int, place: int) -> dict[str, Any]:
+    def _key(self, sampling: Sampling, n: int, place: int) -> dict[str, Any]:
         """All that a reply depends on, the seed too where the model takes none: another seed is another try."""
         return {
             **sampling._asdict(),
@@ -320,39 +326,15 @@ class Endpoint:
             "headers": dict(self.headers),
             "model": self.model,
             "base_url": self.base_url,
+            "api": self.api,
         }
 
-    def _request(self, sampling: _Sampling, n: int, place: int) -> tuple[str, dict[str, Any]]:
-        limit = "max_completion_tokens" if "max_tokens" in self._refused else "max_tokens"
-        body: dict[str, Any] = {
-            "model": self.model,
-            limit: sampling.max_tokens,
-            "temperature": sampling.temperature,
-        }
-        # Servers differ in what they know; what is not asked for is not sent.
-        if n > 1:
-            body["n"] = n
-        if sampling.top_p < 1:
-            body["top_p"] = sampling.top_p
-        if sampling.stop:
-            body["stop"] = list(sampling.stop)
-        if sampling.seed is not None:
-            body["seed"] = (sampling.seed + place) % 2**31
-        if sampling.schema is not None:
-            if not sampling.chat:
-                raise ConfigError(
-                    "an answer is held to a schema in turns alone; leave `chat: false` out, or the schema"
-                )
-            named = {"name": "answer", "schema": dict(sampling.schema)}
-            body["response_format"] = {"type": "json_schema", "json_schema": named}
-        if self.logprobs:
-            body["logprobs"] = True if sampling.chat else 1
-        if self.top_logprobs and sampling.chat:
-            body["top_logprobs"] = self.top_logprobs
-        body = {name: value for name, value in body.items() if name not in self._refused} | dict(self.body)
-        if sampling.chat:
-            return "/chat/completions", {**body, "messages": as_messages(sampling.prompt)}
-        return "/completions", {**body, "prompt": only_text(sampling.prompt)}
+    def _request(self, sampling: Sampling, n: int, place: int) -> tuple[str, dict[str, Any]]:
+        path, fields = self._api.request(sampling, n, place, self.logprobs, self.top_logprobs)
+        body = {name: value for name, value in fields.items() if name not in self._refused}
+        if "max_tokens" in self._refused:
+            body["max_completion_tokens"] = sampling.max_tokens
+        return path, {"model": self.model, **body, **self.body}
 
     def _leave_out(self, refused: _NotTaken, body: Mapping[str, Any]) -> None:
         """Note a parameter that the model does not take; the error, where it was not one that can be left out."""
@@ -366,7 +348,7 @@ class Endpoint:
                 "%s takes no %s, which is left out: %s", self._place(), refused.parameter, refused.final
             )
 
-    def _answers(self, reply: _Reply, count: int, *, cached: bool = False) -> list[Completion]:
+    def _answers(self, reply: Reply, count: int, *, cached: bool = False) -> list[Completion]:
         """The completions of a reply, at most `count`."""
         choices = sorted(reply.choices, key=lambda choice: choice.index)[:count]
         share, remainder = divmod(reply.usage.completion_tokens, len(choices))
@@ -388,7 +370,7 @@ class Endpoint:
             for i, choice in enumerate(choices)
         ]
 
-    def _send(self, path: str, body: dict[str, Any]) -> _Reply:
+    def _send(self, path: str, body: dict[str, Any]) -> Reply:
         self.open()
         import httpx
 
@@ -411,7 +393,7 @@ class Endpoint:
                     time.sleep(self._wait(trouble, attempt))
         raise AssertionError("the last attempt raises")
 
-    async def _asend(self, path: str, body: dict[str, Any]) -> _Reply:
+    async def _asend(self, path: str, body: dict[str, Any]) -> Reply:
         self.open()
         import httpx
 
@@ -435,7 +417,8 @@ class Endpoint:
         """Each limit, and how much of it a request takes."""
         if not self._limiters:
             return
-        sent = len(json.dumps(body.get("messages", body.get("prompt", "")), ensure_ascii=False))
+        words = [body[name] for name in ("messages", "prompt", "system") if name in body]
+        sent = len(json.dumps(words, ensure_ascii=False))
         answers = body.get("n", 1) * body.get("max_tokens", body.get("max_completion_tokens", 0))
         weights = [
             weight
@@ -445,29 +428,29 @@ class Endpoint:
         for (limiter, most), weight in zip(self._limiters, weights, strict=True):
             yield limiter, max(1, min(weight, most))
 
-    async def _post(self, client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> _Reply:
+    async def _post(self, client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> Reply:
         async with client.stream("POST", self._url(path), json=body) as response:
             data = bytearray()
             async for chunk in response.aiter_raw():
                 _append(data, chunk)
         return self._judge(response, data)
 
-    def _judge(self, response: httpx.Response, data: bytes) -> _Reply:
+    def _judge(self, response: httpx.Response, data: bytes) -> Reply:
         """The reply in an answer; _Again when it is worth asking again, EndpointError when it is not."""
         self._reached = True
         later = _retry_after(response.headers.get("retry-after"))
         try:
             data = _unfolded(data, response.headers.get("content-encoding", "identity").strip().lower())
-        except _BrokenOff as error:
+        except BrokenOff as error:
             raise _Again(response.status_code, str(error), later) from error
         if response.status_code in _AGAIN:
             raise _Again(response.status_code, self._said(data), later)
         if not response.is_success:
             final = EndpointError(f"{self._place()} answered {response.status_code}: {self._said(data)}")
-            raise final if (parameter := _parameter(data)) is None else _NotTaken(parameter, final)
+            raise final if (parameter := self._api.refused(data)) is None else _NotTaken(parameter, final)
         try:
-            reply = _read_reply(data)
-        except _BrokenOff as error:
+            reply = self._api.read(data)
+        except BrokenOff as error:
             raise _Again(response.status_code, f"no whole JSON: {self._said(data)}", later) from error
         except (ValueError, RecursionError) as error:
             raise EndpointError(
@@ -475,7 +458,8 @@ class Endpoint:
             ) from error
         if not reply.choices:
             raise EndpointError(f"{self._place()} sent a completion without choices")
-        reply.id = response.headers.get("x-request-id") or reply.id  # what a server's people ask for
+        asked_for = response.headers.get("x-request-id") or response.headers.get("request-id")
+        reply.id = asked_for or reply.id  # what a server's people ask for
         return reply
 
     def _wait(self, trouble: Exception, attempt: int) -> float:
@@ -510,17 +494,15 @@ class Endpoint:
         return self.base_url.rstrip("/") + path
 
     def _connection(self) -> dict[str, Any]:
-        headers = {"Accept-Encoding": "gzip", **self.headers}
+        headers = {"Accept-Encoding": "gzip", **self._api.headers(), **self.headers}
         if self.api_key:
             headers["Authorization"] = f"Bearer {self.api_key.strip()}"
         return {"headers": headers, "timeout": self.timeout_seconds}
 
     def _said(self, data: bytes) -> str:
         """The server's own words, short and on one line."""
-        try:
-            text = msgspec.json.decode(data, type=_RefusedReply).error.message
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            text = data[:2000].decode(errors="replace")
+        refusal = refusal_of(data)
+        text = data[:2000].decode(errors="replace") if refusal is None else refusal.message
         # Some servers echo the key: it goes before the text is cut, since half a key is too much of it.
         return redact(" ".join(text.split()))[:300] or "(nothing)"
 
@@ -544,110 +526,6 @@ class _NotTaken(Exception):
         self.final = final
 
 
-class _Sampling(NamedTuple):
-    """What is asked, but for how many answers."""
-
-    prompt: Prompt
-    max_tokens: int
-    temperature: float
-    top_p: float
-    stop: tuple[str, ...]
-    seed: int | None
-    chat: bool
-    schema: Mapping[str, Any] | None
-
-
-class _TopLogprob(msgspec.Struct):
-    token: str = ""
-    logprob: float | None = None
-
-
-class _TokenLogprob(msgspec.Struct):
-    logprob: float | None = None
-    top_logprobs: list[_TopLogprob] | None = None
-
-
-class _Logprobs(msgspec.Struct):
-    """Of `/chat/completions` under `content`, of `/completions` under `token_logprobs`."""
-
-    content: list[_TokenLogprob] | None = None
-    token_logprobs: list[float | None] | None = None
-
-    def sum(self) -> float | None:
-        if self.content is not None:
-            return sum(token.logprob for token in self.content if token.logprob is not None)
-        if self.token_logprobs is not None:
-            return sum(logprob for logprob in self.token_logprobs if logprob is not None)
-        return None
-
-    def first(self) -> tuple[tuple[str, float], ...]:
-        """The likeliest first tokens."""
-        top = self.content[0].top_logprobs if self.content else None
-        return tuple((entry.token, entry.logprob) for entry in top or () if entry.logprob is not None)
-
-
-class _Message(msgspec.Struct):
-    content: str | None = None
-
-
-class _Choice(msgspec.Struct):
-    index: int = 0
-    message: _Message | None = None
-    text: str | None = None
-    finish_reason: str | None = None
-    logprobs: _Logprobs | None = None
-
-
-class _PromptTokens(msgspec.Struct):
-    cached_tokens: int | None = None
-
-
-class _Usage(msgspec.Struct):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    prompt_tokens_details: _PromptTokens | None = None
-
-    @property
-    def cached(self) -> int:
-        details = self.prompt_tokens_details
-        return details.cached_tokens or 0 if details is not None else 0
-
-
-class _Reply(msgspec.Struct):
-    choices: list[_Choice]
-    usage: _Usage = msgspec.field(default_factory=_Usage)
-    id: str | int | None = None
-    model: str | None = None
-
-
-class _Problem(msgspec.Struct):
-    message: str
-    param: str | None = None
-    code: Any = None
-
-
-class _RefusedReply(msgspec.Struct):
-    error: _Problem
-
-
-def _parameter(data: bytes) -> str | None:
-    """The parameter that a refusal says the model does not take, as OpenAI's reasoning models word it."""
-    try:
-        problem = msgspec.json.decode(data, type=_RefusedReply).error
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    if "response_format" in problem.message or "json_schema" in problem.message:
-        return "response_format"
-    if "max_completion_tokens" in problem.message and "max_tokens" in problem.message:
-        return "max_tokens"
-    not_taken = problem.code in ("unsupported_parameter", "unsupported_value")
-    return problem.param if not_taken and problem.param in _LEFT_OUT else None
-
-
-class _BrokenOff(Exception):
-    """An answer that ends too early, as when a connection was cut."""
-
-
 def _limiter(per_minute: int) -> tuple[Limiter, int]:
     need("pyrate_limiter", doing="keeping to a rate")
     from pyrate_limiter import Duration, Limiter, Rate, StateBucket
@@ -655,34 +533,11 @@ def _limiter(per_minute: int) -> tuple[Limiter, int]:
     return Limiter(StateBucket([Rate(per_minute, Duration.MINUTE)])), per_minute
 
 
-def _read_reply(data: bytes) -> _Reply:
-    """A reply, of a server that is not strict about JSON too: NaN is no number, half a character a question mark.
-
-    Raises:
-        _BrokenOff: it ends too early.
-        ValueError: it is no completion.
-    """
-    try:
-        return msgspec.json.decode(data, type=_Reply)
-    except msgspec.ValidationError:
-        raise
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        problem = error
-    try:
-        loose = json.loads(data, parse_constant=lambda _: None)
-    except ValueError:
-        if data.lstrip()[:1] in (b"", b"{") and not data.rstrip().endswith(b"}"):
-            raise _BrokenOff from problem
-        raise problem from None
-    whole = json.dumps(loose, ensure_ascii=False).encode(errors="replace")
-    return msgspec.json.decode(whole, type=_Reply)
-
-
-def _kept(flight: SingleFlight) -> _Reply | None:
+def _kept(flight: SingleFlight) -> Reply | None:
     """The reply that was bought; None too where what stands there is none."""
     try:
         data = flight.kept()
-        reply = None if data is None else msgspec.json.decode(data, type=_Reply)
+        reply = None if data is None else msgspec.json.decode(data, type=Reply)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return reply if reply is not None and reply.choices else None
@@ -698,7 +553,7 @@ def _unfolded(data: bytes, encoding: str) -> bytes:
     """What a compressed answer says; never more of it than an answer may hold stands in memory.
 
     Raises:
-        _BrokenOff: it ends too early.
+        BrokenOff: it ends too early.
         EndpointError: it is damaged, too large, or compressed in another way.
     """
     if encoding in ("", "identity") or not data:
@@ -715,7 +570,7 @@ def _unfolded(data: bytes, encoding: str) -> bytes:
     if len(text) > _LARGEST_REPLY:
         raise _too_large()
     if not folded.eof:
-        raise _BrokenOff("a compressed answer that ends too early")
+        raise BrokenOff("a compressed answer that ends too early")
     return text
 
 

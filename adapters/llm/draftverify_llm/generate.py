@@ -194,12 +194,12 @@ class Sample:
         return schema
 
     def _proposal(self, prompt: Prompt, chat: bool, completions: Sequence[Completion]) -> Proposal:
-        units = self.model.price(completions)
+        amount = self.model.price(completions)
         return Proposal.alternatives(
             tuple(self._taken(completion.text) for completion in completions),
             evidence=_evidence(completions),
-            cost=Cost(units=units),
-            notes=noted([exchange_of(prompt, completions, units=units, chat=chat)]),
+            cost=Cost(amount=amount),
+            notes=noted([exchange_of(prompt, completions, cost=amount, chat=chat)]),
         )
 
     def _taken(self, answer: str) -> str:

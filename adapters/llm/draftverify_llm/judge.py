@@ -144,8 +144,8 @@ class Judge(ModelJudge):
         verifications = []
         for proposal in proposals:
             block_grades = [next(grades) for _ in proposal.items]
-            units = sum(grade.units for grade in block_grades)
-            cost = Cost(units=units) if units else None
+            amount = sum(grade.cost for grade in block_grades)
+            cost = Cost(amount=amount) if amount else None
             # Equal answers are asked about once.
             asked = dict.fromkeys(grade.exchange for grade in block_grades)
             places = [grade.exchange for grade in block_grades].index
@@ -193,7 +193,7 @@ class Judge(ModelJudge):
 
     def _graded(self, reply: VerdictReply) -> Grade:
         if reply.verdict is None:
-            return Grade(None, reply.why, reply.text, reply.units, reply.exchange)
+            return Grade(None, reply.why, reply.text, reply.cost, reply.exchange)
         if self.asks == "yes_no":
             logprobs = reply.logprobs
             score = logprobs[0] - logprobs[1] if logprobs else 1.0 - 2.0 * reply.verdict
@@ -203,7 +203,7 @@ class Judge(ModelJudge):
             score = sum((grade + 1) * share for grade, share in enumerate(shares)) / sum(shares)
         else:
             score = reply.verdict + 1.0
-        return Grade(score, words=reply.text, units=reply.units, exchange=reply.exchange)
+        return Grade(score, words=reply.text, cost=reply.cost, exchange=reply.exchange)
 
     def _check(self, grade: Grade) -> Check:
         if grade.score is None:

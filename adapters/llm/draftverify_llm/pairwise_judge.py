@@ -131,7 +131,7 @@ class PairwiseJudge(ModelJudge):
 
 def _said(reply: VerdictReply, exchanged: bool) -> PairVerdict:
     if reply.verdict is None:
-        return PairVerdict(None, why=reply.why, words=reply.text, units=reply.units, exchange=reply.exchange)
+        return PairVerdict(None, why=reply.why, words=reply.text, cost=reply.cost, exchange=reply.exchange)
     score = reply.logprobs[0] - reply.logprobs[1] if reply.logprobs else None
     if score is not None and exchanged:
         score = -score
@@ -141,7 +141,7 @@ def _said(reply: VerdictReply, exchanged: bool) -> PairVerdict:
     ):  # a name has several tokens, and the likeliest of them may be of the less likely name
         first_wins = score > 0
     choice: Literal["first", "second", "tie"] = "tie" if score == 0 else "first" if first_wins else "second"
-    return PairVerdict(choice, score, words=reply.text, units=reply.units, exchange=reply.exchange)
+    return PairVerdict(choice, score, words=reply.text, cost=reply.cost, exchange=reply.exchange)
 
 
 class BlockComparison:
@@ -156,7 +156,7 @@ class BlockComparison:
         self.cross = np.full((n, n), math.nan)
         self.verdicts: list[dict[str, Any]] = []
         self.unsaid: dict[int, PairVerdict] = {}
-        self.units = 0.0
+        self.cost = 0.0
         self._exchanges: list[Exchange] = []
         self._against = against
 
@@ -180,7 +180,7 @@ class BlockComparison:
         i, k = pair
         wins = []
         for order, answer in enumerate(answers):
-            self.units += answer.units
+            self.cost += answer.cost
             if answer.exchange is not None:
                 self._exchanges.append(answer.exchange.about(None))
             note = {"pair": [i, k], "first": i if order == 0 else k, "choice": answer.choice}
@@ -204,7 +204,7 @@ class BlockComparison:
         return Verification(
             checks=tuple(self._check(item) for item in range(len(self.cross))),
             evidence=Evidence(cross=self.cross),
-            cost=Cost(units=self.units) if self.units else None,
+            cost=Cost(amount=self.cost) if self.cost else None,
             notes={"verdicts": self.verdicts, **noted(self._exchanges)},
         )
 

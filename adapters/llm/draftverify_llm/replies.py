@@ -33,7 +33,7 @@ class VerdictReply(NamedTuple):
         logprobs: of the words, by the first token; () where the model does not tell them.
         why: of no word, "no verdict", "cut off", "too long", "error" or "timeout".
         text: the reply, or its first token.
-        units: what it cost.
+        cost: what it cost.
         exchange: what was asked, and the reply whole.
     """
 
@@ -41,7 +41,7 @@ class VerdictReply(NamedTuple):
     logprobs: tuple[float, ...] = ()
     why: str = ""
     text: str = ""
-    units: float = 0.0
+    cost: float = 0.0
     exchange: Exchange | None = None
 
 
@@ -79,8 +79,8 @@ def ask(
     replies = [distinct[once[prompt]] for prompt in prompts]
     paid: set[str] = set()
     for place, prompt in enumerate(prompts):  # what was asked once is paid once
-        if prompt in paid and replies[place].units:
-            replies[place] = replies[place]._replace(units=0.0)
+        if prompt in paid and replies[place].cost:
+            replies[place] = replies[place]._replace(cost=0.0)
         paid.add(prompt)
     return replies
 
@@ -104,12 +104,12 @@ def _by_reply(model: TextModel, prompt: str, verdicts: Sequence[str], max_tokens
         return VerdictReply(
             None, why=why, text=str(error)[:_SHOWN], exchange=_turn(prompt, failure=str(error))
         )
-    units, (reply, *_) = model.price(completions), completions
+    amount, (reply, *_) = model.price(completions), completions
     verdict = read_word(reply.text, verdicts)
     why = "" if verdict is not None else "cut off" if reply.finish_reason == "length" else "no verdict"
-    exchange = exchange_of(prompt, completions, units=units)
+    exchange = exchange_of(prompt, completions, cost=amount)
     logprobs = _weights(reply.first, verdicts) if verdict is not None else ()
-    return VerdictReply(verdict, logprobs, why, reply.text[:_SHOWN], units, exchange)
+    return VerdictReply(verdict, logprobs, why, reply.text[:_SHOWN], amount, exchange)
 
 
 def _weights(first: Sequence[tuple[str, float]], verdicts: Sequence[str]) -> tuple[float, ...]:

@@ -147,7 +147,7 @@ class TextModel(Protocol):
         ...
 
     def price(self, completions: Sequence[Completion]) -> float:
-        """What these answers cost in the user's units (money); 0 where nothing is charged."""
+        """What these answers cost; 0 where nothing is charged."""
         ...
 
 
@@ -297,7 +297,7 @@ def exchange_of(
     prompt: Prompt,
     completions: Sequence[Completion],
     *,
-    units: float = 0.0,
+    cost: float = 0.0,
     chat: bool = True,
     items: Sequence[int] = (),
 ) -> Exchange:
@@ -306,7 +306,7 @@ def exchange_of(
     Args:
         prompt: as the model was given it.
         completions: the answers.
-        units: what they cost together.
+        cost: what they cost together.
         chat: whether text was one user's turn.
         items: for each answer the place of its item in the block; when absent they are the block's items in order.
     """
@@ -328,7 +328,7 @@ def exchange_of(
         model=next((completion.model for completion in completions if completion.model), ""),
         tokens_in=sum(completion.tokens_in for completion in completions),
         tokens_in_cached=sum(completion.tokens_in_cached for completion in completions),
-        units=units,
+        cost=cost,
     )
 
 

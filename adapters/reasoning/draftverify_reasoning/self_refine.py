@@ -163,7 +163,7 @@ class SelfRefine(PromptedGenerator):
         completions = [completion for _, spent, _ in drafts for completion in spent]
         # An item's talk holds all its turns; the last is the answer.
         exchanges = [
-            exchange_of(talk[:-1], spent[-1:], units=self.model.price(spent), items=[item])
+            exchange_of(talk[:-1], spent[-1:], cost=self.model.price(spent), items=[item])
             for item, (_, spent, talk) in enumerate(drafts)
         ]
         return Proposal.alternatives(
@@ -176,7 +176,7 @@ class SelfRefine(PromptedGenerator):
                 "tokens_in": sum(completion.tokens_in for completion in completions),
                 "finish_reason": tuple([spent[-1].finish_reason for _, spent, _ in drafts]),
             },
-            cost=Cost(units=self.model.price(completions)),
+            cost=Cost(amount=self.model.price(completions)),
         )
 
     def _item(self, texts: Sequence[str]) -> dict[str, Any]:

@@ -134,7 +134,7 @@ class QuoteReader:
         ]
         return Verification(
             checks=(*(reading.check for reading in readings), *unchecked),
-            cost=Cost(units=sum(exchange.units for exchange in exchanges)),
+            cost=Cost(amount=sum(exchange.cost for exchange in exchanges)),
             notes=noted(exchanges),
         )
 
@@ -154,7 +154,7 @@ class QuoteReader:
             failure = Failure.of(error)
             asked = exchange_of(prompt, ())
             return _Reading(_failed(failure), msgspec.structs.replace(asked, failure=str(failure)), failure)
-        exchange = exchange_of(prompt, completions, units=self.model.price(completions))
+        exchange = exchange_of(prompt, completions, cost=self.model.price(completions))
         return _Reading(_check(passage, completions[0].text), exchange)
 
 

@@ -132,8 +132,8 @@ def _verification(
     )
     asked = ((item, answers[at].exchange) for item, (_, at) in enumerate(block) if isinstance(at, int))
     exchanges = [exchange.about(item) for item, exchange in asked if exchange is not None]
-    units = sum(exchange.units for exchange in exchanges)
-    return Verification(checks=checks, cost=Cost(units=units) if units else None, notes=noted(exchanges))
+    amount = sum(exchange.cost for exchange in exchanges)
+    return Verification(checks=checks, cost=Cost(amount=amount) if amount else None, notes=noted(exchanges))
 
 
 def _check(passage: Passage, pair: QuestionPassage, answer: ReaderAnswer, threshold: float) -> Check:

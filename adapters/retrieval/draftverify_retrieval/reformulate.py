@@ -101,9 +101,9 @@ class Reformulate(Shared[Passages]):
 
         blocks = next_blocks(self.corpus, rank, contexts, ns)
         for place, (prompt, answer) in written.items():
-            units = self.model.price([answer])
-            notes = noted([exchange_of(prompt, [answer], units=units).about(None)])
-            blocks[place] = msgspec.structs.replace(blocks[place], cost=Cost(units=units), notes=notes)
+            amount = self.model.price([answer])
+            notes = noted([exchange_of(prompt, [answer], cost=amount).about(None)])
+            blocks[place] = msgspec.structs.replace(blocks[place], cost=Cost(amount=amount), notes=notes)
         return blocks
 
     def search(self, queries: Sequence[str], k: int) -> Ranking:

@@ -155,7 +155,7 @@ class TextReader:
                 completions = list(pool.map(self._completed, prompts))
             replies = [self._judged(completion[0]) for completion in completions]
             exchanges = [
-                exchange_of(prompt, completion, units=self.model.price(completion))
+                exchange_of(prompt, completion, cost=self.model.price(completion))
                 for prompt, completion in zip(prompts, completions, strict=True)
             ]
         return [

@@ -129,9 +129,10 @@ def _what(cell: Cell) -> str:
     if cell.kind == "share":
         return "share of tasks, difference in points"
     if cell.kind == "ratio":
-        return "geometric mean of the tasks' ratios" + (", of tasks that both accepted" if cell.unit else "")
+        finished = cell.outcome in ("seconds", "cost")
+        return "geometric mean of the tasks' ratios" + (", of tasks that both accepted" if finished else "")
     if cell.kind == "total":
-        return f"{cell.unit} of all tasks per solved task"
+        return f"{cell.unit or 'cost'} of all tasks per solved task"
     return "mean, and mean difference" + (f" in {cell.unit}" if cell.unit else "")
 
 

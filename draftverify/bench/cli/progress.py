@@ -193,15 +193,17 @@ def forecast_line(forecast: Forecast) -> str:
     if not forecast.total.units:
         return "nothing is left to do"
     return (
-        f"the {forecast.total.units} runs of tasks that are left will take some {amounts(forecast.total)}; "
+        f"the {forecast.total.units} runs of tasks that are left will take some "
+        f"{amounts(forecast.total, forecast.currency)}; "
         f"from the first {forecast.done} tasks, 95 % intervals"
         + (f"; {forecast.failed} of their runs failed" if forecast.failed else "")
     )
 
 
-def amounts(work: Remainder) -> str:
+def amounts(work: Remainder, currency: str) -> str:
     """The time, and the cost where there is one."""
-    cost = f", cost {_range(work.cost, lambda units: f'{units:.3g}')} units" if work.cost.value else ""
+    costs = f", cost {_range(work.cost, '{:.3g}'.format)} {currency}".rstrip()
+    cost = costs if work.cost.value else ""
     return _range(work.seconds, about_seconds) + cost
 
 

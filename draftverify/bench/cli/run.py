@@ -46,7 +46,9 @@ def valid_tags(_: click.Context, option: click.Parameter, tags: tuple[str, ...])
 @options.accept_changed
 @click.option("--retry-errors", is_flag=True, help="Make tasks that failed again, as their next attempt.")
 @click.option("--max-failures", type=options.COUNT, help="Stop once so many tasks failed.")
-@click.option("--max-cost", type=click.FloatRange(0), help="Stop once they cost more, in the parts' units.")
+@click.option(
+    "--max-cost", type=click.FloatRange(0), help="Stop once they cost more, in the experiment's currency."
+)
 @click.option("--dry-run", is_flag=True, help="Check everything, say what there is to do; run nothing.")
 @click.option("--estimate", is_flag=True, help="Run each pipeline's first tasks, say what the rest takes.")
 @options.repeated("--tag", "tags", "T", "A word to find the run by", callback=valid_tags)
@@ -104,7 +106,7 @@ def run(
 def _print_forecast(forecast: Forecast, directory: Path) -> None:
     click.echo(forecast_line(forecast))
     for name, work in forecast.pipelines.items():
-        click.echo(f"  {clean(name)}: {work.units} to do, {amounts(work)}")
+        click.echo(f"  {clean(name)}: {work.units} to do, {amounts(work, forecast.currency)}")
     click.echo(f"what was done is in {directory}; without --estimate the same command goes on from it")
     if forecast.failed:
         click.echo(f"which failed, and why: draftverify show {directory} --tasks failed")

@@ -88,8 +88,12 @@ def show(
             marks = console.color_system is None
             print_lines(console, trace_lines(records, trace, pipeline, marks=marks, tracebacks=tracebacks))
         elif tasks is not None:
-            rows = list(all_rows(records))
-            lines = list(listed(rows, tasks, pipeline=pipeline, search=search or "", limit=limit or 20))
+            rows, currency = list(all_rows(records)), str(records.config.get("currency", ""))
+            lines = list(
+                listed(
+                    rows, tasks, pipeline=pipeline, search=search or "", limit=limit or 20, currency=currency
+                )
+            )
             if len(lines) > 1:
                 lines.append(Text(f"round by round: draftverify show {run} --trace TASK", style="dim"))
             print_lines(console, lines)

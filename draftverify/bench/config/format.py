@@ -54,6 +54,10 @@ TAGGED = Plain(
     Annotated[str, Field(pattern=f"^{TAG.pattern}$")],
     "at most 100 letters, digits and _ . : = / + -, with a letter or digit first",
 )
+CURRENCY = Plain(
+    Annotated[str, Field(pattern=r"^[^\W_]{1,12}$|^\S$")],
+    "a word of at most 12 letters and digits, or a sign",
+)
 SIZE = Plain(Annotated[int, Field(ge=0)], "a number of items, 0 or more, or {use: …}")
 
 
@@ -139,7 +143,7 @@ def budget(
     rounds: Annotated[int, Field(ge=0)] | None = 100_000,
     seconds: Annotated[float, Field(ge=0)] | None = None,
     verifier_calls: Annotated[int, Field(ge=0)] | None = None,
-    units: Annotated[float, Field(ge=0)] | None = None,
+    cost: Annotated[float, Field(ge=0)] | None = None,
 ) -> None:
     """The most that one task may use; looked at before each call.
 
@@ -147,7 +151,7 @@ def budget(
         rounds: propose–verify–decide rounds.
         seconds: seconds, summed over the task's calls.
         verifier_calls: passes of the verifier.
-        units: cost units, as the parts report them.
+        cost: the sum of what its parts say that they cost.
     """
 
 
@@ -219,6 +223,7 @@ def experiment(
     models: Annotated[Any, Keyed(Model("model"), names=True)] = None,
     settings: Mapping[str, Any] = {},
     baseline: str | None = None,
+    currency: Annotated[str, CURRENCY] = "",
     metrics: Annotated[Any, Keyed(Component("metric"), names=True)] = None,
     executor: Annotated[Any, Component("executor")] = None,
     durable: Literal["task", "round"] = "task",
@@ -243,6 +248,7 @@ def experiment(
         models: models that several parts share, by the name that the parts refer to.
         settings: what all pipelines' parts share (temperature and the like).
         baseline: the pipeline that the others are compared with.
+        currency: of what the parts cost and of budgets' `cost`, as prices are given in (USD, tokens); shown beside it.
         metrics: how right an outcome is by what the task expects, by name; the first says what is solved.
         executor: what runs the tasks; {use: auto} when absent.
         durable: what a crash can cost: the unfinished tasks, or the unfinished rounds.

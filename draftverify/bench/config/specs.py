@@ -127,6 +127,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         tasks: where the tasks come from.
         pipelines: in the order of the file.
         baseline: the name of the pipeline to compare with, or None.
+        currency: of costs; "" where none is named.
         metrics: by name; the first says what is solved.
         executor: what runs the tasks.
         durable: "task" or "round".
@@ -151,6 +152,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     seed: int = 0
     baseline: str | None = None
+    currency: str = ""
     metrics: Mapping[str, ComponentSpec] = {}
     executor: ComponentSpec = ComponentSpec("executor", "auto")
     durable: Literal["task", "round"] = "task"

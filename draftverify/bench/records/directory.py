@@ -57,7 +57,7 @@ _CARDS = Path("/proc/driver/nvidia/gpus")
 _OWN = {"lock", "run.json", "config.json"}
 _driven: set[Path] = set()
 
-FREE = ("executor", "durable", "metrics", "store", "tags", "telemetry")
+FREE = ("currency", "executor", "durable", "metrics", "store", "tags", "telemetry")
 """The keys of a config that change no record: a run goes on though they are others."""
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")

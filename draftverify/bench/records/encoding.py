@@ -92,7 +92,7 @@ def _timeless_round(round: Round) -> Round:
     )
     return msgspec.structs.replace(
         round,
-        timing=Timing(units=round.timing.units, passes=round.timing.passes),
+        timing=Timing(cost=round.timing.cost, passes=round.timing.passes),
         failure=_untraced(round.failure),
         nested=tuple(map(timeless, round.nested)),
         notes=notes,

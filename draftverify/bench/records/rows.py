@@ -79,7 +79,7 @@ COLUMNS: Mapping[Level, tuple[Column, ...]] = {
             "TV distance from the target summed over the values; none where none was measured",
         ),
         Column("seconds", "float", "latency"),
-        Column("units", "float", "the parts' own cost units"),
+        Column("cost", "float", "what its parts said that they cost, in the experiment's `currency`"),
         Column("memory", "int", "the version of the memory that it was made under"),
         Column("committed", "time", "when the record was committed; of a task that waits, since when"),
         Column(
@@ -115,7 +115,7 @@ COLUMNS: Mapping[Level, tuple[Column, ...]] = {
         Column("verify", "float", "seconds of the pass"),
         Column("decide", "float", "seconds of the rule"),
         Column("busy", "float", "machine seconds; of a shared pass its share"),
-        Column("units", "float", "cost units"),
+        Column("cost", "float", "what its parts said that they cost"),
         Column("passes", "int", "verifier calls"),
         Column("batch", "int", "sessions that shared the last of them"),
         Column("deterministic", "bool", "no clock and no batch took part"),
@@ -262,7 +262,7 @@ def _task(ending: Ending) -> dict[str, Any]:
         "caveats": outcome.tally.caveats or None,
         "drift": outcome.drift,
         "seconds": outcome.seconds,
-        "units": outcome.units,
+        "cost": outcome.cost,
         "memory": ending.memory,
         "committed": ending.committed,
     }
@@ -304,7 +304,7 @@ def _round(round: Round) -> dict[str, Any]:
         "failure": None if round.failure is None else str(round.failure),
         **{
             name: getattr(timing, name)
-            for name in ("draft", "verify", "decide", "busy", "units", "passes", "batch")
+            for name in ("draft", "verify", "decide", "busy", "cost", "passes", "batch")
         },
         "deterministic": round.deterministic,
         "nested": len(round.nested),

@@ -150,6 +150,7 @@ def summary_of(
         records=records,
         baseline=experiment.baseline,
         baselines=experiment.baselines,
+        currency=experiment.currency,
         predictions=store.predictions(),
         explain=_explainer(bench),
         blocks=blocks,

@@ -30,7 +30,7 @@ class Remainder(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         units: tasks still to be done.
         seconds: of the clock.
-        cost: in cost units.
+        cost: what they will cost.
     """
 
     units: int
@@ -44,12 +44,14 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         done: tasks that it rests on.
         failed: how many of their runs ended as failed, and may have ended early.
+        currency: of the costs; "" where the experiment names none.
         total: of all pipelines together.
         pipelines: of each that has tasks left.
     """
 
     done: int
     failed: int = 0
+    currency: str = ""
     total: Remainder
     pipelines: Mapping[str, Remainder]
 
@@ -59,9 +61,11 @@ class Meter:
 
     Args:
         left: tasks to be done, by (pipeline, group).
+        currency: of the costs.
     """
 
-    def __init__(self, counts: Mapping[tuple[str, str], int]) -> None:
+    def __init__(self, counts: Mapping[tuple[str, str], int], currency: str = "") -> None:
+        self.currency = currency
         self.left = Counter(counts)
         self.done: list[tuple[str, TaskRecord]] = []
         self._began = self._ended = 0.0
@@ -94,6 +98,7 @@ class Meter:
         """What is left, from what was done."""
         names = list(dict.fromkeys(pipeline for (pipeline, _), count in self.left.items() if count > 0))
         return Forecast(
+            currency=self.currency,
             done=len({record.task for _, record in self.done}),
             failed=sum(record.outcome.status == "failed" for _, record in self.done),
             total=self._left(list(self.left)),
@@ -106,7 +111,7 @@ class Meter:
         counts = {place: self.left[place] for place in places if self.left[place] > 0}
         work = sum(record.outcome.seconds for _, record in self.done)
         clock = (self._ended - self._began) / work if work else 1.0
-        seconds, units = (
+        seconds, cost = (
             remaining(
                 [
                     Spent(r.task, name, r.group, cost)
@@ -116,7 +121,7 @@ class Meter:
             )
             for costs in (
                 [clock * record.outcome.seconds for _, record in self.done],
-                [record.outcome.units for _, record in self.done],
+                [record.outcome.cost for _, record in self.done],
             )
         )
-        return Remainder(units=sum(counts.values()), seconds=seconds, cost=units)
+        return Remainder(units=sum(counts.values()), seconds=seconds, cost=cost)

@@ -26,7 +26,7 @@ class RunLimits:
 
     Args:
         max_failures: the run ends once so many tasks failed. None: once the first three of a pipeline failed alike.
-        max_cost: the run ends once its tasks have cost more, in the units that parts report.
+        max_cost: the run ends once its tasks have cost more, as the parts report it.
         started: the pipelines of which tasks ended otherwise than failed, in an earlier part of the run.
     """
 
@@ -39,7 +39,7 @@ class RunLimits:
 
     def take(self, pipeline: str, record: TaskRecord) -> None:
         """Count a task; `stopped` says from then on why no more are to be begun, if that is so."""
-        self.cost += record.outcome.units
+        self.cost += record.outcome.cost
         reason = why_failed(record)
         if not reason:
             self.started.add(pipeline)

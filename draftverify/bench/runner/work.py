@@ -97,7 +97,7 @@ class Work:
         for name in self.experiment.names:
             for task in self.load.tasks(name):
                 remaining[name, task.group] += self._attempt(name, task.id, prior) is not None
-        self.meter = Meter(remaining)
+        self.meter = Meter(remaining, self.experiment.currency)
         self.watching = Watching(self.experiment, self.load, self.bench, self.store)
 
     @property

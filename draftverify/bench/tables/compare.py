@@ -237,7 +237,7 @@ class _Ended(NamedTuple):
     status: str
     score: float | None
     seconds: float
-    units: float
+    cost: float
 
 
 class _Source:
@@ -250,6 +250,7 @@ class _Source:
         self.metrics: dict[str, Any] = dict(self.config.get("metrics") or {})
         self.cells: Mapping[str, Mapping[str, Any]] = self.config.get("cells") or {}
         self.measures = _measures(run)
+        self.currency = str(self.config.get("currency", ""))
         self.inputs: dict[str, bytes] = {}
         self.ended: dict[str, dict[str, _Ended]] = {}
         self.scores: dict[tuple[str, str, str], float | None] = {}
@@ -263,7 +264,7 @@ class _Source:
             if ending.pipeline in names:
                 outcome = ending.outcome
                 self.ended[ending.pipeline][ending.task] = _Ended(
-                    outcome.status, outcome.score, outcome.seconds, outcome.units
+                    outcome.status, outcome.score, outcome.seconds, outcome.cost
                 )
         self.scores = self.run.store.named_scores()
 
@@ -433,15 +434,21 @@ def _outcomes(base_key: _Key, other_key: _Key) -> Iterator[_Outcome]:
             solving.remove(name)
     yield _Outcome("accepted", "share", "", lambda side, task: float(_of(side, task).status == "accepted"))
     yield _Outcome("score", "number", "", lambda side, task: _of(side, task).score)
-    for name, unit, cost in (("seconds", "s", _seconds), ("units", "units", _units)):
+    for name, unit, cost in (("seconds", "s", _seconds), ("cost", a.currency, _cost)):
+        refused = ""
+        if name == "cost" and a.currency != b.currency:
+            refused = (
+                f"cost: in {a.currency or 'no currency'} in one run, in {b.currency or 'none'} in the other"
+            )
         if solving:
             # What was given up has cost something too: summed over all, shared out over the solved.
             if name == "seconds" or any(
-                ending.units for source, of in (base_key, other_key) for ending in source.ended[of].values()
+                ending.cost for source, of in (base_key, other_key) for ending in source.ended[of].values()
             ):
-                yield _Outcome(f"{name}/solved", "total", unit, cost, _score(solving[0]), better="less")
+                gain = _score(solving[0])
+                yield _Outcome(f"{name}/solved", "total", unit, cost, gain, better="less", refused=refused)
         else:
-            yield _Outcome(name, "ratio", unit, _finished(cost), better="less")
+            yield _Outcome(name, "ratio", unit, _finished(cost), better="less", refused=refused)
 
 
 def _of(side: _Key, task: str) -> _Ended:
@@ -452,8 +459,8 @@ def _seconds(side: _Key, task: str) -> float:
     return _of(side, task).seconds
 
 
-def _units(side: _Key, task: str) -> float:
-    return _of(side, task).units
+def _cost(side: _Key, task: str) -> float:
+    return _of(side, task).cost
 
 
 def _finished(cost: Callable[[_Key, str], float]) -> Callable[[_Key, str], float | None]:

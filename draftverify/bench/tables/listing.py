@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.text import Text
 
 from draftverify.bench.tables.task_rows import OUTCOMES, Plain, ended_as, select
-from draftverify.bench.tables.words import NAME, clean, seconds_words, words
+from draftverify.bench.tables.words import NAME, clean, cost_words, seconds_words, words
 from draftverify.values import EMPTY
 
 __all__ = ["KINDS", "listed", "trouble"]
@@ -55,7 +55,7 @@ def trouble(rows: Sequence[Plain], run: str, places: Mapping[str, str] = EMPTY) 
 
 
 def listed(
-    rows: Sequence[Plain], kind: str, *, pipeline: str | None, search: str, limit: int
+    rows: Sequence[Plain], kind: str, *, pipeline: str | None, search: str, limit: int, currency: str = ""
 ) -> Iterator[Text]:
     """The tasks of one kind, each with the pipelines that it is true of.
 
@@ -65,6 +65,7 @@ def listed(
         pipeline: look at this one alone; at all when None.
         search: a text that id, group or beginning of a task holds.
         limit: so many tasks.
+        currency: of costs.
     """
     outcome = kind if kind in OUTCOMES else None
     sort = "slowest" if kind == "slowest" else "place"
@@ -82,15 +83,15 @@ def listed(
         )
         for name, cell in row["cells"].items():
             if name in names and (outcome is None or ended_as(cell, outcome)):
-                yield _line(name, cell, width)
+                yield _line(name, cell, width, currency)
     if len(chosen) > limit:
         yield Text(f"… and {len(chosen) - limit} more: --limit {len(chosen)}, or --search TEXT", style="dim")
 
 
-def _line(name: str, cell: Plain, width: int) -> Text:
+def _line(name: str, cell: Plain, width: int, currency: str) -> Text:
     status = {"open": "not ended"}.get(cell["status"], cell["status"])
     facts = [seconds_words(cell["seconds"]), _counted(cell["rounds"], "round")] if "seconds" in cell else []
-    facts += [f"{cell['units']:g} units"] if "units" in cell else []
+    facts += [cost_words(cell["cost"], currency)] if "cost" in cell else []
     if "solved" in cell:  # the metric's word; 0 and 1 stand as "wrong" and nothing
         facts += [f"solved {cell['solved']:.3g}"] if 0.0 < cell["solved"] < 1.0 else []
     elif "score" in cell:

@@ -7,7 +7,7 @@ from html import escape
 from string import Template
 
 from draftverify.bench.tables.summary import Summary
-from draftverify.bench.tables.tables import STEP_HEADINGS, cells, remarks, step_cells
+from draftverify.bench.tables.tables import cells, remarks, step_cells
 from draftverify.bench.tables.words import clean
 from draftverify.secret import redact
 
@@ -44,9 +44,9 @@ def report_html(summary: Summary) -> str:
     lines = list(remarks(summary, None))
     if lines:
         body.append(f"<pre>{_escape(chr(10).join(lines))}</pre>")
-    steps = list(step_cells(summary))
-    if steps:
-        body.append("<h2>Policy steps</h2>" + _html_table(STEP_HEADINGS, steps))
+    headings, rows = step_cells(summary)
+    if rows:
+        body.append("<h2>Policy steps</h2>" + _html_table(headings, rows))
     return _PAGE.substitute(
         title=_escape(clean(summary.name)),
         count=summary.tasks,

@@ -62,6 +62,7 @@ def summarise(
     records: Mapping[str, Sequence[TaskRecord]],
     baseline: str | None = None,
     baselines: Mapping[str, str] = EMPTY,
+    currency: str = "",
     predictions: Iterable[StoredPrediction] = (),
     explain: Explain | None = None,
     blocks: Mapping[str, Any] | None = None,
@@ -150,6 +151,7 @@ def summarise(
         name=name,
         baseline=baseline,
         baselines=dict(baselines),
+        currency=currency,
         groups=groups,
         tasks=len(tasks),
         metrics=tuple(scores),
@@ -206,7 +208,7 @@ def _row(
         emitted=sum(len(round.decision.emitted) for round in rounds),
         passes=sum(round.timing.passes for round in rounds),
         seconds=math.fsum(record.outcome.seconds for record in records),
-        units=math.fsum(record.outcome.units for record in records),
+        cost=math.fsum(record.outcome.cost for record in records),
         tally=Tally.total(record.outcome.tally for record in records),
         broken=sum(round.failure is not None for round in rounds),
         samples=_samples(records),
@@ -265,14 +267,14 @@ def scored(
 
 def _solved(by_task: Mapping[tuple[str, str], Score], pipeline: str, records: Sequence[TaskRecord]) -> Solved:
     pairs = scored(by_task, pipeline, records)
-    units = any(record.outcome.units for record in records)
+    costly = any(record.outcome.cost for record in records)
     if_solved = [(record, 1.0 if record.outcome.status == "waiting" else value) for record, value in pairs]
     return Solved(
         rate=figure(stats.solved_rate(pairs)),
         if_people_solve=figure(stats.solved_rate(if_solved)) if if_solved != pairs else None,
         precision=figure(stats.precision(pairs)),
         seconds=figure(stats.cost_per_solved(pairs)),
-        units=figure(stats.cost_per_solved(pairs, lambda record: record.outcome.units)) if units else None,
+        cost=figure(stats.cost_per_solved(pairs, lambda record: record.outcome.cost)) if costly else None,
         failed=_failures(by_task, pipeline, records),
     )
 
@@ -388,7 +390,7 @@ def _steps(pipeline: str, records: Iterable[TaskRecord]) -> list[StepRow]:
             taken=len(answers),
             tasks=len({record.task for record, _, _ in answers}),
             seconds=math.fsum(led.seconds for _, _, led in answers),
-            units=math.fsum(led.units for _, _, led in answers),
+            cost=math.fsum(led.cost for _, _, led in answers),
             progress=sum(led.progress for _, _, led in answers),
             accepted=len(
                 {r.task for r, _, led in answers if led.progress and r.outcome.status == "accepted"}
@@ -400,23 +402,21 @@ def _steps(pipeline: str, records: Iterable[TaskRecord]) -> list[StepRow]:
 
 class _Led(NamedTuple):
     seconds: float
-    units: float
+    cost: float
     progress: bool
 
 
 def _led_to(rounds: Sequence[Round], index: int, place: int, step: Step) -> _Led:
-    """What a step led to, in seconds, units and progress: the next round, or its own share when it checked again."""
+    """What a step led to, in seconds, cost and progress: the next round, or its own share when it checked again."""
     round = rounds[index]
     if step.do == "reverify":
         share = 1.0 / max(round.timing.passes, 1)
         final = place == len(round.steps) - 1
-        return _Led(
-            round.timing.verify * share, round.timing.units * share, final and round.decision.progress
-        )
+        return _Led(round.timing.verify * share, round.timing.cost * share, final and round.decision.progress)
     if index + 1 >= len(rounds) or step.do == "give_up":
         return _Led(0.0, 0.0, False)
     next_round = rounds[index + 1]
-    return _Led(next_round.timing.total, next_round.timing.units, next_round.decision.progress)
+    return _Led(next_round.timing.total, next_round.timing.cost, next_round.decision.progress)
 
 
 def so_far(run: RunRecords, records: Mapping[str, Sequence[TaskRecord]]) -> Summary:
@@ -428,6 +428,7 @@ def so_far(run: RunRecords, records: Mapping[str, Sequence[TaskRecord]]) -> Summ
         records=records,
         baseline=config.get("baseline"),
         baselines=config.get("baselines", {}),
+        currency=str(config.get("currency", "")),
         predictions=run.predictions,
         marks=run.marks,
     )

@@ -48,7 +48,7 @@ class Solved(msgspec.Struct, frozen=True, kw_only=True):
         if_people_solve: the same if people solved every task that waits for them; None where none waits.
         precision: the share of accepted outcomes that are right; the rest are the verifier's false passes.
         seconds: of all tasks, per solved one.
-        units: the same of cost units; None where none were used.
+        cost: the same of what the parts cost; None where they say nothing of it.
         failed: outcomes about which the metric failed; they are in none of the figures.
     """
 
@@ -56,7 +56,7 @@ class Solved(msgspec.Struct, frozen=True, kw_only=True):
     if_people_solve: SummaryFigure | None = None
     precision: SummaryFigure
     seconds: SummaryFigure
-    units: SummaryFigure | None = None
+    cost: SummaryFigure | None = None
     failed: int = 0
 
 
@@ -125,7 +125,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         emitted: items that joined the answers.
         passes: verifier passes.
         seconds: summed over tasks.
-        units: summed cost units.
+        cost: summed over tasks.
         tally: summed, of all rounds; its errors, timeouts, abstentions and unchecked are in nobody's denominator, its
             caveats say how many of the accepted items rest on a weakened word.
         broken: rounds that ended since a part's call failed; their items are in no tally at all.
@@ -150,7 +150,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     emitted: int
     passes: int
     seconds: float
-    units: float
+    cost: float
     tally: Tally
     broken: int = 0
     samples: Samples | None = None
@@ -182,7 +182,7 @@ class StepRow(msgspec.Struct, frozen=True, kw_only=True):
         on: how often it answered which trouble.
         taken: how often it was taken.
         tasks: in how many tasks.
-        seconds, units: of the rounds that it led to; of a re-verification its share of the round's passes.
+        seconds, cost: of the rounds that it led to; of a re-verification its share of the round's passes.
         progress: how often the round that it led to made progress.
         accepted: how many tasks of which that is true were accepted.
     """
@@ -194,7 +194,7 @@ class StepRow(msgspec.Struct, frozen=True, kw_only=True):
     taken: int
     tasks: int
     seconds: float
-    units: float
+    cost: float
     progress: int
     accepted: int
 
@@ -240,6 +240,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         tasks: how many were to be measured.
         metrics: the names of those that say how right an outcome is; the first says what is solved.
         pipelines: in the config's order.
+        currency: of costs; "" where the experiment names none.
         coverage: the share of predicted intervals (of single groups) that hold what was measured.
     """
 
@@ -251,6 +252,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     metrics: tuple[str, ...] = ()
     coverage: SummaryFigure | None = None
     baselines: Mapping[str, str] = {}
+    currency: str = ""
 
     def compared_with(self, pipeline: str) -> str | None:
         """The pipeline that another one is compared with; None for a baseline, and where there is none."""

@@ -28,7 +28,7 @@ from draftverify.bench.tables.summary import (
 )
 from draftverify.bench.tables.words import NAME, clean, words
 
-__all__ = ["STEP_HEADINGS", "WIDE", "cells", "print_tables", "remarks", "step_cells", "tables"]
+__all__ = ["WIDE", "cells", "print_tables", "remarks", "step_cells", "tables"]
 
 SHOWN = 10
 """Divergences that the terminal names; the HTML report and summary.json have all."""
@@ -52,19 +52,9 @@ def tables(summary: Summary) -> RenderableType:
     parts: list[RenderableType] = [Text(clean(summary.name), "bold"), main]
     lines = list(remarks(summary, SHOWN))
     parts += [_Lines([*lines, ""])] if lines else []
-    steps = list(step_cells(summary))
-    if steps:
-        units = STEP_HEADINGS.index("units")
-        places = [
-            place
-            for place in range(len(STEP_HEADINGS))
-            if place != units or any(e[units] != "0" for e in steps)
-        ]
-        rows = [[step[place] for place in places] for step in steps]
-        parts += [
-            Text("policy steps", "bold"),
-            _Fitted([STEP_HEADINGS[place] for place in places], rows, 2, left_columns=3),
-        ]
+    headings, rows = step_cells(summary)
+    if rows:
+        parts += [Text("policy steps", "bold"), _Fitted(headings, rows, 2, left_columns=3)]
     return Group(*parts)
 
 
@@ -144,9 +134,6 @@ def _broken(text: str, width: int) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-STEP_HEADINGS = ("pipeline", "step", "on", "taken", "tasks", "seconds", "units", "progress", "accepted")
-
-
 def cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
     """Headings and rows of the main table; columns that say nothing in this run are left out."""
     every = [row for pipeline in summary.pipelines for row in pipeline.rows]
@@ -188,9 +175,9 @@ def cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
         ("s/task", True, lambda row: f"{row.seconds / row.tasks:.3g}" if row.tasks else "–"),
         ("predicted ×", predicted, lambda row: _figure(row.predicted)),
         ("measured ×", compared, speedup),
-        ("units", any(row.units for row in every), lambda row: f"{row.units:g}"),
+        ("cost", any(row.cost for row in every), lambda row: f"{row.cost:.4g}"),
     ]
-    kept_columns = [(heading, cell) for heading, says, cell in columns if says]
+    kept_columns = [(in_currency(heading, summary), cell) for heading, says, cell in columns if says]
     places = range(max((len(pipeline.rows) for pipeline in summary.pipelines), default=0))
     rows = [
         [cell(pipeline.rows[place]) for _, cell in kept_columns]
@@ -198,6 +185,12 @@ def cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
         for pipeline in summary.pipelines
     ]
     return [heading for heading, _ in kept_columns], rows
+
+
+def in_currency(heading: str, summary: Summary) -> str:
+    """A heading; of a column of costs with the experiment's currency, where it names one."""
+    costly = summary.currency and heading.split("/")[0] == "cost"
+    return f"{heading} ({summary.currency})" if costly else heading
 
 
 Column: TypeAlias = tuple[str, bool, Callable[[Row], str]]
@@ -219,11 +212,11 @@ def _metric_columns(name: str, is_first: bool, rows: Sequence[Row]) -> Iterator[
     if not is_first:
         yield name, True, rate
         return
-    units = any(row.solved[name].units is not None for row in rows)
+    costly = any(row.solved[name].cost is not None for row in rows)
     yield f"solved ({name})", True, rate
     yield "precision", True, cell(lambda solved: _figure(solved.precision, percent=True))
     yield "s/solved", True, cell(lambda solved: cost(solved.seconds))
-    yield "units/solved", units, cell(lambda solved: cost(solved.units))
+    yield "cost/solved", costly, cell(lambda solved: cost(solved.cost))
 
 
 def _unit(measured: MeasuredMean) -> str:
@@ -387,17 +380,23 @@ def _parted(divergence: ValueDivergence) -> str:
     return f"task {words(divergence.task, NAME)}{where}: {why}"
 
 
-def step_cells(summary: Summary) -> Iterator[list[str]]:
-    for pipeline in summary.pipelines:
-        for row in pipeline.steps:
-            yield [
-                pipeline.name,
-                f"{row.clause + 1}. {row.do}",
-                ", ".join(f"{trouble} {count}" for trouble, count in sorted(row.on.items())),
-                str(row.taken),
-                str(row.tasks),
-                f"{row.seconds:.3g}",
-                f"{row.units:g}",
-                str(row.progress),
-                str(row.accepted),
-            ]
+def step_cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of the table of policy steps; without costs where there were none."""
+    costly = any(row.cost for pipeline in summary.pipelines for row in pipeline.steps)
+    headings = ["pipeline", "step", "on", "taken", "tasks", "seconds", "progress", "accepted"]
+    rows = [
+        [
+            pipeline.name,
+            f"{row.clause + 1}. {row.do}",
+            ", ".join(f"{trouble} {count}" for trouble, count in sorted(row.on.items())),
+            str(row.taken),
+            str(row.tasks),
+            f"{row.seconds:.3g}",
+            *([f"{row.cost:.4g}"] if costly else []),
+            str(row.progress),
+            str(row.accepted),
+        ]
+        for pipeline in summary.pipelines
+        for row in pipeline.steps
+    ]
+    return headings[:6] + [in_currency("cost", summary)] * costly + headings[6:], rows

@@ -158,8 +158,8 @@ def row_of(frame: RunFrame, task: Task, outcomes: Mapping[str, Outcome]) -> Plai
             cells[name] = {"status": "open"}
             continue
         cell: Plain = {"status": outcome.status, "seconds": short(outcome.seconds), "rounds": outcome.rounds}
-        if outcome.units:
-            cell["units"] = short(outcome.units)
+        if outcome.cost:
+            cell["cost"] = short(outcome.cost)
         score, judged = outcome.score, _judged(frame, name, task.id)
         if judged is not None:
             score = judged
@@ -211,6 +211,7 @@ class RunFrame(msgspec.Struct, frozen=True, kw_only=True):
         metrics: their names; the first says what is solved.
         scores: what metrics said, by (pipeline, task, metric).
         own_tasks: of pipelines that do not run over all tasks, the ids of theirs.
+        currency: of costs; "" where the experiment names none.
     """
 
     names: tuple[str, ...]
@@ -219,6 +220,7 @@ class RunFrame(msgspec.Struct, frozen=True, kw_only=True):
     metrics: tuple[str, ...]
     scores: Mapping[tuple[str, str, str], float | None]
     own_tasks: Mapping[str, frozenset[str]] = {}
+    currency: str = ""
 
     def has(self, pipeline: str, task: str) -> bool:
         """Whether a pipeline runs over a task."""
@@ -242,6 +244,7 @@ class RunFrame(msgspec.Struct, frozen=True, kw_only=True):
             metrics=tuple(config.get("metrics", {})),
             scores=run.store.named_scores(),
             own_tasks=run.store.own_tasks(),
+            currency=str(config.get("currency", "")),
         )
 
 

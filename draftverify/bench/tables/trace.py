@@ -8,7 +8,7 @@ wrote is cleaned line by line, so nothing in it steers the terminal.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import UNSET
 from rich.text import Text
@@ -16,13 +16,13 @@ from rich.text import Text
 from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Entry, Texts
 from draftverify.bench.tables.expected import differences
-from draftverify.bench.tables.words import NAME, block, clean, seconds_words, words
+from draftverify.bench.tables.words import NAME, block, clean, cost_words, seconds_words, words
 from draftverify.errors import ConfigError
 from draftverify.exchanges import exchanges_of
 from draftverify.plugins import did_you_mean
 from draftverify.values import Check, Outcome, Round, Task, TaskRecord
 
-__all__ = ["outcome_lines", "round_lines", "trace_lines"]
+__all__ = ["TraceStyle", "outcome_lines", "round_lines", "trace_lines"]
 
 STYLES = {"kept": "green", "held": "yellow", "struck": "red strike", "spliced": "bold blue", "left": "dim"}
 # Without colours the same is said with marks, as wdiff does.
@@ -36,6 +36,20 @@ UNSEEN = 3
 
 PIECE = 24
 """Characters of an item that is a piece of a text (a token) rather than a text of its own (a step)."""
+
+
+class TraceStyle(NamedTuple):
+    """How a trace is written.
+
+    Args:
+        marks: say kept, struck and spliced with marks besides colours.
+        tracebacks: of calls that failed, show where.
+        currency: of costs; "" where the experiment names none.
+    """
+
+    marks: bool
+    tracebacks: bool = False
+    currency: str = ""
 
 
 def trace_lines(
@@ -54,6 +68,7 @@ def trace_lines(
         ConfigError: the run has no such task.
     """
     specs: Mapping[str, Any] = records.config.get("pipelines", {})
+    style = TraceStyle(marks, tracebacks, str(records.config.get("currency", "")))
     tasks = {task_row.id: task_row for task_row in records.store.tasks()}
     if task not in tasks:
         raise ConfigError(f"the run has no task {task!r}{_near(task, list(tasks))}", path="--trace")
@@ -71,16 +86,16 @@ def trace_lines(
         rule = spec.get("rule") if isinstance(spec, Mapping) else None
         entries = list(records.store.entries(pipeline=name, task=task))
         for entry in entries:
-            yield from round_lines(entry.record.rounds, entry.texts, marks, rule=rule, tracebacks=tracebacks)
-            yield from _inner_lines(entry.record.inner, marks, "  ", tracebacks=tracebacks)
-            yield from outcome_lines(entry.record.outcome)
+            yield from round_lines(entry.record.rounds, entry.texts, style, rule=rule)
+            yield from _inner_lines(entry.record.inner, style, "  ")
+            yield from outcome_lines(entry.record.outcome, style.currency)
             yield from _differences(entry.record.outcome, tasks[task])
             if entry.texts and None not in entry.texts and entry.record.outcome.status != "waiting":
                 yield from _labelled("in words", _emitted(entry), "  ")
         if not entries:
             rounds = records.store.rounds(name, task, 0)
             texts = records.store.words(name, task, 0)
-            yield from round_lines(rounds, texts, marks, rule=rule, tracebacks=tracebacks)
+            yield from round_lines(rounds, texts, style, rule=rule)
             yield Text(f"  {'not finished' if rounds else 'not run yet'}", style="yellow")
 
 
@@ -96,59 +111,55 @@ def _task_lines(task: Task) -> Iterator[Text]:
 def round_lines(
     rounds: tuple[Round, ...],
     texts: tuple[Texts | None, ...],
-    marks: bool,
+    style: TraceStyle,
     indent: str = "  ",
     *,
     rule: Any = None,
-    tracebacks: bool = False,
 ) -> Iterator[Text]:
     """The rounds of one record, and of the records inside it.
 
     Args:
         rounds, texts: of the record; its values in words where the verifier had them.
-        marks: say kept, struck and spliced with marks besides colours.
+        style: how they are written.
         indent: before every line.
         rule: of the pipeline, as the config has it; says which threshold it was that an item missed.
-        tracebacks: of calls that failed, show where.
     """
     inside = indent + "  "
     for place, round in enumerate(rounds):
         round_texts = texts[place] if place < len(texts) else None
-        yield _heading(round, indent)
+        yield _heading(round, indent, style.currency)
         items = [_item(round, round_texts, index) for index in range(len(round.items))]
         if _is_text(round, round_texts, items):
-            yield _chain(round, round_texts, items, marks, inside)
+            yield _chain(round, round_texts, items, style.marks, inside)
             refused = {refusal.index for refusal in round.decision.refused}
             for index, check in enumerate(round.checks):
                 if index in refused or check.caveat or check.verdict not in ("pass", "unchecked"):
                     yield Text.assemble(inside, (f"item {index}: {_said(round, index, rule)}", "dim"))
                     yield from _more(check, inside + "  ")
         else:
-            yield from _items(round, round_texts, items, marks, inside, rule)
-        yield from _exchanges(round, inside)
+            yield from _items(round, round_texts, items, style.marks, inside, rule)
+        yield from _exchanges(round, inside, style.currency)
         if round.failure is not None:
             called = "verify" if round.items else "propose"
             yield Text(
                 f"{inside}{called} failed, {round.failure.kind}: {words(str(round.failure), 300)}",
                 style="red",
             )
-            if tracebacks and round.failure.traceback:
+            if style.tracebacks and round.failure.traceback:
                 yield from _barred(block(round.failure.traceback, 8000), inside, "dim")
         for step in round.steps:
             yield Text(f"{inside}on {step.on}: {step.clause + 1}. {step.do}", style="magenta")
-        yield from _inner_lines(round.nested, marks, inside, tracebacks=tracebacks)
+        yield from _inner_lines(round.nested, style, inside)
 
 
-def _inner_lines(
-    records: Sequence[TaskRecord], marks: bool, indent: str, *, tracebacks: bool
-) -> Iterator[Text]:
+def _inner_lines(records: Sequence[TaskRecord], style: TraceStyle, indent: str) -> Iterator[Text]:
     for record in records:
         yield Text(f"{indent}inner task {words(record.task, NAME)}: {record.outcome.status}", style="dim")
-        yield from round_lines(record.rounds, (), marks, indent + "  ", tracebacks=tracebacks)
-        yield from _inner_lines(record.inner, marks, indent + "  ", tracebacks=tracebacks)
+        yield from round_lines(record.rounds, (), style, indent + "  ")
+        yield from _inner_lines(record.inner, style, indent + "  ")
 
 
-def _heading(round: Round, indent: str) -> Text:
+def _heading(round: Round, indent: str, currency: str) -> Text:
     timing = round.timing
     parts = [
         f"drafted {len(round.items)}" + (f" of {round.asked}" if round.asked != len(round.items) else "")
@@ -166,8 +177,8 @@ def _heading(round: Round, indent: str) -> Text:
     parts.append(f"draft {seconds_words(timing.draft)}, verify {seconds_words(timing.verify)}")
     if timing.passes > 1:
         parts.append(f"{timing.passes} passes")
-    if timing.units:
-        parts.append(f"{timing.units:g} units")
+    if timing.cost:
+        parts.append(cost_words(timing.cost, currency))
     return Text.assemble(indent, (f"round {round.index}", "bold"), "  ", (" · ".join(parts), "dim"))
 
 
@@ -237,13 +248,13 @@ def _items(
         yield Text.assemble(indent, ("nothing", "dim"))
 
 
-def _exchanges(round: Round, indent: str) -> Iterator[Text]:
+def _exchanges(round: Round, indent: str, currency: str) -> Iterator[Text]:
     """What was asked of models and what they said: the messages, and each reply with what it took."""
     for who, exchange in exchanges_of(round):
         facts = [words(exchange.model, 100)] if exchange.model else []
         facts += [f"{exchange.tokens_in} tokens in"] if exchange.tokens_in else []
         facts += [f"{exchange.tokens_in_cached} of them cached"] if exchange.tokens_in_cached else []
-        facts += [f"{exchange.units:.4g} units"] if exchange.units else []
+        facts += [cost_words(exchange.cost, currency)] if exchange.cost else []
         yield Text.assemble(
             indent, (f"asked by {words(who, 100)}", "bold dim"), (f"  {' · '.join(facts)}", "dim")
         )
@@ -355,12 +366,12 @@ def _item(round: Round, texts: Texts | None, index: int) -> Any:
     return value if isinstance(value, (str, dict, list)) else words(value)
 
 
-def outcome_lines(outcome: Outcome) -> Iterator[Text]:
+def outcome_lines(outcome: Outcome, currency: str = "") -> Iterator[Text]:
     """How a task ended, its value, and what is to be said against it."""
     style = {"accepted": "green", "failed": "red"}.get(outcome.status, "yellow")
     reason = f" ({words(outcome.reason, 300)})" if outcome.reason else ""
     facts = [f"{outcome.rounds} round" + "s" * (outcome.rounds != 1), seconds_words(outcome.seconds)]
-    facts += [f"{outcome.units:g} units"] if outcome.units else []
+    facts += [cost_words(outcome.cost, currency)] if outcome.cost else []
     for name in ("score", "support", "margin"):
         number = getattr(outcome, name)
         facts += [f"{name} {number:.3g}"] if number is not None else []

@@ -59,6 +59,11 @@ def seconds_words(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.2f} ms"
 
 
+def cost_words(cost: float, currency: str = "") -> str:
+    """What something cost, to four digits, in the experiment's currency where it names one."""
+    return f"{cost:.4g} {currency}" if currency else f"cost {cost:.4g}"
+
+
 def about_seconds(seconds: float) -> str:
     """A time to wait, no finer than anybody needs."""
     if seconds < 90:

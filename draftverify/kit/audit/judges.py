@@ -102,7 +102,7 @@ class PairVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
         why: of no verdict a short fixed word: "no verdict" (the reply has none), "cut off" (it ended before one),
             "too long", "not recorded", "error", "timeout".
         words: the reply, or as much of it as is known.
-        units: what the call cost, in the user's units.
+        cost: what the call cost.
         exchange: what was asked and answered, where a model was.
     """
 
@@ -110,7 +110,7 @@ class PairVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
     score: float | None = None
     why: str = ""
     words: str = ""
-    units: float = 0.0
+    cost: float = 0.0
     exchange: Exchange | None = None
 
 
@@ -120,7 +120,7 @@ class Grade(msgspec.Struct, frozen=True, omit_defaults=True):
     score: float | None
     why: str = ""
     words: str = ""
-    units: float = 0.0
+    cost: float = 0.0
     exchange: Exchange | None = None
 
 
@@ -186,17 +186,17 @@ class ByGrades:
 
 
 def _higher(first: Grade, second: Grade) -> PairVerdict:
-    units = first.units + second.units
+    amount = first.cost + second.cost
     for grade in (first, second):
         if grade.score is None:
-            return PairVerdict(None, why=grade.why, words=grade.words, units=units)
+            return PairVerdict(None, why=grade.why, words=grade.words, cost=amount)
         if math.isnan(grade.score):  # neither higher nor lower than any, which is no tie
-            return PairVerdict(None, why="error", words="the score is no number", units=units)
+            return PairVerdict(None, why="error", words="the score is no number", cost=amount)
     assert first.score is not None
     assert second.score is not None
     score, rival = first.score, second.score
     choice: Choice = "first" if score > rival else "second" if score < rival else "tie"
-    return PairVerdict(choice, score - rival if choice != "tie" else 0.0, units=units)
+    return PairVerdict(choice, score - rival if choice != "tie" else 0.0, cost=amount)
 
 
 class _ByScores:
@@ -218,15 +218,15 @@ class _ByScores:
                 self.verifier.verify(context, block) for context, block in zip(contexts, blocks, strict=True)
             ]
         return [
-            _grade(verification.checks[0], verification.cost.units if verification.cost else 0.0)
+            _grade(verification.checks[0], verification.cost.amount if verification.cost else 0.0)
             for verification in verifications
         ]
 
 
-def _grade(check: Check, units: float) -> Grade:
+def _grade(check: Check, cost: float) -> Grade:
     if check.score is None:
-        return Grade(None, check.verdict, check.feedback or check.reason, units)
-    return Grade(check.score, units=units)
+        return Grade(None, check.verdict, check.feedback or check.reason, cost)
+    return Grade(check.score, cost=cost)
 
 
 def as_judge(part: Any) -> AnswerComparer:

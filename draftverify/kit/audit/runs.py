@@ -161,7 +161,7 @@ def _of_round(pipeline: str, task: str, round: Round, label: Label) -> Iterator[
             right=label(pipeline, task, item, check),
             score=None if check is None else check.score,
             seconds=round.timing.busy / share,
-            units=round.timing.units / share,
+            cost=round.timing.cost / share,
         )
 
 

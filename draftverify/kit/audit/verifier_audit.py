@@ -26,8 +26,8 @@ class JudgedItem(msgspec.Struct, frozen=True):
         passed: whether it was accepted: passed by the verifier, and not refused by the rule.
         right: its label; None without one.
         score: the verifier's; None without one.
-        seconds, units: machine seconds and the user's units that it took to draft and to judge, of a shared pass its
-            share.
+        seconds, cost: machine seconds, and what its parts said that it cost, to draft and to judge; of a shared pass
+            its share.
     """
 
     task: str
@@ -36,7 +36,7 @@ class JudgedItem(msgspec.Struct, frozen=True):
     right: bool | None
     score: float | None = None
     seconds: float = 0.0
-    units: float = 0.0
+    cost: float = 0.0
 
 
 class JudgedPipeline(msgspec.Struct, frozen=True):
@@ -110,8 +110,8 @@ def _of_one(judged: JudgedPipeline) -> Probe:
     passed = [item.passed for item in labelled]
     right = [bool(item.right) for item in labelled]
     tasks = [item.task for item in labelled]
-    paid = any(item.units for item in labelled)
-    costs = [item.units if paid else item.seconds for item in labelled]
+    paid = any(item.cost for item in labelled)
+    costs = [item.cost if paid else item.seconds for item in labelled]
     worth = trust(passed, right, tasks, costs if any(costs) else None)
     precision = figure("precision", worth.precision, "the share of what passes that is right")
     missed = figure("right among refused", worth.missed, "the share of what is refused that is right")
@@ -143,7 +143,7 @@ def _of_one(judged: JudgedPipeline) -> Probe:
     ]
     if worth.cost_per_right is not None:
         reads = "to draft and judge, per right item that passes"
-        figures.append(figure("units" if paid else "seconds", worth.cost_per_right, reads))
+        figures.append(figure("cost" if paid else "seconds", worth.cost_per_right, reads))
     if len(labelled) < len(judged.items):
         unlabelled = [item for item in judged.items if item.right is None]
         helped = assisted_rate(

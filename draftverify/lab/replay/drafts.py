@@ -89,7 +89,7 @@ class Drafts:
         Args:
             request: what is asked for.
             pipeline: of the replay.
-            trusted: whether the items go past the verifier, so that the round's units are the draft's.
+            trusted: whether the items go past the verifier, so that the round's cost is the draft's.
 
         Raises:
             Missing: it has none.
@@ -237,20 +237,20 @@ class Drafts:
         else:
             seconds = self.log.seconds("draft", len(items), place)
         self.log.decides = source.timing.decide if source is not None else 0.0
-        units = 0.0  # of a block that is verified the round's units are the verifier's answer
+        amount = 0.0  # of a block that is verified the round's cost is the verifier's answer
         if not block and exhausted and end is not None:
-            units = rounds[end].timing.units
+            amount = rounds[end].timing.cost
         elif block and trusted:
-            units = sum(rounds[number].timing.units for number in origin)
+            amount = sum(rounds[number].timing.cost for number in origin)
             verified = any(rounds[number].timing.passes for number in origin)
-            self.log.at_most = self.log.at_most or (units > 0 and (verified or not is_entire))
+            self.log.at_most = self.log.at_most or (amount > 0 and (verified or not is_entire))
         return Proposal(
             items=tuple(items),
             parents=parents,
             law=self._law(rounds[place].law, len(items)) if recorded else GIVEN,
             extends=source.extends if is_entire and source is not None else (),
             evidence=Absent() if items else {},
-            cost=Cost(seconds, units),
+            cost=Cost(seconds, amount),
             exhausted=exhausted,
             nested=source.nested if is_entire and source is not None else (),
             notes=(source.draft_notes or {}) if is_entire and source is not None else {},

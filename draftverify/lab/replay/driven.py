@@ -28,9 +28,9 @@ class Replayed(msgspec.Struct, frozen=True):
         task: its id.
         record: as a run would have made it, None where the log cannot answer.
         gap: why it cannot.
-        at_most: whether its seconds and units are upper bounds: a shorter block, one that was put together from
+        at_most: whether its seconds and cost are upper bounds: a shorter block, one that was put together from
             several recorded ones, or one that would have been looked at less far, is charged what those took.
-        estimated: whether its seconds are an estimate instead, and its units perhaps upper bounds: blocks of its size
+        estimated: whether its seconds are an estimate instead, and its cost perhaps an upper bound: blocks of its size
             were timed, or a stage that was given other items than in the run is charged its share of the passes.
     """
 
@@ -71,7 +71,7 @@ class _Driven:
         self.words = Words(self.log)
         self._broken = ""
         self._decision: Decision | None = None  # of a rule that is not asked
-        self._seconds = self._units = 0.0  # of the round that is under way
+        self._seconds = self._cost = 0.0  # of the round that is under way
         pipeline = copy.copy(question.pipeline)
         if pipeline.done is not None:
             pipeline.done = self._done
@@ -99,10 +99,10 @@ class _Driven:
             value, place = self._answer(request), self.round
             cost = getattr(value, "cost", None) or Cost(self.log.took)
             self._seconds += self.log.took if cost.seconds is None else cost.seconds
-            self._units += cost.units
+            self._cost += cost.amount
             session.answer(request.id, value, self.log.took)
             if self.round > place:
-                self._seconds = self._units = 0.0
+                self._seconds = self._cost = 0.0
         self._whole()
         self._within_budget()
         return session.record()
@@ -117,8 +117,8 @@ class _Driven:
         seconds = state.seconds + log.excess + self._seconds
         if budget.seconds is not None and seconds >= budget.seconds:
             raise Missing(f"whether the budget of {budget.seconds:g} seconds was spent by here is not known")
-        if budget.units is not None and state.units + self._units >= budget.units:
-            raise Missing(f"whether the budget of {budget.units:g} cost units was spent by here is not known")
+        if budget.cost is not None and state.cost + self._cost >= budget.cost:
+            raise Missing(f"whether the cost budget of {budget.cost:g} was spent by here is not known")
 
     def _whole(self) -> None:
         """Raises: Missing: something that the session called itself did."""

@@ -18,11 +18,11 @@ __all__ = ["Spoken", "Stages", "differs_in_thresholds", "stopped"]
 
 
 class Whole(NamedTuple):
-    """One pass: its checks, seconds and units."""
+    """One pass: its checks, seconds and cost."""
 
     checks: tuple[Check, ...]
     seconds: float
-    units: float
+    cost: float
 
 
 class Spoken:
@@ -83,7 +83,7 @@ class Spoken:
             return None
         paired = zip(items, counted[0].checks, strict=True)
         checks = tuple(self._checks[item] if check is None else check for item, check in paired)
-        return Whole(checks, 0.0 if self._seconds is None else self._seconds[0], counted[0].units)
+        return Whole(checks, 0.0 if self._seconds is None else self._seconds[0], counted[0].cost)
 
 
 class Stages:

@@ -73,7 +73,7 @@ class Words:
                 checks=source.checks,
                 correction=source.correction,
                 evidence=Evidence(),
-                cost=Cost(source.timing.verify, source.timing.units),
+                cost=Cost(source.timing.verify, source.timing.cost),
                 deterministic=source.deterministic,
                 notes=source.notes or {},
             )
@@ -93,7 +93,7 @@ class Words:
             return Verification(
                 checks=source.checks,
                 correction=source.correction,
-                cost=Cost(source.timing.verify, source.timing.units),
+                cost=Cost(source.timing.verify, source.timing.cost),
                 deterministic=source.deterministic,
                 notes=source.notes or {},
             )
@@ -114,16 +114,16 @@ class Words:
         checks = self._checks(checks_said, range(len(checks_said)), proposal, context.enough, "")
         looked = [check.verdict != "unchecked" for check in checks]
         as_before = entire and looked == [check.verdict != "unchecked" for check in source.checks]
-        units = sum(rounds[place].timing.units for place in places)
+        amount = sum(rounds[place].timing.cost for place in places)
         if entire:
             seconds = source.timing.verify  # the most that it takes where it would have stopped earlier
         else:
             seconds = self.log.seconds("verify", len(proposal), context.round)
-        self.log.at_most = self.log.at_most or (not as_before and (entire or units > 0))
+        self.log.at_most = self.log.at_most or (not as_before and (entire or amount > 0))
         return Verification(
             checks=checks,
             correction=self._correction(places, checks),
-            cost=Cost(seconds, units),
+            cost=Cost(seconds, amount),
             deterministic=all(rounds[place].deterministic for place in places),
             notes=source.notes or {},
         )
@@ -137,7 +137,7 @@ class Words:
             context, proposal, partial(self._recall, proposal, spoken)
         )
         seconds = sum(verification.notes["seconds"].values())
-        units = verification.cost.units if verification.cost is not None else 0.0
+        amount = verification.cost.amount if verification.cost is not None else 0.0
         for place in spoken:
             # What the round took beside its stages' passes.
             round, stage_seconds = log.rounds[place], (log.rounds[place].notes or {}).get("seconds") or {}
@@ -145,8 +145,8 @@ class Words:
             stages = spoken[place]
             if stages is not None:
                 passes = [heard for stage in stages.values() for heard in stage.passes if not heard.beside]
-                units += max(round.timing.units - sum(heard.units for heard in passes), 0.0)
-        return replace(verification, cost=Cost(seconds, units))
+                amount += max(round.timing.cost - sum(heard.cost for heard in passes), 0.0)
+        return replace(verification, cost=Cost(seconds, amount))
 
     def _recall(
         self,
@@ -188,7 +188,7 @@ class Words:
         if len({stage_pass.failed for stage_pass in passes}) > 1:
             raise Missing(f"a call of the stage {name} failed on some of the items, and not on others")
         if entire is not None:
-            seconds, units = entire.seconds, entire.units
+            seconds, amount = entire.seconds, entire.cost
         else:
             fixed, at_once = self.judging.stages.fixed(name), self.judging.stages.at_once(name)
             looked: dict[int, list[int]] = {place: [] for place in rounds}
@@ -197,12 +197,12 @@ class Words:
                     looked[origin.round].append(origin.place)
             seconds = fixed + sum(words_of[place].share(looked[place], fixed, at_once) for place in rounds)
             spent = (heard for place in rounds for heard in words_of[place].passes)
-            units = sum(heard.units for heard in spent if heard in passes)
+            amount = sum(heard.cost for heard in spent if heard in passes)
             self.log.estimated = True
             self.log.excess += max(sum(words_of[place].seconds for place in rounds) - seconds, 0.0)
         verification = Verification(
             checks=tuple(checks),
-            cost=Cost(seconds, units),
+            cost=Cost(seconds, amount),
             deterministic=all(stage_pass.deterministic for stage_pass in passes),
             notes=passes[0].notes,
         )
@@ -218,7 +218,7 @@ class Words:
             items=items,
             checks=round.checks,
             enough=self.judging.enough,
-            units=round.timing.units,
+            cost=round.timing.cost,
             deterministic=round.deterministic,
             notes=notes,
         )
@@ -238,7 +238,7 @@ class Words:
         )
         if self.judging.whole_source is None:
             verification = self.judging.verifier.recalled(context, proposal, _nobody)
-        return replace(verification, cost=Cost(round.timing.verify, round.timing.units))
+        return replace(verification, cost=Cost(round.timing.verify, round.timing.cost))
 
     def _same_before(self, context: Context, proposal: Proposal) -> None:
         """Raises: Missing: an item was checked after other values than stand before it here."""

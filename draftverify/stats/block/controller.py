@@ -59,10 +59,10 @@ class Measured:
             expected to emit in it, and T the machine seconds of that pass:
             "latency": least Σ_i (T / E_i) / B, a session's seconds per value, every session alike;
             "throughput": most Σ_i E_i / T, values per second of the batch, every value alike;
-            "cost": least Σ_i c_i / Σ_i E_i, c_i the units that the parts report for session i's round; machine
+            "cost": least Σ_i c_i / Σ_i E_i, c_i the cost that the parts report of session i's round; machine
             seconds where they report none, which is throughput again.
             Latency and throughput are the same for a session alone and where all sessions' acceptance is equal.
-        allowance: the share of the run's time (or units) that probing may cost, beyond a credit of 1.25 plain steps.
+        allowance: the share of the run's time (or cost) that probing may cost, beyond a credit of 1.25 plain steps.
     """
 
     traits: ClassVar[BlockTraits] = BlockTraits(shapes={"chain", "alternatives"}, deterministic=False)
@@ -83,7 +83,7 @@ class Measured:
         self._here = local()  # a batch is driven by one thread: its pass is that thread's
         self._acceptance = Acceptance(at_most, self)
         self._table = CostTable()
-        self._paid = False  # whether costs are the parts' own units
+        self._paid = False  # whether the parts say what they cost
         self._plain: bool | None = None  # whether an empty block makes progress; None: not known yet
         self._filled = 1.0  # share of looks that find something
         self._splice = 1.0  # values spliced per session and pass
@@ -250,12 +250,12 @@ class Measured:
         """Learn from a task that has ended what it cost by the fallback, and with drafts."""
         with self._lock:
             if self._detour is not None and self._plain is not True:
-                self._find_currency(sum(round.timing.units for round in context.rounds))
+                self._find_currency(sum(round.timing.cost for round in context.rounds))
                 self._detour.settle(context, outcome, paid=self._paid)
 
-    def _find_currency(self, units: float) -> None:
-        """Forget what was learned in seconds where the parts report units."""
-        if self.objective == "cost" and units and not self._paid:
+    def _find_currency(self, amount: float) -> None:
+        """Forget what was learned in seconds where the parts report a cost."""
+        if self.objective == "cost" and amount and not self._paid:
             self._paid, self._table = True, CostTable()
             self._ledger.void()
             if self._detour is not None:
@@ -286,10 +286,10 @@ class Measured:
     def _learn(self, now: Pass) -> None:
         if now.spoiled:
             return
-        self._find_currency(now.units)
+        self._find_currency(now.cost)
         costs = self._table.of(now.batch)
         costs.passes += 1
-        verify, draft = (now.units * now.batch / now.told, 0.0) if self._paid else now.seconds()
+        verify, draft = (now.cost * now.batch / now.told, 0.0) if self._paid else now.seconds()
         if now.asked:
             self._filled += (1.0 - 0.98**now.batch) * (now.filled / now.told - self._filled)
         if now.longest:
@@ -351,7 +351,7 @@ class Measured:
 
         Returns:
             At the batch size that most passes had (`batch`): n, drafting, why; gain over plain decoding, or over the
-            fallback alone, None where neither is known; `costs` of a pass in seconds (or units): "plain" (of a task by
+            fallback alone, None where neither is known; `costs` of a pass in seconds (or cost): "plain" (of a task by
             the fallback), "verify" and "draft" by block size. Of the run: `drafted` of `rounds`; `won`, plain steps (or
             tasks by the fallback) won by drafting so far. `batches`: for each
             measured batch size its n and gain. `pays_until_batch`: the largest batch size at which drafting is

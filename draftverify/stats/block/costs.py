@@ -70,7 +70,7 @@ class BatchCosts:
 
     Attributes:
         batch: how many sessions share a pass.
-        plain: the last nine plain steps, in the objective's currency (seconds, or the user's units).
+        plain: the last nine plain steps, in the objective's currency (seconds, or what the parts say that they cost).
         unit: their median, or that of the last three if far below; without plain steps the cost of the first block.
         verify, draft: cost of a block by its size, in plain steps.
         look: what drafting costs a pass in which nobody finds anything; `opening` what a first draft costs more.

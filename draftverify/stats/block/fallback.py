@@ -102,7 +102,7 @@ class Detour:
         Args:
             context: with all of its rounds.
             outcome: how it ended. Of one that failed nothing is learned; of one that waits, once it was answered.
-            paid: count the units that parts reported, instead of machine seconds.
+            paid: count the cost that parts reported, instead of machine seconds.
         """
         _, probe = self._under_way.pop((context.task.id, context.attempt), (0.0, False))
         task = task_costs(context.rounds, outcome, paid=paid)

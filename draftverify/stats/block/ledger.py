@@ -9,7 +9,7 @@ CREDIT = 1.25
 
 
 class Ledger:
-    """An account in seconds, or in units where the parts report them.
+    """An account in seconds, or in cost where the parts report it.
 
     Args:
         allowance: the share of the run's cost that drafting may lose beyond its credit.

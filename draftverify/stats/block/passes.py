@@ -19,7 +19,7 @@ class Pass:
         spoiled: whether a call failed; `dirty` whether its time holds more than blocks (a prompt, a second check).
         longest: the longest block.
         filled, asked, unopened: in how many sessions there were items, were items asked for, had none been before.
-        emitted, spliced, draft, verify, decide, busy, units: summed over the sessions.
+        emitted, spliced, draft, verify, decide, busy, cost: summed over the sessions.
     """
 
     def __init__(self, batch: int, previous: dict[tuple[str, int], AcceptanceEvidence]) -> None:
@@ -30,7 +30,7 @@ class Pass:
         self.members: dict[tuple[str, int], AcceptanceEvidence] = {}
         self.spoiled = self.dirty = False
         self.longest = self.filled = self.asked = self.unopened = self.emitted = self.spliced = 0
-        self.draft = self.verify = self.decide = self.busy = self.units = 0.0
+        self.draft = self.verify = self.decide = self.busy = self.cost = 0.0
 
     def sessions(self) -> list[AcceptanceEvidence]:
         """The evidence of the sessions that go on: of this pass where they have told, else of the one before."""
@@ -62,7 +62,7 @@ class Pass:
         self.verify += timing.verify
         self.decide += timing.decide
         self.busy += timing.busy
-        self.units += timing.units
+        self.cost += timing.cost
 
     def seconds(self) -> tuple[float, float]:
         """Machine time of the whole pass: of the verifier with the rule, and of the generator.

@@ -26,7 +26,7 @@ function record(pipeline, task, review = null) {
       pipeline.differs ? el("span", { class: "chip differs" }, "differs") : null,
       el("span", { class: "soft small" }, [
         pipeline.seconds !== undefined ? seconds(pipeline.seconds) : null,
-        pipeline.units ? `${digits(pipeline.units)} units` : null,
+        pipeline.cost,
         pipeline.score !== undefined ? `score ${digits(pipeline.score)}` : null,
         pipeline.support !== undefined ? `support ${digits(pipeline.support)}` : null,
         pipeline.attempt ? `attempt ${pipeline.attempt + 1}` : null,
@@ -62,7 +62,7 @@ function exchanges(round) {
   ].filter(Boolean).join(" · ");
   return el("details", { class: "exchanges" }, el("summary", {}, `asked of models: ${count(round.exchanges.length)} request${round.exchanges.length > 1 ? "s" : ""}${tokens ? `, ${count(tokens)} tokens` : ""}`),
     round.exchanges.map((one) => el("div", { class: "exchange" },
-      el("div", { class: "head" }, el("b", {}, one.who), " ", el("span", { class: "soft" }, [one.model, one.tokens_in ? `${count(one.tokens_in)} tokens in` : null, one.tokens_in_cached ? `${count(one.tokens_in_cached)} of them cached` : null, one.units ? `${digits(one.units)} units` : null].filter(Boolean).join(" · "))),
+      el("div", { class: "head" }, el("b", {}, one.who), " ", el("span", { class: "soft" }, [one.model, one.tokens_in ? `${count(one.tokens_in)} tokens in` : null, one.tokens_in_cached ? `${count(one.tokens_in_cached)} of them cached` : null, one.cost].filter(Boolean).join(" · "))),
       one.asked.map((turn) => el("div", { class: "turn" }, el("div", { class: "soft small" }, turn.role || "prompt"), el("pre", { class: "box" }, turn.content))),
       (one.replies ?? []).map((reply) => el("div", { class: "turn reply" }, el("div", { class: "soft small" }, ["reply", facts(one, reply)].filter(Boolean).join(" ")), el("pre", { class: "box" }, reply.text))),
       one.failure ? el("div", { class: "note bad" }, one.failure) : null)));
@@ -122,7 +122,7 @@ function heading(round) {
     round.by ? `judged by a ${round.by}` : null,
     `draft ${seconds(round.draft)}, verify ${seconds(round.verify)}`,
     round.batch ? `in a pass of ${round.batch}` : null,
-    round.units ? `${digits(round.units)} units` : null,
+    round.cost,
   ].filter(Boolean).join(" · ");
 }
 

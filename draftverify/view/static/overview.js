@@ -76,7 +76,7 @@ function results(run) {
     ["accepted", true, true, (row) => [figure(row.accepted, percent), people(row, row.if_people_solve)]],
     ...(metric ? [["precision", true, true, (row) => figure(row.solved[metric]?.precision, percent)]] : []),
     [`time / ${per}`, true, true, (row) => figure(metric ? row.solved[metric]?.seconds : row.seconds_per_task, seconds, { interval: false })],
-    [`units / ${per}`, true, some((row) => row.units), (row) => figure(metric ? row.solved[metric]?.units : row.units_per_task, digits, { interval: false })],
+    [`cost / ${per}${inCurrency(run)}`, true, some((row) => row.cost), (row) => figure(metric ? row.solved[metric]?.cost : row.cost_per_task, digits, { interval: false })],
     ["speed-up", true, some((row) => row.speedup), (row, pipeline) => (pipeline.baseline ? el("span", { class: "soft" }, "baseline") : figure(row.speedup, times, { kind: row.verdict }))],
     ["acceptance", true, some((row) => row.acceptance.trials), (row) => figure(row.acceptance, percent)],
     ["pass@k", true, some((row) => row.samples), (row) => passed(row.samples)],
@@ -151,18 +151,21 @@ function remarks(run) {
   return lines.length <= 6 ? list : el("details", {}, el("summary", {}, `Remarks on ${lines.length} pipelines`), list);
 }
 
+/** What follows a heading of costs, where the experiment names their currency. */
+const inCurrency = (run) => (run.currency ? ` (${run.currency})` : "");
+
 function costs(run) {
   const points = run.picture.points.map((point) => ({ ...point, index: run.pipelines.find((each) => each.name === point.pipeline).index }));
   if (!points.some((point) => point.seconds?.value > 0 && point.quality?.value !== null)) return null;
   const found = { ...run.picture, points };
-  const units = points.some((point) => point.units?.value > 0);
+  const costly = points.some((point) => point.cost?.value > 0);
   return section("picture", "Cost and quality",
     `Up is better, left is cheaper. Lines are 95 % intervals; ${points.filter((point) => point.baseline).length > 1 ? "diamonds are baselines" : "the dashed cross is the baseline"}.`,
     pair(
       [chart("Cost per task against quality, a point per pipeline", 340, picture(found, "seconds")),
-        units ? el("details", {}, el("summary", {}, "The same in cost units"), lazy(() => chart("Cost units per task against quality", 320, picture(found, "units")))) : null],
-      table(["pipeline", n(run.picture.quality), n("time per task"), ...(units ? [n("units per task")] : [])], points.map((point) => [
-        named(run, run.pipelines[point.index]), figure(point.quality, percent), figure(point.seconds, seconds), ...(units ? [figure(point.units, digits)] : []),
+        costly ? el("details", {}, el("summary", {}, "The same in cost"), lazy(() => chart(`Cost per task${inCurrency(run)} against quality`, 320, picture(found, "cost")))) : null],
+      table(["pipeline", n(run.picture.quality), n("time per task"), ...(costly ? [n(`cost per task${inCurrency(run)}`)] : [])], points.map((point) => [
+        named(run, run.pipelines[point.index]), figure(point.quality, percent), figure(point.seconds, seconds), ...(costly ? [figure(point.cost, digits)] : []),
       ]))));
 }
 

@@ -66,4 +66,4 @@ class Writer:
             text.append(guess)
         checks += [Check("unchecked")] * (len(proposal) - len(checks))
         # A pass costs one unit, however many guesses it judges: that is what makes guessing worth it.
-        return Verification(checks=tuple(checks), correction=(self.next_word(text),), cost=Cost(units=1))
+        return Verification(checks=tuple(checks), correction=(self.next_word(text),), cost=Cost(amount=1))

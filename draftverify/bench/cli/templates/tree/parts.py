@@ -84,4 +84,4 @@ class Writer:
             checks.append(PASS if guess == own else Check("reject", reason="another word", correction=own))
         plain = () if len(proposal) else (self.next_word(text),)
         # A pass costs one unit, however many guesses it judges: that is what makes guessing worth it.
-        return Verification(checks=tuple(checks), correction=plain, cost=Cost(units=1))
+        return Verification(checks=tuple(checks), correction=plain, cost=Cost(amount=1))
