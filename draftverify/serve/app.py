@@ -38,7 +38,7 @@ from draftverify.serve.body import CompletionRequest, read_chat, read_completion
 from draftverify.serve.limits import ServerLimits
 from draftverify.serve.lockstep import Lockstep
 from draftverify.serve.metrics import Metrics
-from draftverify.serve.model import ServedAnswer
+from draftverify.serve.model import ServedAnswer, check_schema
 from draftverify.serve.questions import OpenQuestion
 from draftverify.serve.recording import Recording
 from draftverify.serve.request import Late, ServedRequest
@@ -175,7 +175,7 @@ class Api:
                 return response
             model = query.model
             if query.schema is not None:
-                await asyncio.to_thread(self.models[model].check_schema, query.schema)
+                await asyncio.to_thread(check_schema, query.schema)
             work = ServedRequest(self.models[model], query)
             runs = work.begin(self.tasks)
         except DraftVerifyError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from functools import partial
 
 import msgspec
 from starlette.requests import Request
@@ -54,6 +53,7 @@ class Asking:
         self._recording = recording
         self._metrics = metrics
         self._limits = limits
+        self._going_on: set[asyncio.Task[None]] = set()
 
     def add(self, question: OpenQuestion) -> OpenQuestion:
         """Hold a new question."""
@@ -107,8 +107,9 @@ class Asking:
                     question = await self._find(stored.task)
                     if question is not None and question.waits and not question.busy:
                         question.question = stored
-                        work, runs = self._begin(question, answer)
-                        runs[0].add_done_callback(partial(self._ended_later, question, work))
+                        going_on = asyncio.create_task(self._go_on(question, *self._begin(question, answer)))
+                        self._going_on.add(going_on)
+                        going_on.add_done_callback(self._going_on.discard)
             except Full:
                 continue
             except Exception as error:  # the records are out of reach, say
@@ -141,15 +142,14 @@ class Asking:
                 held = await self._recording.hold(question.task.name, self._limits.timeout)
                 if held is None:
                     return failure(409, TAKEN)
-            work, runs = self._begin(
-                question, answer, posted=None if held is None else Answered(held, answer)
-            )
-            ended = await await_tasks(request, runs, self._limits, begun)
+            posted = None if held is None else Answered(held, answer)
+            work, run = self._begin(question, answer, posted)
+            ended = await await_tasks(request, [run], self._limits, begun)
             if isinstance(ended, Response):
                 return ended
             if ended[0].record.outcome.status == "failed":
                 return failed(ended[0].record)
-            self._gone_on(question, work, ended[0])
+            await self._take(question, work, ended[0])
             return None
         except DraftVerifyError as error:
             return refusal(error)
@@ -160,30 +160,34 @@ class Asking:
 
     def _begin(
         self, question: OpenQuestion, answer: Answer, posted: Answered | None = None
-    ) -> tuple[ServedRequest, list[asyncio.Task[Done]]]:
-        """Raises:
-        Full: there is no room for its task.
+    ) -> tuple[ServedRequest, asyncio.Task[Done]]:
+        """Let the task of a question go on.
+
+        Raises:
+            Full: there is no room for it.
         """
         task = question.task
         work = ServedRequest(task.model, task.query, [task])
-        runs = work.begin(self._tasks, unit=question.unit(answer), posted=posted)
+        (run,) = work.begin(self._tasks, unit=question.unit(answer), posted=posted)
         question.busy = True
-        return work, runs
+        return work, run
 
-    def _ended_later(self, question: OpenQuestion, work: ServedRequest, run: asyncio.Task[Done]) -> None:
-        """A task has ended that went on with a reviewer's answer."""
-        if run.cancelled() or run.exception() is not None:
-            _log.error("task %s does not go on: %s", question.task.name, run)
-            return  # and stays busy, or it would be tried again and again until the server is started anew
-        question.busy = False
-        self._gone_on(question, work, run.result())
+    async def _go_on(self, question: OpenQuestion, work: ServedRequest, run: asyncio.Task[Done]) -> None:
+        """See a task to its end that goes on with a reviewer's answer."""
+        try:
+            await self._take(question, work, await run)
+        except Exception as error:  # the question stays busy, or it would be tried anew every second
+            _log.error("task %s does not go on: %s: %s", question.task.name, type(error).__name__, error)
+        else:
+            question.busy = False
 
-    def _gone_on(self, question: OpenQuestion, work: ServedRequest, done: Done) -> None:
+    async def _take(self, question: OpenQuestion, work: ServedRequest, done: Done) -> None:
+        """The task of a question has come to an end, or to another question."""
         question.record = done.record
         question.question = done.question or question.question
         question.prepared = work.prepared[0]
         if not question.waits:
-            (answer,) = work.answers([done.record])
+            (answer,) = await asyncio.to_thread(work.answers, [done.record])
             self._metrics.count(question.task.model.name, answer)
 
 

@@ -26,7 +26,7 @@ from draftverify.serve.body import CompletionRequest
 from draftverify.traits import offers
 from draftverify.values import Context, Task, TaskRecord
 
-__all__ = ["Cut", "ServedAnswer", "ServedModel", "ServedTask", "before_stop"]
+__all__ = ["Cut", "ServedAnswer", "ServedModel", "ServedTask", "before_stop", "check_schema"]
 
 _log = quiet(logging.getLogger(__name__))
 
@@ -110,7 +110,7 @@ class ServedModel:
             return None
         monitor = self.monitored.monitor
         shares = task_shares(
-            monitor, task.task, record, monitor.tasks, checks_all=self.pipeline.enough is None
+            monitor, task.task, record, monitor.tasks, checks_all=self._pipeline.enough is None
         )
         alarms = monitor.observe(task.name, shares)
         for alarm in alarms:
@@ -133,16 +133,6 @@ class ServedModel:
             names += ["max_tokens"] if query.limit is not None else []
             names += ["stop"] if query.stop else []
         return names
-
-    @staticmethod
-    def check_schema(schema: Mapping[str, Any]) -> None:
-        """See that a schema is one, which takes a while.
-
-        Raises:
-            ConfigError: it is none.
-        """
-        with below("response_format.json_schema"):
-            _json_schema(msgspec.json.encode(schema)).open()
 
     def pipeline_for(self, query: CompletionRequest) -> Pipeline:
         """The pipeline under the request's settings.
@@ -270,6 +260,16 @@ class ServedModel:
 def _json_schema(schema: bytes) -> JsonSchema:
     """What checks answers by a schema, as JSON: to make it takes a while, and clients send the same again."""
     return JsonSchema(msgspec.json.decode(schema))
+
+
+def check_schema(schema: Mapping[str, Any]) -> None:
+    """See that a client's schema is one, which takes a while.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    with below("response_format.json_schema"):
+        _json_schema(msgspec.json.encode(schema)).open()
 
 
 class ServedTask(NamedTuple):

@@ -62,7 +62,7 @@ class Recording:
         self._metrics = metrics
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="draftverify-records")
         self._store.set_own_tasks(dict.fromkeys(models, ()))  # a request is a task of one pipeline
-        self._tasks = len(self._store.tasks())
+        self._tasks = self._store.totals([""])[""]  # all that there are
 
     async def write(
         self,
@@ -156,13 +156,13 @@ class Recording:
         (task,) = self._store.tasks(id=name)
         (entry,) = self._store.entries(task=name, texts=False)
         input = dict(task.input)
-        request = msgspec.convert(input.pop(OWN_FIELD), _Recorded)
+        request = msgspec.convert(input.pop(OWN_FIELD), _OwnField)
         drawn = Task(id=request.task, input=input)
         served = ServedTask(name, self._models[entry.pipeline], request.query, drawn)
         return OpenQuestion(served, entry.record, questions[-1])
 
 
-class _Recorded(msgspec.Struct, frozen=True):
+class _OwnField(msgspec.Struct, frozen=True):
     """What is kept of a request beside its task's input, to go on with it after a restart."""
 
     task: str
@@ -171,7 +171,7 @@ class _Recorded(msgspec.Struct, frozen=True):
 
 def _recorded_input(task: ServedTask) -> dict[str, Any]:
     query = replace(task.query, inputs=(), prompts=())  # they are in the task's input
-    return {**task.task.input, OWN_FIELD: msgspec.to_builtins(_Recorded(task.task.id, query))}
+    return {**task.task.input, OWN_FIELD: msgspec.to_builtins(_OwnField(task.task.id, query))}
 
 
 def _answer(question: Question) -> Answer:
