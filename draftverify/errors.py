@@ -12,6 +12,7 @@ DraftVerifyError                  the root: catch this to catch all of them
 │   └── CorruptDownloadError      bytes that arrived are not the bytes that were promised
 ├── EndpointError                 a remote model answered with an error, or not at all
 │   └── EndpointTimeout           (also a TimeoutError) it did not answer in time
+├── NotBoughtError                a part that answers from its cache alone was asked something new
 └── StoreError                    a run directory or its database cannot be used as asked
 
 SelfVerificationWarning           (a UserWarning) a pipeline is checked by the kind of model that drafts for it
@@ -26,9 +27,11 @@ is a failure like any other.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any
 
 from draftverify.secret import redact
 
@@ -39,6 +42,7 @@ __all__ = [
     "DraftVerifyError",
     "EndpointError",
     "EndpointTimeout",
+    "NotBoughtError",
     "OutcomeError",
     "PipelineError",
     "PluginError",
@@ -52,7 +56,14 @@ __all__ = [
 
 
 class DraftVerifyError(Exception):
-    """The root of the tree. No message shows a secret."""
+    """The root of the tree. No message shows a secret.
+
+    Attributes:
+        notes: what the records should keep about the call that it ended, such as what a model was asked; as of a
+            Proposal.
+    """
+
+    notes: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, *args: object) -> None:
         super().__init__(*(redact(each) if isinstance(each, str) else each for each in args))
@@ -139,6 +150,10 @@ class EndpointError(DraftVerifyError):
 
 class EndpointTimeout(EndpointError, TimeoutError):
     """A remote model did not answer in time."""
+
+
+class NotBoughtError(DraftVerifyError):
+    """A part that answers from its cache alone was asked what it was never asked before."""
 
 
 class StoreError(DraftVerifyError):

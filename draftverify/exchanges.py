@@ -1,7 +1,8 @@
 """What was said to a model and what it said, as a round's notes keep it: so that a wrong answer can be understood.
 
-A generator notes its requests on its proposal, a verifier its own on the verification, each as `noted(exchanges)`;
-tables, pages and exports read them with `exchanges_of`. Texts are kept without secrets and up to a length.
+A generator notes its requests on its proposal, a verifier its own on the verification, a metric its own on the score,
+each as `noted(exchanges)`; tables, pages and exports read them with `exchanges_of`. Texts are kept without secrets and
+up to a length.
 """
 
 from __future__ import annotations
@@ -11,10 +12,21 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from draftverify.frozen import FrozenDict, freeze
 from draftverify.secret import redact
 from draftverify.values import Heard, Round
 
-__all__ = ["KEY", "Exchange", "ModelReply", "Turn", "exchanges_of", "noted", "read_notes"]
+__all__ = [
+    "KEY",
+    "Exchange",
+    "ModelReply",
+    "Turn",
+    "exchanges_of",
+    "exchanges_of_metric",
+    "joined_notes",
+    "noted",
+    "read_notes",
+]
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
@@ -123,6 +135,12 @@ def read_notes(notes: Mapping[str, Any]) -> list[Exchange]:
     return list(_entries(notes.get(KEY), Exchange))
 
 
+def joined_notes(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The notes of two passes over a block: the later one's, with the exchanges of both."""
+    exchanges = [*read_notes(earlier), *read_notes(later)]
+    return FrozenDict({**earlier, **later, **freeze(noted(exchanges))})
+
+
 def exchanges_of(round: Round) -> Iterator[tuple[str, Exchange]]:
     """What was said in a round: ("draft", …) of its generator, then of its verifier ("verify", …), by stage where it
     has stages. What a part noted in another form is left out.
@@ -132,6 +150,13 @@ def exchanges_of(round: Round) -> Iterator[tuple[str, Exchange]]:
     n = len(round.items)
     yield from _within(round.draft_notes, "draft", range(n))
     yield from _within(round.notes, "verify", range(n if round.timing.passes <= 1 else 0))
+
+
+def exchanges_of_metric(name: str, notes: Mapping[str, Any]) -> Iterator[tuple[str, Exchange]]:
+    """What a metric asked models by the notes of its score: ("metric NAME", …), of a member of a panel ("metric NAME,
+    MEMBER", …)."""
+    for who, exchange in _within(notes, "", ()):
+        yield f"metric {name}, {who}" if who else f"metric {name}", exchange
 
 
 def _within(notes: Any, who: str, places: Sequence[int]) -> Iterator[tuple[str, Exchange]]:

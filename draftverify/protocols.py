@@ -36,8 +36,9 @@ that `context.rounds` ends before it, since its record is not made yet; `new` ar
 Threshold: TypeAlias = Annotated[float, "threshold"]
 """A score that a rule compares with: in a config a number, or a part of the role threshold, `{use: calibrated, …}`."""
 
-Metric: TypeAlias = Callable[[Task, Outcome], float | bool | None]
-"""A metric, `metric(task, outcome)`: how right the outcome is by `task.expected`, 0 to 1, or None where it has no say.
+Metric: TypeAlias = Callable[[Task, Outcome], object]
+"""A metric, `metric(task, outcome)`: how right the outcome is by `task.expected`, 0 to 1 or a truth value, or None
+where it has no say; or a `Score` (`draftverify.checks.metrics`) of these, with what it cost and notes for the records.
 
 One that has an attribute `unit`, a text such as "s" or "×", is a measure: its value is any finite number and says
 nothing of right or wrong. Its tasks' values make one figure by the arithmetic mean, or as an attribute
@@ -114,6 +115,14 @@ class Closes(Protocol):
 
     def close(self) -> Any:
         """Let it go; a second time there is nothing to do."""
+        ...
+
+
+class AnswersFromCache(Protocol):
+    """Keeps what calls that cost something answered: a model elsewhere."""
+
+    def from_cache(self) -> Any:
+        """The same, which answers from its cache alone: nothing is sent, and what is not there is a NotBoughtError."""
         ...
 
 

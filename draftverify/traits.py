@@ -102,6 +102,8 @@ class Traits:
         asynchronous: True where a plain method returns what is to be awaited; coroutine methods are seen without.
         remote: of a part that waits for a model or a service elsewhere, how many of its calls may be under way at once;
             0 where it computes here. So many tasks run side by side where an experiment does not say.
+        free: whether it answers again for nothing, and the same: from a cache alone (`protocols.AnswersFromCache`), or
+            at once from what it is given. Replays ask such parts where the records do not say.
 
     Raises:
         PipelineError: a name that is no trait, or a value that it cannot have.
@@ -112,6 +114,7 @@ class Traits:
     deterministic: bool = True
     asynchronous: bool = False
     remote: int = 0
+    free: bool = False
 
     def __new__(cls, **traits: Any) -> Any:
         known = [field.name for field in fields(cls)]

@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 import msgspec
 from msgspec.structs import astuple, force_setattr
 
-from draftverify.errors import ConfigError, ContractError, OutcomeError, without_addresses
+from draftverify.errors import ConfigError, ContractError, DraftVerifyError, OutcomeError, without_addresses
 from draftverify.frozen import FrozenDict, freeze
 from draftverify.randomness import Array as Array
 from draftverify.randomness import Draws
@@ -431,12 +431,16 @@ def _said(error: BaseException) -> str:
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A component's call that failed; an answer like any other, never an exception inside the session."""
+    """A component's call that failed; an answer like any other, never an exception inside the session.
+
+    A round keeps its `notes` where those of the call's answer would stand.
+    """
 
     kind: Literal["error", "timeout"]
     error: str
     message: str
     traceback: str = ""
+    notes: Mapping[str, Any] = EMPTY
 
     @staticmethod
     def of(error: BaseException) -> Failure:
@@ -446,6 +450,7 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             type(error).__name__,
             _said(error),
             redact(without_addresses(utf8("".join(format_exception(error, limit=-8))))),
+            error.notes if isinstance(error, DraftVerifyError) else EMPTY,
         )
 
     def __str__(self) -> str:

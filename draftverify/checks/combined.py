@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import ExitStack
 from functools import cached_property
 from inspect import isawaitable, iscoroutinefunction
 from itertools import permutations
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from draftverify.checks.members import Members
 from draftverify.checks.stages import (
     AllWay,
     AnyWay,
@@ -28,18 +28,17 @@ from draftverify.checks.stages import (
     named,
     names_of,
     part_of,
+    votes_needed,
 )
 from draftverify.engine.async_driver import in_thread, is_cancelled
 from draftverify.engine.boundary import raised
 from draftverify.engine.parts import either
-from draftverify.errors import ConfigError, below
+from draftverify.errors import ConfigError
 from draftverify.protocols import (
     ChecksSettings,
-    Closes,
     Describes,
     Done,
     Explains,
-    Opens,
     Prepares,
     Verifier,
     VerifiesMany,
@@ -81,7 +80,7 @@ class _Asked(NamedTuple):
 _Steps: TypeAlias = "Generator[_Asked, list[StagePass], None]"
 
 
-class Combined(ABC):
+class Combined(Members[Verifier], ABC):
     """What verifiers in stages have in common; a subclass says whose word stands, in its `way`.
 
     The verification's `notes`: "order", the stages' names; "skipped", those that abstained on all they were given;
@@ -97,13 +96,11 @@ class Combined(ABC):
         ConfigError: there is none, or one is no verifier.
     """
 
-    stages: tuple[Verifier, ...]
     ask_all = False
 
     def __init__(self, stages: Iterable[Verifier], ask_all: bool = False) -> None:
-        self.stages = as_stages(stages)
+        super().__init__(as_stages(stages))
         self.ask_all = ask_all
-        self._opened: list[Verifier] = []
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,7 +127,8 @@ class Combined(ABC):
                 name, stage, indices = request.name, request.stage, request.indices[0]
                 recorded, seconds, broke = recall(stage, request.contexts[0], request.proposals[0], indices)
                 checks = tuple(named(check, name) for check in recorded.checks)
-                answers = [StagePass(name, tuple(indices), checks, seconds, None if broke else recorded)]
+                verification = None if broke else recorded
+                answers = [StagePass(name, tuple(indices), checks, seconds, verification, recorded.notes)]
         except StopIteration:
             return self._verification(block)
 
@@ -148,6 +146,7 @@ class Combined(ABC):
             concurrent=all(stage.concurrent for stage in stages),
             deterministic=all(stage.deterministic for stage in stages),
             remote=max(stage.remote for stage in stages),
+            free=all(stage.free for stage in stages),
             asynchronous=any(map(is_asynchronous, self.stages)),
             families=frozenset[str]().union(*(stage.families for stage in stages)),
             vocabulary=lambda: shared_vocabulary(zip(self.names, stages, strict=True)),
@@ -246,31 +245,6 @@ class Combined(ABC):
             if offers(stage, Explains):
                 return stage.explain
         raise AttributeError("explain")
-
-    def open(self) -> None:
-        """Open every stage, once where it stands twice; if one cannot be, none stays open.
-
-        Raises:
-            ConfigError: a stage cannot be opened as it is configured; the path says which.
-        """
-        with ExitStack() as closing:
-            closing.callback(self.close)
-            for place, stage in enumerate(self.stages):
-                if any(stage is opened for opened in self._opened):
-                    continue
-                if offers(stage, Opens):
-                    with below(f"stages.{place}"):
-                        stage.open()
-                self._opened.append(stage)
-            closing.pop_all()
-
-    def close(self) -> None:
-        """Close every stage that `open` opened, whatever befalls the others."""
-        with ExitStack() as closing:
-            opened, self._opened = self._opened, []
-            for stage in opened:
-                if offers(stage, Closes):
-                    closing.callback(stage.close)
 
 
 def as_stages(stages: Any) -> tuple[Verifier, ...]:
@@ -384,14 +358,12 @@ class MostOf(Combined):
     ) -> None:
         super().__init__(stages, ask_all)
         self.at_least = at_least
-        if at_least is not None and not 1 <= at_least <= len(self.stages):
-            raise ConfigError(
-                f"at_least is {at_least}; there are {len(self.stages)} verifiers", path="at_least"
-            )
+        votes_needed(at_least, len(self.stages))
 
     def way(self, context: Context, proposal: Proposal) -> Way:
         """So many stages must pass an item."""
-        return MostWay(proposal, self._needed, len(self.stages))
+        needed = votes_needed(self.at_least, len(self.stages))
+        return MostWay(proposal, needed, len(self.stages))
 
     def provided(self, stages: Sequence[VerifierTraits]) -> Set[EvidenceKind]:
         """Verdicts, and shares as scores."""
@@ -399,11 +371,8 @@ class MostOf(Combined):
 
     def stands_outside(self, stages: Sequence[VerifierTraits]) -> bool:
         """Whether so many of them do that an item cannot pass without one."""
-        return sum(not stage.stands_outside for stage in stages) < self._needed
-
-    @property
-    def _needed(self) -> int:
-        return len(self.stages) // 2 + 1 if self.at_least is None else self.at_least
+        inside = sum(not stage.stands_outside for stage in stages)
+        return inside < votes_needed(self.at_least, len(stages))
 
 
 def _walk(steps: _Steps) -> None:

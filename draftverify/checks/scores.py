@@ -11,13 +11,25 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from draftverify.errors import ConfigError, below, shown
+from draftverify.engine.boundary import notes_of_failure, read_notes
+from draftverify.errors import ConfigError, ContractError, below, shown
 from draftverify.frozen import freeze
 from draftverify.protocols import Metric
-from draftverify.values import Failure, Outcome, Task
+from draftverify.secret import redact
+from draftverify.values import EMPTY, Failure, Outcome, Task
 
-__all__ = ["Measure", "Score", "check_metrics", "function", "measure_of", "measures_of", "score"]
+__all__ = [
+    "Measure",
+    "Score",
+    "check_metric",
+    "check_metrics",
+    "function",
+    "measure_of",
+    "measures_of",
+    "score",
+]
 
 Mean: TypeAlias = Literal["arithmetic", "geometric"]
 
@@ -28,10 +40,14 @@ class Score(msgspec.Struct, frozen=True, omit_defaults=True):
     Args:
         value: 0 (wrong) to 1 (right), of a measure any finite number; None where it has no say, or failed.
         problem: why it failed. A metric that fails has not said that the outcome is wrong.
+        cost: no part of what the pipeline cost.
+        notes: what the records should keep about it, such as what a model was asked; as of a Verification.
     """
 
     value: float | None
     problem: str = ""
+    cost: float = 0.0
+    notes: Mapping[str, Any] = EMPTY
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -94,11 +110,20 @@ def check_metrics(metrics: Mapping[str, Metric], tasks: Sequence[Task]) -> None:
     """
     for name, metric in metrics.items():
         with below(f"metrics.{name}"):
-            if isinstance(metric, type) or not callable(metric):
-                raise ConfigError(f"{metric!r} is no function of (task, outcome)")
-            measure_of(metric)
-            if hasattr(metric, "check_tasks"):
-                metric.check_tasks(tasks)
+            check_metric(metric, tasks)
+
+
+def check_metric(metric: Metric, tasks: Sequence[Task]) -> None:
+    """Refuse a metric that cannot judge these tasks.
+
+    Raises:
+        ConfigError: as of `check_metrics`.
+    """
+    if isinstance(metric, type) or not callable(metric):
+        raise ConfigError(f"{metric!r} is no function of (task, outcome)")
+    measure_of(metric)
+    if hasattr(metric, "check_tasks"):
+        metric.check_tasks(tasks)
 
 
 def score(metric: Metric, task: Task, outcome: Outcome) -> Score:
@@ -117,14 +142,23 @@ def score(metric: Metric, task: Task, outcome: Outcome) -> Score:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        score = Score(None, str(Failure.of(error)))
+        failure = Failure.of(error)
+        score = Score(None, str(failure), notes=notes_of_failure(failure))
     measures = getattr(metric, "unit", None) is not None
     if outcome.status == "waiting" and not measures and score.value is not None:
-        return Score(0.0)
+        return replace(score, value=0.0)
     return score
 
 
 def _read(reply: Any, measure: Measure | None) -> Score:
+    if isinstance(reply, Score):
+        cost, notes = _finite(reply.cost), reply.notes
+        if cost is None:
+            raise ContractError(f"the cost of a score is a finite number; this came: {shown(reply.cost)}")
+        if notes is not EMPTY:
+            notes = read_notes(notes, "the notes of a score")
+        score = Score(None, redact(reply.problem)) if reply.problem else _read(reply.value, measure)
+        return replace(score, cost=cost, notes=notes)
     if reply is None:
         return Score(None)
     value = _finite(reply)

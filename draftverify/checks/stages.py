@@ -7,7 +7,7 @@ its items are errors or timeouts, and never rejections.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from draftverify.engine.boundary import read_verification
 from draftverify.engine.functions import failed
-from draftverify.errors import ContractError
+from draftverify.errors import ConfigError, ContractError
 from draftverify.exchanges import KEY
 from draftverify.protocols import Verifier
 from draftverify.traits import VerifierTraits, name_of, traits_of
@@ -37,7 +37,8 @@ from draftverify.values import (
 _HEARD_ALONE = frozenset((*TIMES, "heard", KEY))
 """Of a stage's notes those that stand with what was heard of it, pass by pass."""
 
-__all__ = ["AllWay", "AnyWay", "StagePass", "Way", "heard", "named", "names_of", "part_of", "resting_on"]
+__all__ = ["AllWay", "AnyWay", "MostWay", "StagePass", "Way"]
+__all__ += ["heard", "named", "names_of", "numbered", "part_of", "resting_on", "votes_needed"]
 
 
 class StagePass(msgspec.Struct, frozen=True, eq=False):
@@ -49,6 +50,7 @@ class StagePass(msgspec.Struct, frozen=True, eq=False):
         checks: one for each of these, the stage named.
         seconds: what it says that it took, or what the clock says.
         verification: all that it returned; None when it failed.
+        notes: its own, of a call that failed too.
     """
 
     stage: str
@@ -56,6 +58,7 @@ class StagePass(msgspec.Struct, frozen=True, eq=False):
     checks: tuple[Check, ...]
     seconds: float
     verification: Verification | None
+    notes: Mapping[str, Any] = EMPTY
 
 
 def heard(name: str, stage: Verifier, indices: Sequence[int], answer: Any, seconds: float) -> StagePass:
@@ -74,11 +77,11 @@ def heard(name: str, stage: Verifier, indices: Sequence[int], answer: Any, secon
         verification = Failure.of(ContractError(message))
     if isinstance(verification, Failure):
         check = named(failed(verification), name)
-        return StagePass(name, tuple(indices), (check,) * len(indices), seconds, None)
+        return StagePass(name, tuple(indices), (check,) * len(indices), seconds, None, verification.notes)
     if verification.cost is not None and verification.cost.seconds is not None:
         seconds = verification.cost.seconds
     checks = tuple(named(check, name) for check in verification.checks)
-    return StagePass(name, tuple(indices), checks, seconds, verification)
+    return StagePass(name, tuple(indices), checks, seconds, verification, verification.notes)
 
 
 def named(check: Check, stage: str) -> Check:
@@ -93,11 +96,18 @@ def resting_on(check: Check, *supports: Check | None) -> Check:
 
 
 def names_of(stages: Sequence[Verifier]) -> tuple[str, ...]:
-    """A name for each stage: its own, its function's, or its class's in lower case; numbered where two share one."""
+    """A name for each stage: its own, its function's, or its class's in lower case."""
+    traits = (traits_of(stage, VerifierTraits) for stage in stages)
+    return numbered(
+        own.name or type(stage).__name__.lower() for own, stage in zip(traits, stages, strict=True)
+    )
+
+
+def numbered(bases: Iterable[str]) -> tuple[str, ...]:
+    """The names, numbered where two are one."""
     names: list[str] = []
-    for stage in stages:
-        name = base = traits_of(stage, VerifierTraits).name or type(stage).__name__.lower()
-        number = 1
+    for base in bases:
+        name, number = base, 1
         while name in names:
             number += 1
             name = f"{base} {number}"
@@ -213,7 +223,6 @@ class Way(ABC):
         seconds: dict[str, float] = {}
         for stage_pass, enough, beside in self._heard:
             verification = stage_pass.verification
-            noted = verification.notes if verification is not None else EMPTY
             cost = verification.cost if verification is not None else None
             entry = Heard(
                 stage=stage_pass.stage,
@@ -227,7 +236,7 @@ class Way(ABC):
                 failed=verification is None,
                 cost=cost.amount if cost is not None else 0.0,
                 deterministic=verification is None or verification.deterministic,
-                notes={key: value for key, value in noted.items() if key not in TIMES},
+                notes={key: value for key, value in stage_pass.notes.items() if key not in TIMES},
             )
             heard.append(msgspec.to_builtins(entry))
             if beside:
@@ -269,8 +278,9 @@ class Way(ABC):
         seconds: dict[str, float] = {}
         for stage_pass in self.passes:
             seconds[stage_pass.stage] = seconds.get(stage_pass.stage, 0.0) + stage_pass.seconds
-            noted = stage_pass.verification.notes if stage_pass.verification is not None else EMPTY
-            if stage_notes := {key: value for key, value in noted.items() if key not in _HEARD_ALONE}:
+            if stage_notes := {
+                key: value for key, value in stage_pass.notes.items() if key not in _HEARD_ALONE
+            }:
                 notes_of_stages[stage_pass.stage] = stage_notes
         if notes_of_stages:
             notes["stages"] = notes_of_stages
@@ -384,6 +394,17 @@ class AnyWay(Way):
         """Whether an item passed, or every stage looked at it."""
         looked = [check.verdict for check in checks if check.verdict != "unchecked"]
         return "pass" in looked or len(looked) == self.stages
+
+
+def votes_needed(at_least: int | None, voters: int) -> int:
+    """How many votes pass an item: so many as are given, else more than half.
+
+    Raises:
+        ConfigError: it is no number of the voters.
+    """
+    if at_least is not None and not 1 <= at_least <= voters:
+        raise ConfigError(f"at_least is {at_least}; there are {voters} stages", path="at_least")
+    return voters // 2 + 1 if at_least is None else at_least
 
 
 class MostWay(Way):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping, Set
+from contextlib import suppress
 from itertools import islice
 from math import isfinite
 from operator import index as index_of
@@ -66,12 +67,14 @@ from draftverify.values import (
 
 __all__ = [
     "canonical",
+    "notes_of_failure",
     "plain_problem",
     "raised",
     "read",
     "read_cut",
     "read_drafts",
     "read_explanation",
+    "read_notes",
     "read_size",
     "read_verification",
 ]
@@ -330,11 +333,11 @@ def plain_problem(value: Any) -> str | None:
 def _failure(value: Failure) -> Failure:
     """A driver's, of what a part raised; or a part's own, which may hold anything."""
     kind = _field("the kind of a failure", _word, value.kind, "kind of failure", ("error", "timeout"))
-    texts = [
+    error, message, traceback = (
         _field(f"the {name} of a failure", _text, getattr(value, name))
         for name in ("error", "message", "traceback")
-    ]
-    return Failure(kind, *texts)
+    )
+    return Failure(kind, error, message, traceback, notes_of_failure(value))
 
 
 def _task(request: Prepare, value: Any, parts: Parts) -> Task:
@@ -400,7 +403,7 @@ def _proposal(request: Draft, value: Any, parts: Parts) -> Any:
         _field("the evidence of a proposal", _mapping, value.evidence)
     notes = value.notes
     if notes is not EMPTY:
-        value = replace(value, notes=_field("the notes of a proposal", _notes, notes))
+        value = replace(value, notes=_field("the notes of a proposal", read_notes, notes))
     if value.cost is not None:
         value = replace(value, cost=_field("the cost", _cost, value.cost))
     if type(value.exhausted) is not bool:
@@ -501,12 +504,24 @@ def _verified(value: Any, n: int) -> Any:
     if type(value.deterministic) is not bool:
         value = replace(value, deterministic=_field("deterministic", _truth, value.deterministic))
     if value.notes is not EMPTY:
-        value = replace(value, notes=_field("notes", _notes, value.notes))
+        value = replace(value, notes=_field("notes", read_notes, value.notes))
     by = value.by
     return value if type(by) is str and by == "verifier" else replace(value, by="verifier")
 
 
-def _notes(values: Any, what: str) -> dict[str, Any]:
+def notes_of_failure(failure: Failure) -> Mapping[str, Any]:
+    """A failure's notes as a record holds them; none where they cannot be kept, which hides no failure."""
+    with suppress(Exception):
+        return read_notes(failure.notes, "notes") if failure.notes is not EMPTY else EMPTY
+    return EMPTY
+
+
+def read_notes(values: Any, what: str) -> dict[str, Any]:
+    """Notes as a record holds them.
+
+    Raises:
+        ContractError: they are no mapping of JSON values; the message begins with `what` they are.
+    """
     if not isinstance(values, Mapping):
         raise ContractError(f"{what} came as {shown(values)}; a mapping of JSON values is needed")
     notes = canonical(values)

@@ -13,9 +13,10 @@ from draftverify.engine.functions import failed
 from draftverify.engine.parts import Parts
 from draftverify.engine.state import holding
 from draftverify.engine.trials import tally
-from draftverify.frozen import FrozenDict
+from draftverify.exchanges import joined_notes
 from draftverify.rejection.refusals import troubles_of
 from draftverify.values import (
+    EMPTY,
     PASS,
     By,
     Context,
@@ -196,6 +197,10 @@ class OpenRound(msgspec.Struct, eq=False, gc=False):
             record = replace(record, correction=correction, notes=notes, tokens=self.tokens)
         if proposal.notes:
             record = replace(record, draft_notes=proposal.notes)
+        if self.failure is not None and self.failure.notes:
+            call = "draft_notes" if self.pending is None else "notes"
+            noted = {call: self.failure.notes}
+            record = replace(record, failure=replace(self.failure, notes=EMPTY), **noted)
         return record
 
     def _fail(self, failure: Failure) -> None:
@@ -256,13 +261,12 @@ def _rechecked(
 ) -> Verification:
     """A verification after a re-check of the items in these places, or of the whole block. Where that failed as a call,
     those items' checks say so."""
-    checks = list(verification.checks)
+    checks, notes = list(verification.checks), joined_notes(verification.notes, later.notes)
     if isinstance(later, Failure):
         for place in places:
             checks[place] = failed(later)
-        return replace(verification, checks=tuple(checks))
+        return replace(verification, checks=tuple(checks), notes=notes)
     deterministic = verification.deterministic and later.deterministic
-    notes = FrozenDict({**verification.notes, **later.notes})
     if is_whole:
         return replace(later, deterministic=deterministic, notes=notes)
     for place, check in zip(places, later.checks, strict=True):

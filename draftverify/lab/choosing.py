@@ -15,6 +15,7 @@ from draftverify.bench.records import load_run
 from draftverify.bench.records.database import store_url
 from draftverify.bench.records.directory import versions
 from draftverify.errors import ConfigError
+from draftverify.exchanges import exchanges_of
 from draftverify.lab.candidates import BlockCandidate, Family, Identified, data_hash
 from draftverify.lab.choice import BlockChoice, choose
 from draftverify.stats import (
@@ -25,7 +26,7 @@ from draftverify.stats import (
 )
 from draftverify.stats.costs import CostModel, fit_costs, parallel_pass
 from draftverify.stats.solved import Scored
-from draftverify.values import Task, TaskRecord
+from draftverify.values import Round, Task, TaskRecord
 
 __all__ = ["choice_of", "interval_of", "now", "read_scored"]
 
@@ -52,6 +53,9 @@ def read_scored(experiment: Experiment, path: Path, metric: str | None) -> dict[
 
     The first task of several is left out. It pays for what is made at the first use (processes, compiled code), and the
     baseline, which begins, pays most.
+
+    Raises:
+        ConfigError: an answer was bought before, and took no time.
     """
     chosen = experiment.chosen or ()
     left_out = chosen[0] if counted(len(chosen)) < len(chosen) else None
@@ -61,6 +65,12 @@ def read_scored(experiment: Experiment, path: Path, metric: str | None) -> dict[
         metric_scores = records.store.named_scores() if metric is not None else {}
         for entry in records.store.entries(phase="measure", texts=False):
             record = entry.record
+            if any(_bought_before(round) for round in record.rounds):
+                raise ConfigError(
+                    "answers that were bought before took no time, and block sizes are told apart by it; leave out the "
+                    "`cache` of its models",
+                    path=f"pipelines.{entry.pipeline}",
+                )
             if metric is None:
                 value: float | None = float(record.outcome.status == "accepted")
             else:
@@ -68,6 +78,10 @@ def read_scored(experiment: Experiment, path: Path, metric: str | None) -> dict[
             if value is not None and record.task != left_out:
                 scored[entry.pipeline].append((record, value))
     return dict(scored)
+
+
+def _bought_before(round: Round) -> bool:
+    return any(reply.cached for _, exchange in exchanges_of(round) for reply in exchange.replies)
 
 
 def choice_of(

@@ -1,7 +1,7 @@
 """Replaying a run: its pipeline built as it was, and again with something set, and what the log says of the difference.
 
-Nothing is drafted or verified: `records.replay` drives both from the records. A metric is asked only about an outcome
-that no pipeline of the run came to.
+Nothing is sent, and no model runs: the parts answer from the records, and from caches of what was bought. A metric is
+asked only about an outcome that no pipeline of the run came to.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class RecordedPipeline:
             raise ConfigError(f"{run.path} has no pipeline {self.name!r}{did_you_mean(self.name, names)}")
         self._file = run.path / "config.json"
         self._base = Path(config).parent if config is not None else made_from(run)
-        self._builder = Builder()
+        self._builder = Builder(sends=False)
         self._experiment = self._load()
         self.spec = self._spec_of(self._experiment)
         self.pipeline: Pipeline = self._builder.pipeline(self.spec)
@@ -278,8 +278,8 @@ class Recording(RecordedPipeline):
             ran=self._side(ran),
             would=self._side(would),
             gain=stats.solved_ratio(self._charged(would), self._charged(ran)),
-            at_most=sum(task.at_most for task in answered),
-            estimated=sum(task.estimated for task in answered),
+            at_most=sum(task.at_most if self.of == "seconds" else task.cost_at_most for task in answered),
+            estimated=sum(task.estimated for task in answered) if self.of == "seconds" else 0,
             unscored=len(unscored),
             why_unscored=unscored[0] if unscored else "",
             of=self.of,

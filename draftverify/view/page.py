@@ -109,9 +109,10 @@ def page_html(run: RunRecords, *, details: int = DETAILS, entries: Iterable[Entr
         if blocks.wants(wrong):
             if task.id in begun:
                 task_entries.update(detail_of_open(run, frame, task, task_entries))
-            text = _json(detail_of(frame, task, task_entries, **USUAL))
+            judgements = run.store.judgements(task.id) if frame.metrics else {}
+            text = _json(detail_of(frame, task, task_entries, judgements, **USUAL))
             if len(text) > BLOCK:
-                text = _json(detail_of(frame, task, task_entries, **SHORT))
+                text = _json(detail_of(frame, task, task_entries, judgements, **SHORT))
             blocks.add(row, text, wrong=wrong)
         rows.append(row)
     packed = blocks.packed()

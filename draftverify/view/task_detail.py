@@ -16,8 +16,9 @@ from draftverify.bench.tables.expected import differences
 from draftverify.bench.tables.summarise import first_difference, is_unanswered
 from draftverify.bench.tables.task_rows import Plain, RunFrame, differs, short
 from draftverify.bench.tables.words import cost_words
+from draftverify.checks.scores import Score
 from draftverify.errors import ConfigError
-from draftverify.exchanges import KEY, Exchange, exchanges_of
+from draftverify.exchanges import KEY, Exchange, exchanges_of, exchanges_of_metric
 from draftverify.secret import redact
 from draftverify.values import Check, Outcome, Round, Task, TaskRecord
 
@@ -43,7 +44,7 @@ def task_detail(run: RunRecords, task: str) -> Plain:
     frame = RunFrame.of(run)
     entries = {entry.pipeline: entry for entry in run.store.entries(task=task)}
     entries.update(detail_of_open(run, frame, recorded_task, entries))
-    return detail_of(frame, recorded_task, entries)
+    return detail_of(frame, recorded_task, entries, run.store.judgements(task))
 
 
 def detail_of_open(run: RunRecords, frame: RunFrame, task: Task, ended: Iterable[str]) -> dict[str, Entry]:
@@ -63,6 +64,7 @@ def detail_of(
     frame: RunFrame,
     task: Task,
     entries: Mapping[str, Entry],
+    judgements: Mapping[str, Mapping[str, Score]] = {},
     *,
     clipped: int = CLIPPED,
     rounds: int = ROUNDS,
@@ -74,6 +76,7 @@ def detail_of(
         frame: of the run.
         task: which.
         entries: its records with the words of their rounds, by pipeline.
+        judgements: what metrics said of them, with their notes, by pipeline and name.
         clipped: characters of one text that are shown.
         rounds: of one record that are shown.
         drafts: of one round that are shown.
@@ -105,6 +108,15 @@ def detail_of(
         scores = {metric: frame.scores[key] for metric, key in keys.items() if key in frame.scores}
         if scores:
             detail["scores"] = scores
+        if detail["rounds"] and not is_asked:  # a metric's prompt may show a label
+            asked = [
+                show.exchange(who, exchange)
+                for metric, score in judgements.get(name, {}).items()
+                for who, exchange in exchanges_of_metric(metric, score.notes)
+            ]
+            # What was asked of models the page shows by rounds; a metric comes after the last.
+            if asked:
+                detail["rounds"][-1].setdefault("exchanges", []).extend(asked)
         if under_way:
             detail["status"] = "open"
         if question is not None:
@@ -255,7 +267,7 @@ class _Show:
             plain["failure"] = self.text(str(round.failure))
         if noted := {key: note for key, note in (round.notes or {}).items() if key not in ("heard", KEY)}:
             plain["notes"] = self.text(noted)
-        if exchanges := [self._exchange(who, exchange) for who, exchange in exchanges_of(round)]:
+        if exchanges := [self.exchange(who, exchange) for who, exchange in exchanges_of(round)]:
             plain["exchanges"] = exchanges
         if round.nested:
             plain["nested"] = [self._inner(inner) for inner in round.nested]
@@ -280,7 +292,8 @@ class _Show:
             plain["check"] = self._check(round.checks[index])
         return plain
 
-    def _exchange(self, who: str, exchange: Exchange) -> Plain:
+    def exchange(self, who: str, exchange: Exchange) -> Plain:
+        """What was asked of a model and what it said."""
         plain: Plain = msgspec.to_builtins(exchange)
         for message in plain["asked"]:
             message["content"] = self.text(message["content"])

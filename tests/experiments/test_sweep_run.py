@@ -386,7 +386,7 @@ def test_a_directory_of_version_1_says_what_to_do(tmp_path: Path, capsys: pytest
     for more in ([], ["--retry-errors"], ["--dry-run"]):
         assert main([*arguments, *more]) == 5
         said = capsys.readouterr().err
-        assert "older draftverify (record format 1; this one reads 4). Nothing was changed" in said
+        assert "older draftverify (record format 1; this one reads 5). Nothing was changed" in said
         assert "--fresh" in said
     assert main([*arguments, "--fresh"]) == 0
     assert (tmp_path / "run.old1" / "records.db").exists()

@@ -18,6 +18,7 @@ import tracemalloc
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from hypothesis import strategies as st
 
 from draftverify import Pipeline, verifier
 from draftverify.checks.verifiers import JsonSchema
-from draftverify.errors import ConfigError, EndpointError, EndpointTimeout, ResourceError
+from draftverify.errors import ConfigError, EndpointError, EndpointTimeout, NotBoughtError, ResourceError
 from draftverify.rules import First
 from draftverify.secret import Secret
 from draftverify_llm import Completion, Endpoint, Sample, TextModel
@@ -605,6 +606,38 @@ def test_what_was_bought_is_not_bought_again(tmp_path: Path, server: Server, mod
         Endpoint(server.url, "m", cache=tmp_path / "file").complete("hi")
 
 
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_fewer_answers_are_the_first_of_more(tmp_path: Path, server: Server, mode: str) -> None:
+    """Of a server that gives them together, and of one that gives one at a time; each costs its share. One that answers
+    from its cache alone sends nothing, and what it lacks is an error, also where it has a part."""
+
+    def ask(endpoint: Endpoint, n: int) -> list[Completion]:
+        if mode == "sync":
+            return endpoint.complete("hi", n=n, seed=3)
+        return asyncio.run(endpoint.acomplete("hi", n=n, seed=3))
+
+    for name, answer in (
+        ("together", completion),
+        ("one by one", lambda request: completion({**request, "n": 1})),
+    ):
+        server.answer = answer
+        kept = tmp_path / name
+        four = ask(Endpoint(server.url, "m", cache=kept), 4)
+        server.requests.clear()
+        endpoint = Endpoint(server.url, "m", cache=kept)
+        for model in (endpoint, endpoint.from_cache()):
+            for n in (1, 3, 4):
+                assert ask(model, n) == [replace(each, cached=True) for each in four[:n]]
+        assert not server.requests
+        with pytest.raises(NotBoughtError, match="was not bought before"):
+            ask(endpoint.from_cache(), 5)
+        assert not server.requests
+    with sqlite3.connect(kept / "replies.sqlite") as file:
+        file.execute("DELETE FROM replies WHERE rowid = (SELECT max(rowid) FROM replies)")
+    with pytest.raises(NotBoughtError, match="was not bought before"):
+        ask(endpoint.from_cache(), 4)
+
+
 def test_a_model_that_takes_no_seed_is_another_try_all_the_same(tmp_path: Path, server: Server) -> None:
     """What is kept is told apart by the seed that was meant, or all samples of a task would be one."""
     server.answer = refusing("seed")
@@ -669,7 +702,7 @@ def test_a_damaged_file_of_replies_costs_a_request(
     with sqlite3.connect(tmp_path / "replies.sqlite") as file:
         file.execute("DROP TABLE replies")
     assert endpoint.complete("hi")[0].text == "answer 0"
-    assert "bought again" in caplog.text
+    assert "no reply is taken" in caplog.text
     assert "not kept" in caplog.text
     with sqlite3.connect(tmp_path / "replies.sqlite") as file:
         file.execute("CREATE TABLE replies (other TEXT)")

@@ -12,21 +12,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify import Context, Pipeline, Proposal
+from draftverify import PASS, Context, EndpointError, Pipeline, Proposal, Verification, generator
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.experiment import load_experiment
 from draftverify.bench.records import load_run
 from draftverify.bench.records.rows import rows
 from draftverify.bench.runner.run import run
 from draftverify.bench.tables.expected import differences
+from draftverify.bench.tables.task_rows import RunFrame
 from draftverify.bench.tables.trace import TraceStyle, round_lines
-from draftverify.exchanges import LONGEST, WHOLE, Exchange, ModelReply, Turn, exchanges_of, noted, read_notes
+from draftverify.checks.metrics import Score
+from draftverify.checks.verifiers import AllOf, Regex
+from draftverify.exchanges import (
+    LONGEST,
+    WHOLE,
+    Exchange,
+    ModelReply,
+    Turn,
+    exchanges_of,
+    exchanges_of_metric,
+    noted,
+    read_notes,
+)
+from draftverify.rejection import reverify
 from draftverify.rules import First
 from draftverify.secret import Secret
 from draftverify.values import Round
 from draftverify.view.page import page_html
-from draftverify.view.task_detail import task_detail
-from draftverify_llm import Endpoint
+from draftverify.view.task_detail import detail_of, task_detail
+from draftverify_llm import Endpoint, Judge, asking
 from tests.browser import chromium as chromium
 from tests.browser import watched
 from tests.llm.conftest import Server
@@ -46,6 +60,7 @@ models:
     base_url: "{url}"
     model: w
     api_key: "${{SAID_KEY}}"
+    retries: {retries}
     price_in: 2
     price_out: 10
     price_in_cached: 1
@@ -60,6 +75,7 @@ pipelines:
     on_rejection: {policy}
 metrics:
   right: {{use: exact, expected: answer}}
+  judged: {{use: llm.judge, model: writer, expected: answer, reasons: true}}
 """
 
 
@@ -100,10 +116,12 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     server.close()
 
 
-def made(folder: Path, server: Server, policy: str = "[{do: feedback, times: 1}]") -> Path:
+def made(
+    folder: Path, server: Server, policy: str = "[{do: feedback, times: 1}]", *, retries: int = 4
+) -> Path:
     """The experiment's run."""
     file = folder / "experiment.yaml"
-    file.write_text(YAML.format(url=server.url, policy=policy))
+    file.write_text(YAML.format(url=server.url, policy=policy, retries=retries))
     return run(load_experiment(file), out=folder / "run").path
 
 
@@ -161,6 +179,56 @@ def test_exports_have_what_was_said_and_expected(said: Path) -> None:
     assert next(rows(records, "tasks"))["expected"] == {"answer": "It is 42 in all"}
 
 
+def test_what_a_metric_asked_is_kept_with_its_value(said: Path, capsys: Any) -> None:
+    """In the store, the trace, the page's data and exports, with its cost, which is no part of the pipeline's."""
+    records = load_run(said)
+    (score,) = [scores["judged"] for scores in records.store.judgements("sum").values()]
+    ((who, exchange),) = exchanges_of_metric("judged", score.notes)
+    assert (score.value, who) == (1.0, "metric judged")
+    assert "It is 42 in all" in exchange.asked[0].content
+    assert [(reply.text, reply.id) for reply in exchange.replies] == [("yes, says ***", "req-1")]
+    cost = (40 * 2 + 60 * 1 + 10 * 10) / 1e6
+    assert score.cost == exchange.cost == pytest.approx(cost)
+    assert main(["show", str(said), "--trace", "sum"]) == 0
+    shown = capsys.readouterr().out
+    assert "metric right: 0\n" in shown
+    assert "metric judged: 1\n    asked by metric judged  w-2026 · 100 tokens in" in shown
+    assert main(["show", str(said)]) == 0
+    assert f"judged: its metrics, apart from its own cost: cost {cost:.4g}" in capsys.readouterr().out
+    (row,) = rows(records, "tasks")
+    assert [(one["who"], one["cost"]) for one in row["judgements"]] == [("metric judged", cost)]
+    assert row["cost"] == pytest.approx(sum(one["cost"] for one in rows(records, "rounds")))
+    last = task_detail(records, "sum")["pipelines"][0]["rounds"][-1]
+    assert [one["who"] for one in last["exchanges"]] == ["draft", "judge", "metric judged"]
+
+
+def test_a_metric_that_failed_is_kept_and_asked_again(
+    server: Server, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """With what it asked, and the server's words without the key; the next look at the run asks it anew."""
+    monkeypatch.setenv("SAID_KEY", KEY)
+    server.answer = lambda request: (
+        (500, {}, f"busy: {KEY}".encode()) if "right answer" in str(request) else answering(request)
+    )
+    run_path = made(tmp_path, server, retries=0).resolve()
+    with load_run(run_path) as records:
+        (score,) = [scores["judged"] for scores in records.store.judgements("sum").values()]
+        ((_, exchange),) = exchanges_of_metric("judged", score.notes)
+        assert (score.value, "busy: ***" in score.problem, "busy: ***" in exchange.failure) == (
+            None,
+            True,
+            True,
+        )
+        assert ("judged", "sum", "judged") not in records.store.named_scores()
+        assert "judged" not in task_detail(records, "sum")["pipelines"][0]["scores"]
+    assert KEY.encode() not in b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    server.answer = answering
+    with load_run(made(tmp_path, server, retries=0)) as records:
+        assert records.store.named_scores()["judged", "sum", "judged"] == 1.0
+        (score,) = [scores["judged"] for scores in records.store.judgements("sum").values()]
+        assert not score.problem
+
+
 def test_a_wrong_answer_is_explained_by_the_page(said: Path, tmp_path: Path, chromium: Any) -> None:
     """What was asked, expected, said, and why it passed, opened by clicks alone."""
     page = tmp_path / "report.html"
@@ -186,9 +254,14 @@ def test_who_decides_sees_no_label(said: Path, tmp_path: Path, server: Server, m
     assert task_detail(load_run(said), "sum")["expected"] == {"answer": "It is 42 in all"}
     monkeypatch.setenv("SAID_KEY", KEY)
     server.answer = answering
-    asked = task_detail(load_run(made(tmp_path, server, "[{do: escalate}]")), "sum")
+    records = load_run(made(tmp_path, server, "[{do: escalate}]"))
+    asked = task_detail(records, "sum")
     assert asked["pipelines"][0]["question"]["state"] == "pending"
     assert not asked["expected"]
+    (task,), entries = records.tasks, {entry.pipeline: entry for entry in records.store.entries()}
+    notes = noted([Exchange(asked=(Turn("user", "It is 42 in all"),))])
+    judged = detail_of(RunFrame.of(records), task, entries, {"judged": {"right": Score(1.0, notes=notes)}})
+    assert "It is 42" not in json.dumps(judged)
     assert "unmet" not in asked["pipelines"][0]
 
 
@@ -235,14 +308,99 @@ def test_what_strangers_noted_under_the_name_is_left_out(value: Any) -> None:
 def test_a_request_that_fails_is_told_with_the_judgement(server: Server) -> None:
     """The messages stay, with what went wrong in the reply's place."""
     server.answer = lambda request: (400, {}, b'{"error": {"message": "too long"}}')
-    from draftverify_llm import Judge
-
     judge = Judge(Endpoint(server.url, "m", retries=0))
     round = Pipeline(Fixed(), judge, First()).record("Is it so?").rounds[0]
     ((who, exchange),) = exchanges_of(round)
     assert who == "verify"
     assert "answered 400: too long" in exchange.failure
     assert not exchange.replies
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((500, {}, f"overloaded, {KEY}".encode()), "answered 500 at try 1 of 1: overloaded, ***"),
+        (
+            (400, {}, b'{"error": {"code": "content_filter", "message": "filtered"}}'),
+            "answered 400: filtered",
+        ),
+        ((200, {}, b'{"choices": [{"mess'), 'no whole JSON: {"choices": [{"mess'),
+        ((200, {}, b"<html>" + b"x" * 1_000_000), "sent no completion"),
+    ],
+    ids=["overloaded", "filtered", "broken off", "no JSON"],
+)
+def test_a_draft_that_failed_is_kept_with_what_was_asked(
+    answer: Any, words: str, server: Server, tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    """The round that ended in an error has the messages and the server's words: in the trace, the page and exports."""
+    monkeypatch.setenv("SAID_KEY", KEY)
+    server.answer = lambda request: answer
+    records = load_run(made(tmp_path, server, "[]", retries=0))
+    (entry,) = records.store.entries()
+    (round,) = entry.record.rounds
+    assert round.failure is not None
+    assert not round.failure.notes
+    ((who, exchange),) = exchanges_of(round)
+    assert (who, exchange.asked[1]) == ("draft", Turn("user", "How much is 17 and 25?"))
+    assert words in exchange.failure
+    assert len(exchange.failure) < 500
+    assert not exchange.replies
+    assert main(["show", str(tmp_path / "run"), "--trace", "sum"]) == 0
+    assert f"no reply: {exchange.failure}"[:60] in " ".join(capsys.readouterr().out.split())
+    (shown,) = task_detail(records, "sum")["pipelines"][0]["rounds"]
+    assert shown["exchanges"][0]["failure"] == exchange.failure
+    assert next(rows(records, "rounds"))["exchanges"][0]["failure"] == exchange.failure
+    assert KEY.encode() not in b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_a_judgement_that_failed_and_was_made_again_is_kept_with_the_later_one(server: Server) -> None:
+    """Neither takes the other's place in the round's record."""
+    yes = json.dumps({"choices": [{"message": {"content": "yes"}}]}).encode()
+    server.in_turn((500, {}, b"busy"), (200, {}, yes))
+    pipeline = Pipeline(Fixed(), Judge(Endpoint(server.url, "m", retries=0)), First(), policy=reverify(1))
+    (round,) = pipeline.record("Is it so?").rounds
+    assert round.decision.kept
+    first, second = [exchange for _, exchange in exchanges_of(round)]
+    assert "busy" in first.failure
+    assert [reply.text for reply in second.replies] == ["yes"]
+
+
+def test_a_stage_that_raises_keeps_what_it_asked(server: Server) -> None:
+    """A reader without a verdict of its own for the failure, behind another stage."""
+    server.answer = lambda request: (400, {}, b'{"error": {"message": "too long"}}')
+    verifier = AllOf([Regex(".*"), Raising(Endpoint(server.url, "m", retries=0))])
+    (round,) = Pipeline(Fixed(), verifier, First()).record("Is it so?").rounds
+    ((who, exchange),) = exchanges_of(round)
+    assert (who, exchange.asked) == ("raising", (Turn("user", "It is."),))
+    assert "answered 400: too long" in exchange.failure
+
+
+class Raising:
+    """Asks about each item, and lets what fails be raised."""
+
+    def __init__(self, model: Endpoint) -> None:
+        self.model = model
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """Pass what was answered."""
+        for item in proposal.items:
+            with asking(item):
+                self.model.complete(item)
+        return Verification(checks=(PASS,) * len(proposal))
+
+
+@pytest.mark.parametrize("notes", [{"x": object()}, 7, {"exchanges": [1]}])
+def test_an_error_with_notes_that_cannot_be_kept_is_still_that_error(notes: Any) -> None:
+    """They hide nothing, and no record is lost."""
+
+    def draft(context: Context, n: int) -> list[str]:
+        error = EndpointError("down")
+        error.notes = notes
+        raise error
+
+    record = Pipeline(generator(draft), Regex(".*"), First()).record("?")
+    assert str(record.outcome.failure) == "EndpointError: down"
+    assert not list(exchanges_of(record.rounds[0]))
 
 
 class Fixed:

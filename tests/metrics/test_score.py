@@ -87,3 +87,31 @@ def test_a_measure_says_its_unit_and_mean_in_known_words(broken: Saved) -> None:
     """Refused before any task runs, by the metric's name."""
     with pytest.raises(ConfigError, match=r"metrics\.saved"):
         check_metrics({"saved": broken}, [])
+
+
+def test_a_metric_may_say_what_it_cost_and_what_to_keep():
+    """Its value is read as any other's; a secret is struck out of its problem, and notes are copied."""
+    key = Secret("sk-0123456789abcdef")
+    said = Score(1, cost=0.5, notes={"asked": [1, "x"]})
+    found = score(lambda task, outcome: said, Task(id="1"), OUTCOME)
+    assert found == Score(1.0, cost=0.5, notes={"asked": [1, "x"]})
+    failed = score(lambda task, outcome: Score(None, f"no verdict: {key}", 0.5), Task(id="1"), OUTCOME)
+    assert failed == Score(None, "no verdict: ***", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (Score(2.0), "this came: 2.0"),
+        (Score("right"), "this came: 'right'"),
+        (Score(1.0, cost=float("nan")), "the cost of a score is a finite number"),
+        (Score(1.0, notes={"x": object()}), "the notes of a score.x: a value of type builtins.object"),
+        (Score(1.0, notes=[1]), "the notes of a score came as"),
+        (Score(1.0, problem=7), "TypeError"),
+    ],
+)
+def test_a_score_that_cannot_be_kept_is_a_failure(said, problem):
+    """It is said with what came, and is no value."""
+    found = score(lambda task, outcome: said, Task(id="1"), OUTCOME)
+    assert found.value is None
+    assert problem in found.problem

@@ -158,7 +158,7 @@ def test_a_panel_says_why_it_refuses() -> None:
     assert "s0: short" in check.feedback
     assert "s1: wrong" in check.feedback
     for number in (0, 4):
-        with pytest.raises(ConfigError, match="there are 3 verifiers"):
+        with pytest.raises(ConfigError, match="there are 3 stages"):
             MostOf([Says({}), Says({}), Says({})], at_least=number)
 
 

@@ -32,7 +32,15 @@ from draftverify_code.program import program_of
 from draftverify_code.sandbox import Sandbox, Suite, SuiteFinding
 from draftverify_code.stages.running import capped, integrity_of
 from draftverify_code.stages.tests import Tests
-from draftverify_llm import RecordedTask, TextModel, exchange_of, model_traits, read_recording, read_rows
+from draftverify_llm import (
+    RecordedTask,
+    TextModel,
+    asking,
+    exchange_of,
+    model_traits,
+    read_recording,
+    read_rows,
+)
 
 __all__ = ["COMPLETION", "INSTRUCTION", "GeneratedTests", "agreeing", "extract_asserts", "read_tests"]
 
@@ -236,15 +244,16 @@ class GeneratedTests:
         template = self.template or (INSTRUCTION if self.chat else COMPLETION)
         request = template.replace("{entry_point}", _entry_point(task))
         prompt = request.replace("{prompt}", str(task.input.get("prompt", "")))
-        completions = self.model.complete(
-            prompt,
-            n=self.samples,
-            max_tokens=self.max_tokens,
-            temperature=self.temperature,
-            top_p=0.95,
-            seed=zlib.crc32(task.id.encode()),
-            chat=self.chat,
-        )
+        with asking(prompt, chat=self.chat):
+            completions = self.model.complete(
+                prompt,
+                n=self.samples,
+                max_tokens=self.max_tokens,
+                temperature=self.temperature,
+                top_p=0.95,
+                seed=zlib.crc32(task.id.encode()),
+                chat=self.chat,
+            )
         exchange = exchange_of(prompt, completions, cost=self.model.price(completions), chat=self.chat)
         return [completion.text for completion in completions], exchange.about(None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import email.utils
 import json
 import logging
@@ -20,7 +21,14 @@ from weakref import WeakKeyDictionary
 import msgspec
 from pydantic import Field
 
-from draftverify.errors import ConfigError, DraftVerifyError, EndpointError, EndpointTimeout
+from draftverify.errors import (
+    ConfigError,
+    DraftVerifyError,
+    EndpointError,
+    EndpointTimeout,
+    NotBoughtError,
+    ResourceError,
+)
 from draftverify.secret import Secret, note_urls, quiet, redact
 from draftverify_llm.apis import APIS, BrokenOff, Reply, Sampling, refusal_of
 from draftverify_llm.bought import BoughtReplies, SingleFlight
@@ -69,7 +77,8 @@ class Endpoint:
         logprobs: ask for the log-probabilities of the sampled tokens, so that a completion has its `logprob`.
         top_logprobs: of turns, ask for those of so many likeliest tokens too, of which a judge's score is made.
         cache: a directory of replies that were bought: the same request, of the same seed and place among the answers,
-            is not sent again, and costs what it cost then. None: every request is sent.
+            is not sent again, nor one for fewer answers, which are the first of those; they cost what they cost then.
+            None: every request is sent.
         price_in: cost for a million prompt tokens.
         price_out: cost for a million sampled tokens.
         price_in_cached: cost for a million prompt tokens that the server has read before, as it says itself; as
@@ -121,6 +130,7 @@ class Endpoint:
         self.price_out = price_out
         self.price_in_cached = price_in_cached
         self._family = family
+        self._sends = True
         if api not in APIS:
             raise ConfigError(f"there is no API {api!r}, but {' and '.join(APIS)}", path="api")
         self._api = APIS[api]
@@ -140,6 +150,8 @@ class Endpoint:
             ConfigError: the address is no http URL, the key cannot be sent, or a number is out of its range.
             ResourceError: the package httpx is missing.
         """
+        if not self._sends:
+            return
         note_urls(self.base_url)
         key = Secret(self.api_key or "").strip()
         need("httpx", doing=f"asking {self.base_url}")
@@ -179,6 +191,26 @@ class Endpoint:
     def check(self) -> None:
         """As `open`, which sends nothing."""
         self.open()
+
+    def from_cache(self) -> Endpoint:
+        """The same model, which answers from its cache alone and sends nothing.
+
+        What was not bought is a NotBoughtError. A file of replies that cannot be read is as none, with a warning.
+        """
+        note_urls(self.base_url)
+        model = copy.copy(self)
+        model._sends, model._client, model._bought = False, None, None
+        if self.cache is not None:
+            try:
+                model._bought = BoughtReplies(self.cache, writes=False)
+            except ResourceError as error:
+                _log.warning("nothing is answered from the cache of %s: %s", self._place(), error)
+        return model
+
+    @property
+    def cached(self) -> bool:
+        """Whether it answers from its cache alone."""
+        return not self._sends and self._bought is not None
 
     def close(self) -> None:
         """Close the connections; the next use opens new ones."""
@@ -258,7 +290,7 @@ class Endpoint:
         """What came of requests for the missing answers: those that failed lose nothing of what was paid for."""
         failed = [answer for answer in answers if isinstance(answer, BaseException)]
         for error in failed:
-            if not isinstance(error, DraftVerifyError):
+            if not isinstance(error, DraftVerifyError) or isinstance(error, NotBoughtError):
                 raise error
         came = [one for answer in answers if not isinstance(answer, BaseException) for one in answer]
         if failed:
@@ -279,11 +311,11 @@ class Endpoint:
 
     def _asked(self, sampling: Sampling, n: int, place: int) -> list[Completion]:
         """The answers to one request, of which `place` is the first's place among all."""
-        with self._flight(self._key(sampling, n, place)) as flight:
+        with self._flight(self._key(sampling, place), n) as flight:
             if flight.other is not None:
                 wait([flight.other], self.timeout_seconds)
-            if (kept := _kept(flight)) is not None:
-                return self._answers(kept, n, cached=True)
+            if (answers := self._kept(flight)) is not None:
+                return answers[:n]
             while True:
                 path, body = self._request(sampling, n, place)
                 try:
@@ -295,11 +327,11 @@ class Endpoint:
                 return self._answers(reply, n)
 
     async def _aasked(self, sampling: Sampling, n: int, place: int) -> list[Completion]:
-        with self._flight(self._key(sampling, n, place)) as flight:
+        with self._flight(self._key(sampling, place), n) as flight:
             if flight.other is not None:
                 await asyncio.wait([asyncio.wrap_future(flight.other)], timeout=self.timeout_seconds)
-            if (kept := _kept(flight)) is not None:
-                return self._answers(kept, n, cached=True)
+            if (answers := self._kept(flight)) is not None:
+                return answers[:n]
             while True:
                 path, body = self._request(sampling, n, place)
                 try:
@@ -310,16 +342,26 @@ class Endpoint:
                 flight.keep(msgspec.json.encode(reply))
                 return self._answers(reply, n)
 
-    def _flight(self, asked: Mapping[str, Any]) -> SingleFlight:
+    def _flight(self, asked: Mapping[str, Any], n: int) -> SingleFlight:
         if self.cache is not None:
             self.open()
-        return SingleFlight(self._bought, asked)
+        return SingleFlight(self._bought, asked, n)
 
-    def _key(self, sampling: Sampling, n: int, place: int) -> dict[str, Any]:
+    def _kept(self, flight: SingleFlight) -> list[Completion] | None:
+        """The answers that were bought, perhaps more than are asked for; None too where what stands there is none."""
+        kept = flight.kept()
+        try:
+            reply = None if kept is None else msgspec.json.decode(kept.reply, type=Reply)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        if kept is None or reply is None or not reply.choices:
+            return None
+        return self._answers(reply, kept.n, cached=True)
+
+    def _key(self, sampling: Sampling, place: int) -> dict[str, Any]:
         """All that a reply depends on, the seed too where the model takes none: another seed is another try."""
         return {
             **sampling._asdict(),
-            "n": n,
             "place": place,
             "logprobs": self.top_logprobs or self.logprobs,
             "body": dict(self.body),
@@ -371,7 +413,7 @@ class Endpoint:
         ]
 
     def _send(self, path: str, body: dict[str, Any]) -> Reply:
-        self.open()
+        self._may_send()
         import httpx
 
         client = self._client
@@ -394,7 +436,7 @@ class Endpoint:
         raise AssertionError("the last attempt raises")
 
     async def _asend(self, path: str, body: dict[str, Any]) -> Reply:
-        self.open()
+        self._may_send()
         import httpx
 
         loop = asyncio.get_running_loop()
@@ -409,6 +451,11 @@ class Endpoint:
                 except (_Again, httpx.RequestError, asyncio.TimeoutError) as trouble:
                     await asyncio.sleep(self._wait(trouble, attempt))
         raise AssertionError("the last attempt raises")
+
+    def _may_send(self) -> None:
+        if not self._sends:
+            raise NotBoughtError(f"nothing is sent to {self._place()} here, and this was not bought before")
+        self.open()
 
     def _rates(self) -> tuple[int | None, int | None]:
         return self.requests_per_minute, self.tokens_per_minute
@@ -531,16 +578,6 @@ def _limiter(per_minute: int) -> tuple[Limiter, int]:
     from pyrate_limiter import Duration, Limiter, Rate, StateBucket
 
     return Limiter(StateBucket([Rate(per_minute, Duration.MINUTE)])), per_minute
-
-
-def _kept(flight: SingleFlight) -> Reply | None:
-    """The reply that was bought; None too where what stands there is none."""
-    try:
-        data = flight.kept()
-        reply = None if data is None else msgspec.json.decode(data, type=Reply)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    return reply if reply is not None and reply.choices else None
 
 
 def _append(data: bytearray, chunk: bytes) -> None:

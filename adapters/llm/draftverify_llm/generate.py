@@ -19,6 +19,7 @@ from draftverify_llm.text import (
     TextModel,
     as_messages,
     as_text,
+    asking,
     check_model,
     check_sampling,
     exchange_of,
@@ -139,7 +140,8 @@ class Sample:
         if n == 0:
             return Proposal.alternatives(())
         prompt, options = self._asked(context)
-        completions = self.model.complete(prompt, n=n, seed=context.draws.seed(), **options)
+        with asking(prompt, chat=options["chat"]):
+            completions = self.model.complete(prompt, n=n, seed=context.draws.seed(), **options)
         return self._proposal(prompt, options["chat"], completions)
 
     @property

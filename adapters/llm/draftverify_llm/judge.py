@@ -8,21 +8,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from draftverify import Check, ConfigError, Context, Cost, Proposal, Task, Verification
+from draftverify import Check, ConfigError, Context, Cost, Proposal, Verification
 from draftverify.checks.verifiers import at_threshold
 from draftverify.exchanges import noted
-from draftverify.kit.audit import Grade, PresentedAnswer, Variation
+from draftverify.kit.audit import Grade, PresentedAnswer
 from draftverify.traits import VerifierTraits
 from draftverify_llm.judging import (
     ModelJudge,
     answer_text,
-    identity_of_judge,
     no_verdict,
-    open_model,
     question_text,
-    shown_text,
+    written_reason,
 )
-from draftverify_llm.prompts import filled_prompt, read_prompts
 from draftverify_llm.replies import VerdictReply, ask
 from draftverify_llm.text import TextModel
 
@@ -56,6 +53,8 @@ class Judge(ModelJudge):
         max_tokens: of a reply that is read as text.
     """
 
+    fields = ("question", "answer")
+
     @cached_property
     def traits(self) -> VerifierTraits:
         """As its model's."""
@@ -74,65 +73,36 @@ class Judge(ModelJudge):
         reference: str | None = None,
         reasons: bool = False,
     ) -> None:
-        self.model = model
+        super().__init__(model, rubric, reference, reasons, prompt, paraphrases, max_tokens)
         self.asks = asks
-        self.rubric = rubric
-        self.reference = reference
-        self.reasons = reasons
         self.threshold = threshold
         self.highest = highest
-        self.prompt = prompt
-        self.paraphrases = paraphrases
-        self.max_tokens = max_tokens
-        self._prompts: tuple[str, ...] | None = None
-
-    @property
-    def varies(self) -> frozenset[Variation]:
-        """What an audit can change."""
-        wording: frozenset[Variation] = frozenset({"wording"} if len(self._files()) > 1 else ())
-        return wording | {"answers", "repeat"}
 
     @property
     def identity(self) -> str:
         """A hash of the model, the prompt and what is asked; its threshold and the audit's other wordings are none."""
-        settings = (
-            self.asks,
-            self.highest,
-            self.max_tokens,
-            self.rubric,
-            self.reference is not None,
-            self.reasons,
-        )
-        return identity_of_judge(self.model, *settings, self._read()[0])
+        return self._identity(self.asks, self.highest)
 
     def open(self) -> None:
-        """Check the arguments, read the prompts and load the model.
-
-        Raises:
-            ConfigError: an argument is out of its range, a prompt is not as it must be, or the model's tokenizer cannot
-                tell the verdicts apart.
-            ResourceError: the weights are missing.
-        """
+        """Check the arguments, read the prompts and load the model; as of `ModelJudge`."""
         if not 2 <= self.highest <= 9:
             raise ConfigError(f"highest is {self.highest}; the best grade is 2 to 9", path="highest")
-        if self.max_tokens < 1:
-            raise ConfigError(f"max_tokens is {self.max_tokens}; at least 1 is needed", path="max_tokens")
         if self.threshold is not None and not math.isfinite(self.threshold):
             raise ConfigError(f"threshold is {self.threshold}; a number is needed", path="threshold")
-        self._read()
-        open_model(self.model, self.words)
+        super().open()
+
+    @property
+    def kind(self) -> str:
+        """The name of the package's prompts for it."""
+        return self.asks
 
     @property
     def words(self) -> tuple[str, ...]:
         """The verdicts: yes and no, or the grades from the lowest."""
         return ("yes", "no") if self.asks == "yes_no" else tuple(map(str, range(1, self.highest + 1)))
 
-    def verify(self, context: Context, proposal: Proposal) -> Verification:
-        """One check per item."""
-        return self.verify_many([context], [proposal])[0]
-
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
-        """The blocks of many tasks, asked together."""
+        """The blocks of many tasks, asked together; one check per item."""
         requests = [
             PresentedAnswer(
                 question_text(context.task), answer_text(item), reference=self._right(context.task)
@@ -166,30 +136,13 @@ class Judge(ModelJudge):
 
     def grade(self, requests: Sequence[PresentedAnswer]) -> list[Grade]:
         """A grade for each; what an audit asks."""
-        prompts = self._read()
-        texts = [self._filled(prompts[request.wording], request) for request in requests]
+        texts = [self._prompted(request) for request in requests]
         replies = ask(self.model, texts, self.words, self.max_tokens, whole=self.reasons)
         return [self._graded(reply) for reply in replies]
 
-    def _right(self, task: Task) -> str | None:
-        """The task's right answer, where the judge is shown one.
-
-        Raises:
-            ContractError: it has none.
-        """
-        if self.reference is None:
-            return None
-        return shown_text(task.input, self.reference, f"the input of task {task.id}")
-
-    def _filled(self, prompt: str, request: PresentedAnswer) -> str:
+    def _prompted(self, request: PresentedAnswer) -> str:
         texts = {"question": ("question", request.question), "answer": ("answer", request.answer)}
-        plain = {"highest": str(self.highest), "rubric": "", "expected": ""}
-        if self.rubric is not None:
-            plain["rubric"] = f"Judge it by this:\n{self.rubric}\n\n"
-        if request.reference is not None:
-            del plain["expected"]
-            texts["expected"] = ("right answer", request.reference)
-        return filled_prompt(prompt, texts, plain, after={"expected": "\n\n"})
+        return self._filled(request.wording, texts, request.reference, highest=str(self.highest))
 
     def _graded(self, reply: VerdictReply) -> Grade:
         if reply.verdict is None:
@@ -209,19 +162,5 @@ class Judge(ModelJudge):
         if grade.score is None:
             return no_verdict(grade.why, grade.words)
         passed = grade.score >= self._lowest
-        why = grade.words if len(grade.words.split()) > 1 else ""
+        why = written_reason(grade.words)
         return Check("pass" if passed else "reject", grade.score, "" if passed else "judged wrong", why)
-
-    def _files(self) -> list[Path]:
-        return self._prompt_files(f"{self.asks}_why" if self.reasons else self.asks)
-
-    def _read(self) -> tuple[str, ...]:
-        if self._prompts is None:
-            optional = ("rubric", "expected", *(("highest",) if self.asks == "grade" else ()))
-            self._prompts = read_prompts(self._files(), ("question", "answer"), optional)
-            for name, given in (("rubric", self.rubric), ("expected", self.reference)):
-                if given is not None and not all(f"{{{name}}}" in prompt for prompt in self._prompts):
-                    raise ConfigError(
-                        f"the prompt has no {{{name}}}, in whose place it would stand", path="prompt"
-                    )
-        return self._prompts

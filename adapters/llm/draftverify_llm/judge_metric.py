@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from draftverify import ContractError, Outcome, Task
-from draftverify.errors import EndpointError
+from draftverify.checks.metrics import Score
+from draftverify.exchanges import noted
 from draftverify.kit.audit import PresentedAnswer
 from draftverify.traits import Traits
 from draftverify_llm.judge import Judge
@@ -81,21 +82,21 @@ class JudgedAnswer:
             question_text(task)
             self._right(task)
 
-    def __call__(self, task: Task, outcome: Outcome) -> float:
-        """The grade, from 0 to 1.
-
-        Raises:
-            EndpointError: the judge could not be asked, or gave no verdict.
-        """
+    def __call__(self, task: Task, outcome: Outcome) -> Score:
+        """The grade, from 0 to 1, with what the model was asked; none, and why, where it gave no verdict."""
         if outcome.status != "accepted":
-            return 0.0
+            return Score(0.0)
         asked = PresentedAnswer(question_text(task), _shown(outcome.value), reference=self._right(task))
         (grade,) = self.judge.grade([asked])
+        notes = noted([grade.exchange]) if grade.exchange is not None else {}
         if grade.score is None:
-            raise EndpointError(f"the judge gave no verdict ({grade.why}): {grade.words}")
+            why = f"the judge gave no verdict ({grade.why}): {grade.words}"
+            return Score(None, why, cost=grade.cost, notes=notes)
         if self.judge.asks == "yes_no":
-            return float(grade.score > 0)
-        return (grade.score - 1) / (self.judge.highest - 1)
+            value = float(grade.score > 0)
+        else:
+            value = (grade.score - 1) / (self.judge.highest - 1)
+        return Score(value, cost=grade.cost, notes=notes)
 
     def _right(self, task: Task) -> str | None:
         return (

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from draftverify import Check, ConfigError, Context, Cost, Evidence, Proposal, Verification
+from draftverify import Check, Context, Cost, Evidence, Proposal, Task, Verification
 from draftverify.exchanges import Exchange, noted
 from draftverify.kit.audit import PairVerdict, Presented, Variation
 from draftverify.traits import VerifierTraits
 from draftverify_llm.judging import (
     ModelJudge,
     answer_text,
-    identity_of_judge,
     no_verdict,
-    open_model,
     question_text,
+    written_reason,
 )
-from draftverify_llm.prompts import filled_prompt, read_prompts
 from draftverify_llm.replies import VerdictReply, ask
 from draftverify_llm.text import TextModel
 
@@ -51,11 +49,19 @@ class PairwiseJudge(ModelJudge):
     Args:
         model: a text model.
         against: "all" compares every two, n (n − 1) / 2 pairs; "knockout" n − 1 pairs, in log₂ n passes.
-        prompt: a file with {question}, {first} and {second}, which asks for A or B; when absent the one that comes with
-            the package.
+        rubric: what answers are to be judged by, in words.
+        reference: the field of the task that holds a right answer, which the judge is shown beside the two.
+        reasons: ask for the verdict and then for the reason; the check of an item has the reasons for which others were
+            preferred to it as feedback.
+        prompt: a file with {question}, {first} and {second}, which asks for A or B, {rubric} and {expected} where there
+            are such; when absent the one that comes with the package.
         paraphrases: the same in other words, for audits.
         max_tokens: of a reply that is read as text.
     """
+
+    fields = ("question", "first", "second")
+    kind = "pairwise"
+    words = NAMES
 
     @cached_property
     def traits(self) -> VerifierTraits:
@@ -69,64 +75,38 @@ class PairwiseJudge(ModelJudge):
         prompt: Path | None = None,
         paraphrases: Sequence[Path] = (),
         max_tokens: int = 64,
+        rubric: str | None = None,
+        reference: str | None = None,
+        reasons: bool = False,
     ) -> None:
-        self.model = model
+        super().__init__(model, rubric, reference, reasons, prompt, paraphrases, max_tokens)
         self.against = against
-        self.prompt = prompt
-        self.paraphrases = paraphrases
-        self.max_tokens = max_tokens
-        self._prompts: tuple[str, ...] | None = None
 
     @property
     def varies(self) -> frozenset[Variation]:
         """What an audit can change."""
-        wording: frozenset[Variation] = frozenset({"wording"} if len(self._files()) > 1 else ())
-        return wording | {"order", "answers", "names", "repeat"}
+        return super().varies | {"order", "names"}
 
     @property
     def identity(self) -> str:
         """A hash of the model and the prompt; the audit's other wordings, and which pairs are compared, are none."""
-        return identity_of_judge(self.model, "pairwise", self.max_tokens, self._read()[0])
-
-    def open(self) -> None:
-        """Check the arguments, read the prompts and load the model.
-
-        Raises:
-            ConfigError: a prompt is not as it must be, or the model's tokenizer cannot tell A from B.
-            ResourceError: the weights are missing.
-        """
-        if self.max_tokens < 1:
-            raise ConfigError(f"max_tokens is {self.max_tokens}; at least 1 is needed", path="max_tokens")
-        self._read()
-        open_model(self.model, NAMES)
-
-    def verify(self, context: Context, proposal: Proposal) -> Verification:
-        """The block's comparisons."""
-        return self.verify_many([context], [proposal])[0]
+        return self._identity("pairwise")
 
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
         """The blocks of many tasks, each round of their comparisons asked together."""
-        return compared(contexts, proposals, self.compare, self.against)
+        return compared(contexts, proposals, self.compare, self.against, right=self._right)
 
     def compare(self, pairs: Sequence[Presented]) -> list[PairVerdict]:
         """A word on each pair, in the order in which it is presented; what an audit asks."""
-        prompts = self._read()
-        texts = []
-        for pair in pairs:
-            first, second = reversed(NAMES) if pair.names_exchanged else NAMES
-            named = {"question": ("question", pair.question)}
-            named |= {"first": (f"answer {first}", pair.first), "second": (f"answer {second}", pair.second)}
-            texts.append(filled_prompt(prompts[pair.wording], named))
-        replies = ask(self.model, texts, NAMES, self.max_tokens)
+        texts = [self._prompted(pair) for pair in pairs]
+        replies = ask(self.model, texts, NAMES, self.max_tokens, whole=self.reasons)
         return [_said(reply, pair.names_exchanged) for reply, pair in zip(replies, pairs, strict=True)]
 
-    def _files(self) -> list[Path]:
-        return self._prompt_files("pairwise")
-
-    def _read(self) -> tuple[str, ...]:
-        if self._prompts is None:
-            self._prompts = read_prompts(self._files(), ("question", "first", "second"))
-        return self._prompts
+    def _prompted(self, pair: Presented) -> str:
+        first, second = reversed(NAMES) if pair.names_exchanged else NAMES
+        texts = {"question": ("question", pair.question)}
+        texts |= {"first": (f"answer {first}", pair.first), "second": (f"answer {second}", pair.second)}
+        return self._filled(pair.wording, texts, pair.reference)
 
 
 def _said(reply: VerdictReply, exchanged: bool) -> PairVerdict:
@@ -156,6 +136,7 @@ class BlockComparison:
         self.cross = np.full((n, n), math.nan)
         self.verdicts: list[dict[str, Any]] = []
         self.unsaid: dict[int, PairVerdict] = {}
+        self.objections: dict[int, list[str]] = {}
         self.cost = 0.0
         self._exchanges: list[Exchange] = []
         self._against = against
@@ -188,6 +169,10 @@ class BlockComparison:
             self.verdicts.append(note if answer.score is None else {**note, "score": answer.score})
             if answer.choice is not None:
                 wins.append({"first": 1.0, "tie": 0.5, "second": 0.0}[answer.choice])
+                if answer.choice != "tie" and (reason := written_reason(answer.words)):
+                    beaten = 1 if answer.choice == "first" else 0  # by its place in the prompt
+                    objections = self.objections.setdefault(pair[beaten ^ order], [])
+                    objections.append(f"as answer {NAMES[beaten]}: {reason}")
             else:
                 # What failed says more than what was said otherwise.
                 for item in pair:
@@ -212,7 +197,7 @@ class BlockComparison:
         row = self.cross[item]
         results = row[~np.isnan(row)]
         if len(results):
-            return Check("pass", float(results.mean()))
+            return Check("pass", float(results.mean()), feedback="\n".join(self.objections.get(item, ())))
         if item in self.unsaid:
             return no_verdict(self.unsaid[item].why, self.unsaid[item].words)
         return Check("abstain", reason="nothing to compare with")
@@ -225,6 +210,7 @@ def compared(
     against: Against,
     *,
     orders: int = 2,
+    right: Callable[[Task], str | None] = lambda task: None,
 ) -> list[Verification]:
     """Compare the items of blocks, each pair in both orders.
 
@@ -233,18 +219,20 @@ def compared(
         compare: as `PairwiseJudge.compare`.
         against: which pairs.
         orders: 1 asks for each pair as it stands alone.
+        right: the right answer of a task, which is shown with its pairs.
 
     Raises:
         ContractError: a task has no question, or an item is no text.
     """
     blocks = [BlockComparison(len(proposal.items), against) for proposal in proposals]
     questions = [question_text(context.task) for context in contexts]
+    references = [right(context.task) for context in contexts]
     texts = [[answer_text(item) for item in proposal.items] for proposal in proposals]
     going = [(place, block.rounds()) for place, block in enumerate(blocks)]
     while going:
         now = [(place, pairs, rounds) for place, rounds in going if (pairs := next(rounds, None)) is not None]
         presented = [
-            Presented(questions[place], texts[place][i], texts[place][k])
+            Presented(questions[place], texts[place][i], texts[place][k], reference=references[place])
             for place, pairs, _ in now
             for pair in pairs
             for i, k in (pair, pair[::-1])[:orders]

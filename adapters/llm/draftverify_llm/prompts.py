@@ -2,8 +2,8 @@
 
 A text stands between an opening and a closing tag with the same code, `<answer A 5f3c9a1b>`. The code is derived from
 the texts and occurs in none of them, so that none can close its tag or open another. What models take for the end of a
-turn (`<|im_end|>`, `[/INST]`, …) is spelled apart in a text, since servers read it wherever it stands. That keeps the
-texts apart; it does not keep a model from being persuaded by what one of them says.
+turn (`<|im_end|>`, `[/INST]`, …) is spelled apart in a text, since servers read it wherever it stands; so is a verdict
+in double brackets. That keeps the texts apart; it does not keep a model from being persuaded by what one of them says.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from draftverify import ConfigError
+from draftverify.values import utf8
 
 __all__ = ["SHIPPED", "apart", "filled_prompt", "read_prompts"]
 
@@ -25,7 +26,9 @@ _FIELD = re.compile(r"\{\{(?P<plain>\w+)\}\}|\{(?P<name>[A-Za-z_]\w*)\}")
 _TURNS = re.compile(
     r"<[|｜][^<>|｜\n]{1,64}[|｜]>|</?s>|<(?:bos|eos|(?:start|end)_of_(?:turn|text|utterance))>"
     r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_RESULTS)\]|<</?SYS>>"
+    r"|\[\[(?i:yes|no|[a-z]|\d)\]\]"
 )
+"""What ends a turn; and a verdict in brackets, which a judge might quote."""
 _LARGEST = 100_000
 """Characters of a prompt file; a larger one is something else."""
 
@@ -87,7 +90,8 @@ def filled_prompt(
 
     Args:
         prompt: as it was read.
-        texts: by field, what the tag calls the text ("answer A"), and the text.
+        texts: by field, what the tag calls the text ("answer A"), and the text; half of a surrogate pair, which no
+            request can carry, becomes its escape.
         plain: by field, words of the judge's own, which need no tag.
         after: by field, what follows its text.
     """
@@ -100,7 +104,7 @@ def filled_prompt(
             return plain[match["name"]]
         name, text = texts[match["name"]]
         ending = after.get(match["name"], "")
-        return f"<{name} {code}>\n{_TURNS.sub(apart, text)}\n</{name} {code}>{ending}"
+        return f"<{name} {code}>\n{_TURNS.sub(apart, utf8(text))}\n</{name} {code}>{ending}"
 
     return _FIELD.sub(field, prompt)  # one pass: braces in a text are the text's
 

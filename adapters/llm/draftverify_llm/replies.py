@@ -1,7 +1,8 @@
 """How a judge's verdict is read from a model: from the first token's probabilities where it tells them, else the reply.
 
 A reply has a verdict where it is one of the words, or begins with one that ends there ("B.", "Answer A: …", "yes,
-because …"), or has it in double square brackets, [[A]]. Anything else is prose, and prose is no verdict.
+because …"), or has it in double square brackets, [[A]]. A reply that begins with one and has another in brackets has
+none. Anything else is prose, and prose is no verdict.
 """
 
 from __future__ import annotations
@@ -141,21 +142,24 @@ def read_word(reply: str, verdicts: Sequence[str]) -> int | None:
         [1, 0, None, 1, None]
     """
     choices = "|".join(map(re.escape, verdicts))
-    bracketed = {mark.casefold() for mark in re.findall(rf"\[\[({choices})\]\]", reply, re.I)}
-    if not bracketed:
-        # A letter can be an article or a name's beginning: after it the sentence ends. After a word it may go on.
-        ends = r"[:;!)\]*\"]|\.(?!\d)" if all(len(verdict) == 1 for verdict in verdicts) else r"[.,:;!)\]*\"]"
-        if verdicts[-1].isdecimal():
-            ends += rf"|/{verdicts[-1]}(?!\d)"  # "4/5" is a grade of five, "4/10" of another scale
-        lead = r"(?:(?:answer|output|response|reply|option|verdict|grade|score|rating)\b\W*)?"
-        opening = re.match(
-            rf"\W*{lead}(?<![-−.])({choices})(?=$|{ends}|\s*\n|\s+is\s+(?:the\s+)?better\b|\s*$)", reply, re.I
-        )
-        if opening:
-            # "A: …" and on another line "B: …" is a comparison, and its first line no verdict.
-            named = re.findall(rf"^[^\w\n]*{lead}({choices})\s*:", reply, re.I | re.M)
-            listed, bracketed = {name.casefold() for name in named}, {opening[1].casefold()}
-            bracketed |= listed if bracketed <= listed else set()
-    if len(bracketed) != 1:
+    verdict_words = {mark.casefold() for mark in re.findall(rf"\[\[({choices})\]\]", reply, re.I)}
+    # A letter can be an article or a name's beginning: after it the sentence ends. After a word it may go on.
+    single, graded = all(len(verdict) == 1 for verdict in verdicts), verdicts[-1].isdecimal()
+    ends = r"[:;!)\]*\"]|\.(?!\d)" if single else r"[.,:;!)\]*\"]"
+    if graded:
+        ends += rf"|/{verdicts[-1]}(?!\d)"  # "4/5" is a grade of five, "4/10" of another scale
+    lead = r"(?:(?:answer|output|response|reply|option|verdict|grade|score|rating)\b\W*)?"
+    opening = re.match(
+        rf"\W*{lead}(?<![-−.])({choices})(?=$|{ends}|\s*\n|\s+is\s+(?:the\s+)?better\b|\s*$)", reply, re.I
+    )
+    if opening:
+        # "A: …" and on another line "B: …" is a comparison, and its first line no verdict.
+        named = re.findall(rf"^[^\w\n]*{lead}({choices})\s*:", reply, re.I | re.M)
+        listed, first = {name.casefold() for name in named}, opening[1].casefold()
+        if not verdict_words:
+            verdict_words = {first, *(listed if first in listed else ())}
+        elif first not in listed or graded or not single:
+            verdict_words.add(first)  # what is quoted behind a verdict does not replace it
+    if len(verdict_words) != 1:
         return None
-    return [verdict.casefold() for verdict in verdicts].index(bracketed.pop())
+    return [verdict.casefold() for verdict in verdicts].index(verdict_words.pop())

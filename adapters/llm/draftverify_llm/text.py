@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, runtime_checkable
 
-from draftverify.errors import ConfigError
-from draftverify.exchanges import Exchange, ModelReply, Turn
+from draftverify.errors import ConfigError, DraftVerifyError
+from draftverify.exchanges import Exchange, ModelReply, Turn, noted
 from draftverify.traits import GeneratorTraits, families
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "TextModel",
     "as_messages",
     "as_text",
+    "asking",
     "before_stop",
     "check_model",
     "check_sampling",
@@ -189,6 +191,7 @@ class ModelTraits(NamedTuple):
         remote: how many of these may wait for a server elsewhere; 0 of a model that runs here.
         logprobs: whether its completions have their log-probability; None where it does not say.
         structured: whether `complete` takes a JSON schema that answers are to follow.
+        cached: whether it answers from a cache alone, and sends nothing.
     """
 
     family: str | None
@@ -199,6 +202,7 @@ class ModelTraits(NamedTuple):
     remote: int
     logprobs: bool | None
     structured: bool
+    cached: bool
 
 
 def model_traits(model: object) -> ModelTraits:
@@ -213,6 +217,7 @@ def model_traits(model: object) -> ModelTraits:
         remote=getattr(model, "concurrency", 0),
         logprobs=getattr(model, "logprobs", None),
         structured=bool(getattr(model, "structured", False)),
+        cached=bool(getattr(model, "cached", False)),
     )
 
 
@@ -300,6 +305,7 @@ def exchange_of(
     cost: float = 0.0,
     chat: bool = True,
     items: Sequence[int] = (),
+    failure: str = "",
 ) -> Exchange:
     """What was asked and answered, for a round's notes.
 
@@ -309,6 +315,7 @@ def exchange_of(
         cost: what they cost together.
         chat: whether text was one user's turn.
         items: for each answer the place of its item in the block; when absent they are the block's items in order.
+        failure: what went wrong, where there are no answers.
     """
     asked = as_messages(prompt) if chat or not isinstance(prompt, str) else [Message(role="", content=prompt)]
     return Exchange(
@@ -329,7 +336,22 @@ def exchange_of(
         tokens_in=sum(completion.tokens_in for completion in completions),
         tokens_in_cached=sum(completion.tokens_in_cached for completion in completions),
         cost=cost,
+        failure=failure,
     )
+
+
+@contextmanager
+def asking(prompt: Prompt, *, chat: bool = True) -> Iterator[None]:
+    """While a model is asked: an error that ends the call notes what was asked, and what went wrong, for the record.
+
+    Args:
+        prompt, chat: as of `exchange_of`.
+    """
+    try:
+        yield
+    except DraftVerifyError as error:
+        error.notes = noted([exchange_of(prompt, (), chat=chat, failure=str(error))])
+        raise
 
 
 def before_stop(text: str, stop: Sequence[str]) -> str:
@@ -348,6 +370,7 @@ def sampling_traits(model: object, temperature: float | None, top_p: float | Non
         families=families(traits.family),
         deterministic=traits.deterministic,
         remote=traits.remote,
+        free=traits.cached,
     )
 
 

@@ -14,6 +14,7 @@ from draftverify_llm import (
     Completion,
     Message,
     TextModel,
+    asking,
     check_model,
     fields_of,
     filled,
@@ -126,10 +127,11 @@ def answers_to(
     """Completions of many prompts, in one batch where the model has batches."""
     if isinstance(model, BatchTextModel):
         return model.complete_many(prompts, n=n, seeds=seeds, **sampling)
-    return [
-        model.complete(prompt, n=count, seed=seed, **sampling)
-        for prompt, count, seed in zip(prompts, n, seeds, strict=True)
-    ]
+    answers = []
+    for prompt, count, seed in zip(prompts, n, seeds, strict=True):
+        with asking(prompt, chat=sampling.get("chat", True)):
+            answers.append(model.complete(prompt, n=count, seed=seed, **sampling))
+    return answers
 
 
 def stop_across(begun: str, continuation: str, stop: Sequence[str]) -> int | None:

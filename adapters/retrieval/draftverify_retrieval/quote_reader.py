@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import msgspec
-
 from draftverify import UNCHECKED, Check, ConfigError, Context, Cost, Failure, Proposal, Verification
+from draftverify.errors import NotBoughtError
 from draftverify.exchanges import Exchange, noted
 from draftverify.protocols import Closes, Opens
 from draftverify.traits import VerifierTraits, families, offers
@@ -83,6 +82,7 @@ class QuoteReader:
             concurrent=model.concurrent,
             deterministic=model.deterministic,
             remote=model.remote,
+            free=model.cached,
             at_once=max(model.at_once, 1),
         )
 
@@ -150,10 +150,11 @@ class QuoteReader:
             held = self.structured and model_traits(self.model).structured
             form: dict[str, Any] = {"schema": SCHEMA} if held else {}
             completions = self.model.complete(prompt, max_tokens=self.max_tokens, temperature=0.0, **form)
+        except NotBoughtError:
+            raise
         except Exception as error:
             failure = Failure.of(error)
-            asked = exchange_of(prompt, ())
-            return _Reading(_failed(failure), msgspec.structs.replace(asked, failure=str(failure)), failure)
+            return _Reading(_failed(failure), exchange_of(prompt, (), failure=str(failure)), failure)
         exchange = exchange_of(prompt, completions, cost=self.model.price(completions))
         return _Reading(_check(passage, completions[0].text), exchange)
 

@@ -12,7 +12,7 @@ import msgspec
 from draftverify import ConfigError, Context, Cost, Proposal
 from draftverify.exchanges import noted
 from draftverify.traits import GeneratorTraits, families
-from draftverify_llm import Completion, TextModel, exchange_of, model_traits, question_text
+from draftverify_llm import Completion, TextModel, asking, exchange_of, model_traits, question_text
 from draftverify_retrieval.passages import Passages, Retriever, passage_of
 from draftverify_retrieval.ranking import Ranking, next_blocks, rank_with
 from draftverify_retrieval.shared import Shared
@@ -115,9 +115,10 @@ class Reformulate(Shared[Passages]):
         texts = [passage_of(refusal.item)["text"] for refusal in context.feedback]
         lines = "\n".join("- " + " ".join(text[:_CHARACTERS].split()) for text in texts)
         prompt = self.template.format(question=question_text(context.task), found=lines)
-        completions = self.model.complete(
-            prompt, max_tokens=self.max_tokens, temperature=self.temperature, seed=context.draws.seed()
-        )
+        with asking(prompt):
+            completions = self.model.complete(
+                prompt, max_tokens=self.max_tokens, temperature=self.temperature, seed=context.draws.seed()
+            )
         return prompt, completions[0]
 
     def _members(self) -> list[Any]:

@@ -18,6 +18,7 @@ from draftverify_llm import (
     Completion,
     LocalModel,
     TextModel,
+    asking,
     by_length,
     evaluating,
     exchange_of,
@@ -86,6 +87,7 @@ class TextReader:
             concurrent=model.concurrent,
             deterministic=model.deterministic,
             remote=model.remote,
+            free=model.cached,
         )
 
     def open(self) -> None:
@@ -164,7 +166,8 @@ class TextReader:
         ]
 
     def _completed(self, prompt: str) -> list[Completion]:
-        return self.model.complete(prompt, max_tokens=self.max_tokens, temperature=0.0)
+        with asking(prompt):
+            return self.model.complete(prompt, max_tokens=self.max_tokens, temperature=0.0)
 
     def _prompted(self, pair: QuestionPassage) -> str:
         fields = {"{passage}": pair.text, "{question}": pair.question, "{refusal}": self.refusal}

@@ -87,6 +87,7 @@ def load_recorded(
     """
     root, errors = read_config(file, ())
     reading = ConfigReading(root, Path(os.path.abspath(base)), errors)
+    reading.recorded = True
     if isinstance(root.value, dict):
         if cell and root.value.get("matrix") is not None:
             root = _of_cell(root, cell, reading)

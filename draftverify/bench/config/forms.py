@@ -27,7 +27,7 @@ from draftverify.plugins import PartsFile
 from draftverify.secret import Secret
 
 __all__ = ["AnyValue", "ConfigReading", "FilePath", "Form", "Keyed", "ListForm", "Plain", "Schema"]
-__all__ += ["Secreted", "StoreUrl", "Wrong", "check_each", "shown"]
+__all__ += ["Secreted", "StoreUrl", "Wrong", "check_each", "is_unset", "shown"]
 
 SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SECRET_IN_JSON = re.compile(rf'(?<!\\)"({SECRET.pattern})"(?!:)')
@@ -58,6 +58,7 @@ class ConfigReading:
         specs: of the models that have been read; None for one that is wrong.
         resolving: the models that are being read, each for the sake of the one before it.
         paths: those that were read, with their places, until the part whose arguments they are takes them.
+        recorded: whether it is a run's, of which secrets are looked for only when something is built of them.
     """
 
     def __init__(self, root: Located, base: Path, errors: Iterable[ConfigError] = ()) -> None:
@@ -70,6 +71,7 @@ class ConfigReading:
         self.specs: dict[str, ComponentSpec | None] = {}
         self.resolving: list[str] = []
         self.paths: list[tuple[Located, str]] = []
+        self.recorded = False
 
     def top(self, key: str, kind: type[Any]) -> Any:
         """The value of a key at the top of the file; an empty one where it is missing or of another kind."""
@@ -80,6 +82,7 @@ class ConfigReading:
         """A reading of the same file with other values in it."""
         reading = ConfigReading(root, self.base)
         reading.local, reading.files, reading.unread = self.local, self.files, self.unread
+        reading.recorded = self.recorded
         return reading
 
     @property
@@ -231,6 +234,12 @@ class FilePath(Form):
         return isinstance(value, str) and value.startswith(("./", "../", "/", "~"))
 
 
+def is_unset(value: Any) -> bool:
+    """Whether a value names an environment variable that is not there."""
+    named = SECRET.fullmatch(value) if isinstance(value, str) else None
+    return named is not None and named[1] not in os.environ
+
+
 @dataclass(frozen=True)
 class Secreted(Form):
     """A secret, given as `${NAME}`."""
@@ -240,7 +249,8 @@ class Secreted(Form):
             message = "is a secret: write ${NAME}, the name of an environment variable that holds it"
             raise reading.wrong(node, message)
         try:
-            self.build(node.value)
+            if not reading.recorded:
+                self.build(node.value)
         except ConfigError as error:
             raise reading.wrong(node, error.message) from error
         return node.value
@@ -252,7 +262,7 @@ class Secreted(Form):
             ConfigError: it holds nothing of that name.
         """
         name = value[2:-1]
-        if name not in os.environ:
+        if is_unset(value):
             raise ConfigError(f"the environment variable {name} is not set; export {name}=… first")
         return Secret(os.environ[name])
 

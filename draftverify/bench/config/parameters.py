@@ -400,6 +400,8 @@ def form_of(annotation: Any) -> Form:
                 return note
             if note == "function":
                 return FunctionForm()
+            if note == "metric":
+                return Component("metric")
             if note == "threshold":
                 return Either((Plain(annotation), THRESHOLD))
         form = form_of(arguments[0])

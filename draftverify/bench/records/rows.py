@@ -7,15 +7,16 @@ tasks. `export` writes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
 from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Ending, Question, Texts
+from draftverify.checks.scores import Score
 from draftverify.errors import ConfigError, StoreError
-from draftverify.exchanges import exchanges_of
+from draftverify.exchanges import Exchange, exchanges_of, exchanges_of_metric
 from draftverify.token_summary import read_summaries
 from draftverify.values import Round, Tally
 
@@ -177,6 +178,10 @@ def columns_of(run: RunRecords, level: Level) -> tuple[Column, ...]:
             Column(f"metric_{name}", "float", f"what the metric {name} says")
             for name in config.get("metrics") or {}
         ]
+        if config.get("metrics"):
+            columns.append(
+                Column("judgements", "json", "what metrics asked models and what they said, with cost")
+            )
     if level == "items" and (config.get("records") or {}).get("tokens"):
         columns += _SUMMARY
     cells: Mapping[str, Mapping[str, Any]] = config.get("cells") or {}
@@ -215,7 +220,11 @@ def rows(run: RunRecords, level: Level = "tasks") -> Iterator[dict[str, Any]]:
         if level == "tasks":
             while task is not None and task.id != ending.task:
                 task = next(tasks, None)
-            metric_values = {f"metric_{name}": scores.get((*key, name)) for name in metrics}
+            metric_values: dict[str, Any] = {f"metric_{name}": scores.get((*key, name)) for name in metrics}
+            if metrics:
+                metric_values["judgements"] = _judgements(
+                    run.store.judgements(ending.task).get(ending.pipeline, {})
+                )
             task_input = {
                 name: dict(getattr(task, name)) if task is not None else None
                 for name in ("input", "expected")
@@ -308,9 +317,17 @@ def _round(round: Round) -> dict[str, Any]:
         },
         "deterministic": round.deterministic,
         "nested": len(round.nested),
-        "exchanges": [{"who": who, **msgspec.to_builtins(exchange)} for who, exchange in exchanges_of(round)]
-        or None,
+        "exchanges": _plain(exchanges_of(round)),
     }
+
+
+def _judgements(scores: Mapping[str, Score]) -> list[dict[str, Any]] | None:
+    """What metrics asked models about an outcome."""
+    return _plain(asked for name, score in scores.items() for asked in exchanges_of_metric(name, score.notes))
+
+
+def _plain(exchanges: Iterable[tuple[str, Exchange]]) -> list[dict[str, Any]] | None:
+    return [{"who": who, **msgspec.to_builtins(exchange)} for who, exchange in exchanges] or None
 
 
 def _items(round: Round, texts: Texts | None) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Raised when a stored table changes its columns or its meaning; a store of another version is refused."""
 
 LENGTHS = {"run": 64, "pipeline": 256, "task": 512, "grp": 256, "kind": 64, "metric": 64}
@@ -89,6 +89,7 @@ scores = _table(
     "run pipeline task attempt metric",
     sa.Column("name", sa.Text),
     sa.Column("data", sa.Text, nullable=False),
+    sa.Column("notes", sa.Text),
 )
 watched = _table(
     "watched",

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from draftverify.bench.config.format import STEPS
+from draftverify.bench.config.forms import is_unset
 from draftverify.bench.config.parameters import parameters
 from draftverify.bench.config.specs import ComponentSpec, Experiment, PipelineSpec
 from draftverify.bench.monitors import Monitor
@@ -17,9 +18,9 @@ from draftverify.bench.runner.summarised import Summarised
 from draftverify.checks.families import check_families
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, DraftVerifyError, below
-from draftverify.protocols import AcceptanceRule
+from draftverify.protocols import AcceptanceRule, AnswersFromCache
 from draftverify.rejection import Policy
-from draftverify.traits import RuleTraits, traits_of
+from draftverify.traits import RuleTraits, offers, traits_of
 
 __all__ = ["Builder"]
 
@@ -28,9 +29,14 @@ class Builder:
     """Builds parts and pipelines; what it built once it gives again.
 
     A block-size controller is not shared: it learns from the pipeline that it serves.
+
+    Args:
+        sends: False where nothing may be sent: parts that can answer from a cache alone do that, and a secret that is
+            not set is left out, where a part can do without.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, sends: bool = True) -> None:
+        self._sends = sends
         self._made: dict[bytes, Any] = {}
 
     def part(self, spec: ComponentSpec | PipelineSpec | Mapping[str, Any]) -> Any:
@@ -56,13 +62,19 @@ class Builder:
         if spec.role == "function":
             return target
         takes = parameters(target)
-        arguments = {name: takes[name].form.build(value, self.part) for name, value in spec.arguments.items()}
+        arguments = {
+            name: takes[name].form.build(value, self.part)
+            for name, value in spec.arguments.items()
+            if self._sends or takes[name].required or not is_unset(value)
+        }
         try:
             part = target(**arguments)
         except DraftVerifyError as error:
             raise type(error)(f"{spec.use}: {error}") from error
         except Exception as error:
             raise ConfigError(f"{spec.use} refuses its arguments: {type(error).__name__}: {error}") from error
+        if not self._sends and offers(part, AnswersFromCache):
+            part = part.from_cache()
         if spec.role != "block":
             self._made[key] = part
         return part

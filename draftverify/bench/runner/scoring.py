@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 import msgspec
+from msgspec.structs import replace
 
 from draftverify.bench.config.specs import ComponentSpec, rests_on
 from draftverify.bench.records.entries import ScoreKey
@@ -21,7 +22,7 @@ from draftverify.bench.runner.build import Builder
 from draftverify.bench.tables.summarise import Scores
 from draftverify.checks.scores import Score, score
 from draftverify.traits import Traits, traits_of
-from draftverify.values import Task, TaskRecord
+from draftverify.values import EMPTY, Task, TaskRecord
 
 __all__ = ["scores_of"]
 
@@ -63,7 +64,7 @@ def scores_of(
             for record in pipeline_records:
                 key = (pipeline, record.task, record.attempt, keys[record.task])
                 names[key] = f"{names[key]} {name}" if key in names else name
-                if key in stored:
+                if key in stored and not stored[key].problem:
                     metric_scores[pipeline, record.task] = stored[key]
                 else:
                     missing.append((key, record))
@@ -73,9 +74,9 @@ def scores_of(
             with ThreadPoolExecutor(min(max(traits_of(metric, Traits).remote, 1), AT_ONCE)) as pool:
                 values = pool.map(lambda pair: score(metric, of_task[pair[0][1]], pair[1].outcome), some)  # noqa: B023
                 new = {key: value for (key, _), value in zip(some, values, strict=True)}
-            metric_scores.update({key[:2]: value for key, value in new.items()})
-            # One that failed is asked again: what ailed it may be over.
-            store.add_scores({key: value for key, value in new.items() if not value.problem}, name)
+            # One that failed is written down too, and asked again: what ailed it may be over.
+            store.add_scores(new, name)
+            metric_scores.update({key[:2]: replace(value, notes=EMPTY) for key, value in new.items()})
     store.name_scores(names)
     return scores
 

@@ -144,6 +144,7 @@ def summarise(
                 drafting=stats.drafting(ended),
                 failure=None if failed is None else f"task {failed.task}: {_why(failed)}",
                 problem=_problem(pipeline, ended, {**scores, **sizes}),
+                judging=_judging(pipeline, ended, {**scores, **sizes}),
                 unjudged=sum(map(is_unjudged, ended)),
             )
         )
@@ -310,6 +311,11 @@ def _problem(pipeline: str, records: Iterable[TaskRecord], scores: Scores) -> st
             if score is not None and score.problem:
                 return f"{name}, task {record.task}: {score.problem}"
     return None
+
+
+def _judging(pipeline: str, records: Iterable[TaskRecord], scores: Scores) -> float:
+    keys = [(pipeline, record.task) for record in records]
+    return sum(by_task[key].cost for by_task in scores.values() for key in keys if key in by_task)
 
 
 def _unpaired(records: Iterable[TaskRecord], base: Iterable[TaskRecord]) -> Unpaired:

@@ -210,6 +210,7 @@ class PipelineSummary(msgspec.Struct, frozen=True, kw_only=True):
         drafting: what drafting has won or lost by the records; None where that cannot be told.
         failure: the first task that failed, and why.
         problem: the first outcome about which a metric failed, and why.
+        judging: what the metrics cost, which is no part of the pipeline's own cost.
         unjudged: tasks that are not among the failed ones, and of which no item was judged, since every check and call
             failed: they ran out of their budget, say, while the verifier was away.
     """
@@ -226,6 +227,7 @@ class PipelineSummary(msgspec.Struct, frozen=True, kw_only=True):
     drafting: DraftingAccount | None = None
     failure: str | None = None
     problem: str | None = None
+    judging: float = 0.0
     unjudged: int = 0
 
 

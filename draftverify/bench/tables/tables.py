@@ -26,7 +26,7 @@ from draftverify.bench.tables.summary import (
     SummaryFigure,
     ValueDivergence,
 )
-from draftverify.bench.tables.words import NAME, clean, words
+from draftverify.bench.tables.words import NAME, clean, cost_words, words
 
 __all__ = ["WIDE", "cells", "print_tables", "remarks", "step_cells", "tables"]
 
@@ -305,6 +305,9 @@ def remarks(summary: Summary, limit: int | None) -> Iterator[str]:
             failed = sum(solved.failed for solved in row.solved.values())
             failed += sum(measured.failed for measured in row.measures.values())
             yield f"{pipeline.name}: a metric failed {failed} times, first: {words(pipeline.problem, 600)}"
+        if pipeline.judging:
+            judging = cost_words(pipeline.judging, summary.currency)
+            yield f"{pipeline.name}: its metrics, apart from its own cost: {judging}"
         weakened = pipeline.rows[-1].tally.weakened()
         if weakened:
             yield f"{pipeline.name}: {words(weakened, 400)}"

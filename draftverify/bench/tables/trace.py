@@ -7,7 +7,7 @@ wrote is cleaned line by line, so nothing in it steers the terminal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
@@ -17,8 +17,9 @@ from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Entry, Texts
 from draftverify.bench.tables.expected import differences
 from draftverify.bench.tables.words import NAME, block, clean, cost_words, seconds_words, words
+from draftverify.checks.scores import Score
 from draftverify.errors import ConfigError
-from draftverify.exchanges import exchanges_of
+from draftverify.exchanges import Exchange, exchanges_of, exchanges_of_metric
 from draftverify.plugins import did_you_mean
 from draftverify.values import Check, Outcome, Round, Task, TaskRecord
 
@@ -72,6 +73,7 @@ def trace_lines(
     tasks = {task_row.id: task_row for task_row in records.store.tasks()}
     if task not in tasks:
         raise ConfigError(f"the run has no task {task!r}{_near(task, list(tasks))}", path="--trace")
+    judgements = records.store.judgements(task)
     yield from _task_lines(tasks[task])
     own_tasks = records.store.own_tasks()
     for name in records.names:
@@ -92,6 +94,7 @@ def trace_lines(
             yield from _differences(entry.record.outcome, tasks[task])
             if entry.texts and None not in entry.texts and entry.record.outcome.status != "waiting":
                 yield from _labelled("in words", _emitted(entry), "  ")
+        yield from _judgements(judgements.get(name, {}), style.currency)
         if not entries:
             rounds = records.store.rounds(name, task, 0)
             texts = records.store.words(name, task, 0)
@@ -138,7 +141,7 @@ def round_lines(
                     yield from _more(check, inside + "  ")
         else:
             yield from _items(round, round_texts, items, style.marks, inside, rule)
-        yield from _exchanges(round, inside, style.currency)
+        yield from _exchanges(exchanges_of(round), inside, style.currency)
         if round.failure is not None:
             called = "verify" if round.items else "propose"
             yield Text(
@@ -248,9 +251,18 @@ def _items(
         yield Text.assemble(indent, ("nothing", "dim"))
 
 
-def _exchanges(round: Round, indent: str, currency: str) -> Iterator[Text]:
+def _judgements(scores: Mapping[str, Score], currency: str) -> Iterator[Text]:
+    """What the metrics said, and what they asked models."""
+    for name, score in scores.items():
+        value = "has no say" if score.value is None else f"{score.value:.3g}"
+        said = f"failed: {words(score.problem, 1000)}" if score.problem else value
+        yield Text(f"  metric {clean(name)}: {said}", style="red" if score.problem else "")
+        yield from _exchanges(exchanges_of_metric(name, score.notes), "    ", currency)
+
+
+def _exchanges(exchanges: Iterable[tuple[str, Exchange]], indent: str, currency: str) -> Iterator[Text]:
     """What was asked of models and what they said: the messages, and each reply with what it took."""
-    for who, exchange in exchanges_of(round):
+    for who, exchange in exchanges:
         facts = [words(exchange.model, 100)] if exchange.model else []
         facts += [f"{exchange.tokens_in} tokens in"] if exchange.tokens_in else []
         facts += [f"{exchange.tokens_in_cached} of them cached"] if exchange.tokens_in_cached else []
@@ -268,7 +280,7 @@ def _exchanges(round: Round, indent: str, currency: str) -> Iterator[Text]:
             facts += [words(reply.id, 100)] if reply.id else []
             yield from _labelled(" · ".join(["reply", *facts]), reply.text, indent + "  ")
         if exchange.failure:
-            yield Text(f"{indent}  no reply: {words(exchange.failure, 300)}", style="red")
+            yield Text(f"{indent}  no reply: {words(exchange.failure, 1000)}", style="red")
 
 
 def _barred(lines: list[str], indent: str, style: str) -> Iterator[Text]:

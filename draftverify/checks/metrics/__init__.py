@@ -6,6 +6,7 @@ where it has no say, as for a task without expectation. Accepted is the verifier
 with a `unit` is a measure and says how much: seconds saved, a speed-up, rows.
 """
 
+from draftverify.checks.metrics.panel import MetricMean, MetricVote
 from draftverify.checks.metrics.text import Contains, EqualAnswer, Numeric, RegexMatch
 from draftverify.checks.scores import (
     Measure,
@@ -21,6 +22,8 @@ __all__ = [
     "Contains",
     "EqualAnswer",
     "Measure",
+    "MetricMean",
+    "MetricVote",
     "Numeric",
     "RegexMatch",
     "Score",

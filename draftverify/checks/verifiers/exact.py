@@ -26,7 +26,7 @@ class Exact:
         field: of the task's input.
     """
 
-    traits = VerifierTraits(reads=frozenset())
+    traits = VerifierTraits(reads=frozenset(), free=True)
 
     def __init__(self, field: str) -> None:
         self.field = field

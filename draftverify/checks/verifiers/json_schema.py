@@ -52,7 +52,7 @@ class JsonSchema:
         json-schema.org; the package jsonschema, which does the checking.
     """
 
-    traits = VerifierTraits(provides={"verdicts", "scores"}, reads=frozenset())
+    traits = VerifierTraits(provides={"verdicts", "scores"}, reads=frozenset(), free=True)
 
     def __init__(self, schema: Mapping[str, Any] | Path) -> None:
         self.schema = schema

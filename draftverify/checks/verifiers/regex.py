@@ -26,7 +26,7 @@ class Regex:
         timeout: seconds for one item.
     """
 
-    traits = VerifierTraits(reads=frozenset())
+    traits = VerifierTraits(reads=frozenset(), free=True)
 
     def __init__(self, pattern: str, whole: bool = True, timeout: float = 1.0) -> None:
         self.pattern = pattern

@@ -72,6 +72,7 @@ class Presented(msgspec.Struct, frozen=True):
         wording: which of the judge's prompts, from 0.
         repeat: which call of the same this is, from 0.
         id: of the comparison, by which recorded verdicts on equal texts are told apart; a live judge does not read it.
+        reference: a right answer, for a judge that is shown one.
     """
 
     question: str
@@ -81,10 +82,11 @@ class Presented(msgspec.Struct, frozen=True):
     wording: int = 0
     repeat: int = 0
     id: str = ""
+    reference: str | None = None
 
 
 class PresentedAnswer(msgspec.Struct, frozen=True):
-    """One answer to a question, to be graded, beside a right one if there is one; the rest is as of `Presented`."""
+    """One answer to a question, to be graded; the rest is as of `Presented`."""
 
     question: str
     answer: str

@@ -54,8 +54,9 @@ def replay(
 ) -> None:
     """Say from RUN's records what another rule, block size, policy, order of stages or budget would have come to.
 
-    Nothing is drafted or verified again. What the log cannot answer is listed, with the task, the round and why. Of
-    rules on distributions acceptance is estimated, where the run kept summaries of drafted tokens.
+    Nothing is sent, and no model runs: answers that were bought come from their cache. What cannot be answered is
+    listed, with the task, the round and why. Of rules on distributions acceptance is estimated, where the run kept
+    summaries of drafted tokens.
 
     --tune searches rules, thresholds, blocks, policies and orders of stages by cost per solved task. One half of the
     tasks chooses. The gain is that on the other half, and the YAML to paste comes with it.

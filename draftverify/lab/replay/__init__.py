@@ -1,8 +1,9 @@
 """Replay: what another rule, block, policy, stopping rule or budget would have made of a recorded task.
 
 The session is the real one, and so are the rule, the policy and the stopping rule. The generator and the verifier
-answer from the records: the drafts of a task in the places where they were drafted, and the checks of their items. What
-the log does not hold is a `Gap`, which names the task, the round and why; nothing is guessed.
+answer from the records: the drafts of a task in the places where they were drafted, and the checks of their items. One
+that answers again for nothing (`traits.free`: from a cache of what was bought, say) is asked what the records do not
+hold exactly. What nobody holds is a `Gap`, which names the task, the round and why; nothing is guessed.
 
 A generator says with `drafts_from` what its drafts depend on (see `draftverify.protocols`). One that does not say is
 served only where all that its context shows is as it was recorded, and only whole blocks. A verifier's word on an item

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from draftverify.engine.parts import Parts
 from draftverify.engine.requests import Draft
@@ -84,7 +86,7 @@ class Drafts:
         return key_of([kind, number, accepted, context.feedback, context.refused, since, len(items)])
 
     def draft(self, request: Draft, pipeline: Parts, *, trusted: bool) -> Any:
-        """The block that the log holds for a request, or the recorded failure.
+        """The block that the log holds for a request, or the recorded failure; or what the generator answers again.
 
         Args:
             request: what is asked for.
@@ -92,8 +94,37 @@ class Drafts:
             trusted: whether the items go past the verifier, so that the round's cost is the draft's.
 
         Raises:
-            Missing: it has none.
+            Missing: there is none.
         """
+        return self.log.exact_first(
+            partial(self._logged, request, pipeline, trusted), partial(self._anew, request)
+        )
+
+    def _anew(self, request: Draft) -> Proposal:
+        """What the generator answers again, as items of the log where all of them are in it.
+
+        Raises:
+            NotBoughtError: it cannot.
+        """
+        log, place = self.log, request.context.round
+        proposal: Proposal = log.anew(request)
+        log.drafted_anew = True
+        keys = [key_of(item) for item in proposal.items]
+        recorded = [[key_of(item) for item in round.items] for round in log.rounds]
+        blocks = [number for number, own in enumerate(recorded) if keys and own[: len(keys)] == keys]
+        if blocks:
+            log.block = [Origin(best(blocks, place), index) for index in range(len(keys))]
+        else:
+            origins = {key: Origin(i, k) for i, own in enumerate(recorded) for k, key in enumerate(own)}
+            log.block = [origins[key] for key in keys] if all(key in origins for key in keys) else []
+        whole = log.whole(len(keys))
+        seconds = log.seconds("draft", len(keys), place) if whole is None else whole.timing.draft
+        log.decides = whole.timing.decide if whole is not None else 0.0
+        return replace(
+            proposal, cost=Cost(seconds, proposal.cost.amount if proposal.cost is not None else 0.0)
+        )
+
+    def _logged(self, request: Draft, pipeline: Parts, trusted: bool) -> Any:
         question, context, n = self.log.question, request.context, request.n
         self.log.block = []
         if self._two_things:
@@ -233,7 +264,7 @@ class Drafts:
             timed = source if source is not None else rounds[end] if end is not None else None
             seconds = timed.timing.draft if timed is not None else 0.0
             # An empty draft that the log has only as the end of one with items took no longer than that.
-            self.log.at_most = self.log.at_most or bool(not block and timed is not None and timed.items)
+            self.log.doubt.at_most |= bool(not block and timed is not None and timed.items)
         else:
             seconds = self.log.seconds("draft", len(items), place)
         self.log.decides = source.timing.decide if source is not None else 0.0
@@ -243,7 +274,7 @@ class Drafts:
         elif block and trusted:
             amount = sum(rounds[number].timing.cost for number in origin)
             verified = any(rounds[number].timing.passes for number in origin)
-            self.log.at_most = self.log.at_most or (amount > 0 and (verified or not is_entire))
+            self.log.doubt.cost_at_most |= amount > 0 and (verified or not is_entire)
         return Proposal(
             items=tuple(items),
             parents=parents,

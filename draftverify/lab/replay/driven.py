@@ -15,7 +15,7 @@ from draftverify.lab.replay.log import Gap, Log, Missing, Origin
 from draftverify.lab.replay.question import ReplayQuestion
 from draftverify.lab.replay.words import Words
 from draftverify.rejection.refusals import troubles_of
-from draftverify.traits import name_of
+from draftverify.traits import is_asynchronous, name_of
 from draftverify.values import Context, Cost, Decision, Round, Task, TaskRecord
 
 __all__ = ["Replay", "Replayed"]
@@ -28,10 +28,11 @@ class Replayed(msgspec.Struct, frozen=True):
         task: its id.
         record: as a run would have made it, None where the log cannot answer.
         gap: why it cannot.
-        at_most: whether its seconds and cost are upper bounds: a shorter block, one that was put together from
-            several recorded ones, or one that would have been looked at less far, is charged what those took.
-        estimated: whether its seconds are an estimate instead, and its cost perhaps an upper bound: blocks of its size
-            were timed, or a stage that was given other items than in the run is charged its share of the passes.
+        at_most: whether its seconds are an upper bound: a shorter block, one that was put together from several
+            recorded ones, or one that would have been looked at less far, is charged what those took.
+        estimated: whether they are an estimate instead: blocks of its size were timed, or a stage that was given other
+            items than in the run is charged its share of the passes.
+        cost_at_most: whether its cost is an upper bound, for the same reasons.
     """
 
     task: str
@@ -39,6 +40,7 @@ class Replayed(msgspec.Struct, frozen=True):
     gap: Gap | None = None
     at_most: bool = False
     estimated: bool = False
+    cost_at_most: bool = False
 
 
 class Replay(ReplayQuestion):
@@ -57,8 +59,9 @@ class Replay(ReplayQuestion):
             replayed = driven.run()
         except Missing as missing:
             return Replayed(task.id, None, Gap(task.id, driven.round, str(missing)))
-        log = driven.log
-        return Replayed(task.id, replayed, None, log.at_most and not log.estimated, log.estimated)
+        doubt = driven.log.doubt
+        at_most = doubt.at_most and not doubt.estimated
+        return Replayed(task.id, replayed, None, at_most, doubt.estimated, doubt.cost_at_most)
 
 
 class _Driven:
@@ -103,21 +106,23 @@ class _Driven:
             session.answer(request.id, value, self.log.took)
             if self.round > place:
                 self._seconds = self._cost = 0.0
+                self.log.drafted_anew = self.log.judged_anew = False
         self._whole()
         self._within_budget()
         return session.record()
 
     def _within_budget(self) -> None:
         """Raises: Missing: whether a budget is spent hangs on a cost that is not known exactly."""
-        log, budget, state = self.log, self.pipeline.budget, self.session.state
+        doubt, budget, state = self.log.doubt, self.pipeline.budget, self.session.state
         rounds = self.session.rounds
         over = self.session.outcome is not None and len(rounds) > 0 and rounds[len(rounds) - 1].decision.done
-        if over or not (log.at_most or log.estimated):
+        if over:
             return
-        seconds = state.seconds + log.excess + self._seconds
-        if budget.seconds is not None and seconds >= budget.seconds:
+        seconds = state.seconds + doubt.excess + self._seconds
+        timed = not (doubt.at_most or doubt.estimated)
+        if not timed and budget.seconds is not None and seconds >= budget.seconds:
             raise Missing(f"whether the budget of {budget.seconds:g} seconds was spent by here is not known")
-        if budget.cost is not None and state.cost + self._cost >= budget.cost:
+        if doubt.cost_at_most and budget.cost is not None and state.cost + self._cost >= budget.cost:
             raise Missing(f"whether the cost budget of {budget.cost:g} was spent by here is not known")
 
     def _whole(self) -> None:
@@ -136,9 +141,18 @@ class _Driven:
             return self._call(request)
         if isinstance(request, Prepare):
             was = self.log.was
-            return was.outcome.failure if not was.rounds and was.outcome.failure else self.log.task
+            return was.outcome.failure if not was.rounds and was.outcome.failure else self._prepared(request)
         assert isinstance(request, Ask)
         return self._person(request)
+
+    def _prepared(self, request: Prepare) -> Any:
+        """The task, as parts that answer again are to see it; where it cannot be had, they say that they lack it."""
+        if self.question.asks and not is_asynchronous(request.part):
+            try:
+                return request.call(*request.arguments)
+            except BaseException as error:
+                raised(error)
+        return self.log.task
 
     def _person(self, request: Ask) -> Answer | None:
         """The person's recorded answer to the same question; None where nobody was there."""
@@ -237,7 +251,7 @@ class _Driven:
     def _call(self, request: Decide | Finish) -> Any:
         if isinstance(request, Decide):
             self.log.took, self.log.decides = self.log.decides, 0.0
-            if self.question.undecidable:
+            if self.question.undecidable and not self.log.judged_anew:
                 return self._decided(request)
         try:
             return request.call(*request.arguments)

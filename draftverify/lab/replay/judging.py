@@ -9,7 +9,7 @@ from draftverify.checks.combined import Combined
 from draftverify.engine.parts import Parts
 from draftverify.errors import ConfigError
 from draftverify.lab.replay.stages import Stages, differs_in_thresholds, stopped
-from draftverify.traits import name_of
+from draftverify.traits import VerifierTraits, name_of, traits_of
 from draftverify.values import TaskRecord
 
 __all__ = ["RecordedVerifier", "Source"]
@@ -51,11 +51,11 @@ class RecordedVerifier:
         self._sources = {
             id(verifier_part): _source(verifier_part, parts) for verifier_part in (verifier, *stages)
         }
-        self.staged = bool(stages) and all(self.source(stage) is not None for stage in stages)
+        self.staged = bool(stages) and all(self._answers(stage) for stage in stages)
         source = self.source(verifier)
         self.whole_source = source if source is not None and not source.stage else None
-        if self.whole_source is None and not self.staged:
-            part = next((stage for stage in stages if self.source(stage) is None), verifier)
+        if self.whole_source is None and not self.staged and not _is_free(verifier):
+            part = next((stage for stage in stages if not self._answers(stage)), verifier)
             raise ConfigError(
                 f"{name_of(part)}, as it is configured here, said nothing in these records; a replay can put recorded "
                 "stages into another order, leave some out, and read scores with other thresholds where a verifier "
@@ -63,9 +63,16 @@ class RecordedVerifier:
                 path="verifier",
             )
 
+    def _answers(self, part: Any) -> bool:
+        return self.source(part) is not None or _is_free(part)
+
     def source(self, part: Any) -> Source | None:
         """The recorded checks that stand for a verifier or a stage; None where there are none."""
         return self._sources[id(part)]
+
+
+def _is_free(part: Any) -> bool:
+    return traits_of(part, VerifierTraits).free
 
 
 def _source(part: Any, parts: Mapping[str, Any]) -> Source | None:

@@ -9,7 +9,7 @@ from draftverify.engine.parts import Parts
 from draftverify.errors import ConfigError
 from draftverify.lab.replay.judging import RecordedVerifier
 from draftverify.stats.costs import CostModel, fit_costs
-from draftverify.traits import DraftsFrom, GeneratorTraits, name_of, traits_of
+from draftverify.traits import DraftsFrom, GeneratorTraits, VerifierTraits, name_of, traits_of
 from draftverify.values import TaskRecord
 
 __all__ = ["CHANGES", "ReplayQuestion", "Change", "DraftsFrom"]
@@ -35,6 +35,9 @@ class ReplayQuestion:
     Attributes:
         costs: what blocks cost by their size; None where nothing was timed.
         answered: whether people answered in these records.
+        asks: whether a generator or the verifier answers again for nothing.
+        decided_alike: whether what is changed leaves it to the same rule to decide on the same block.
+        undecidable: what the rule needs that no record holds.
 
     Raises:
         ConfigError: no record could answer it: a rule that needs evidence which is not recorded, a block size that
@@ -58,8 +61,12 @@ class ReplayQuestion:
         for clause in recorded.policy.clauses:
             if clause.generator is not None and not any(clause.generator is part for part in self._parts):
                 self._parts.append(clause.generator)
+        verifier = (pipeline if "verifier" in changed else recorded).verifier
+        judges = traits_of(verifier, VerifierTraits).free
+        self.asks = judges or any(traits_of(part, GeneratorTraits).free for part in self._parts)
         unrecorded = pipeline.rule_traits.needs - _CHECKS
-        if unrecorded and changed - {"on_rejection", "budget", "done"}:
+        self.decided_alike = not changed - {"on_rejection", "budget", "done"}
+        if unrecorded and not self.decided_alike and not judges:
             raise ConfigError(
                 f"the rule {name_of(pipeline.rule)} needs {', '.join(sorted(unrecorded))}, and the records hold checks "
                 "alone; only changes of the policy, the budget and the stopping rule can be replayed for it; of "
@@ -75,7 +82,6 @@ class ReplayQuestion:
             )
         self.costs = _fitted(records)
         self.answered = any(map(_answered, records))
-        verifier = (pipeline if "verifier" in changed else recorded).verifier
         self.judging = RecordedVerifier(recorded, verifier, records)
 
     def number(self, part: Any) -> int | None:
@@ -99,8 +105,9 @@ class ReplayQuestion:
         return self._parts[number]
 
     def kind(self, number: int) -> DraftsFrom | None:
-        """What a generator's drafts depend on."""
-        return traits_of(self._parts[number], GeneratorTraits).drafts_from or self._drafts_from
+        """What a generator's drafts depend on; one that answers again shows it by its answers."""
+        traits = traits_of(self._parts[number], GeneratorTraits)
+        return traits.drafts_from or (None if traits.free else self._drafts_from)
 
 
 def _answered(record: TaskRecord) -> bool:

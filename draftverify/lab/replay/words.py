@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -44,17 +45,45 @@ class Words:
                 self._plain.setdefault(key_of(list(context.accepted)), []).append(place)
 
     def verify(self, request: Verify) -> Any:
-        """The verification that the log holds for a block, or the recorded failure.
+        """The verification that the log holds for a block, or the recorded failure; or what the verifier answers again.
 
         Raises:
-            Missing: it does not say.
+            Missing: neither says.
         """
-        log, context, proposal = self.log, request.context, request.proposal
-        if self._verified == context.round:
+        if self._verified == request.context.round:
             raise Missing("items would have been checked again, and their last check alone was recorded")
-        self._verified = context.round
+        self._verified = request.context.round
+        return self.log.exact_first(partial(self._logged, request), partial(self._anew, request))
+
+    def _anew(self, request: Verify) -> Verification:
+        """What the verifier answers again.
+
+        Raises:
+            NotBoughtError: it cannot.
+        """
+        log = self.log
+        verification: Verification = log.anew(request)
+        log.judged_anew = True
+        n = len(request.proposal)
+        whole = log.whole(n)
+        seconds = log.seconds("verify", n, request.context.round) if whole is None else whole.timing.verify
+        if whole is not None and not _looked_alike(verification.checks, whole.checks):
+            log.doubt.estimated, log.doubt.excess = True, math.inf
+        amount = verification.cost.amount if verification.cost is not None else 0.0
+        if not log.drafted_anew:
+            amount += sum(log.cost(place, "draft") for place in {origin.round for origin in log.block})
+        return replace(verification, cost=Cost(seconds, amount))
+
+    def _logged(self, request: Verify) -> Any:
+        log, context, proposal = self.log, request.context, request.proposal
+        if self.judging.whole_source is None and not self.judging.staged:
+            raise Missing(f"{name_of(request.part)} said nothing in these records")
         if not len(proposal):
             return self._plain_step(context, proposal)
+        if len(log.block) < len(proposal):
+            raise Missing(
+                "items of the block are in no record of the task, and nothing says how they were checked"
+            )
         places = sorted({origin.round for origin in log.block})
         for place in places:
             if any(step.do == "reverify" for step in log.rounds[place].steps):
@@ -67,13 +96,17 @@ class Words:
                 )
         source = log.rounds[places[0]]
         log.decides = source.timing.decide
+        if log.question.undecidable and not log.question.decided_alike:
+            raise Missing(
+                f"the rule needs {', '.join(sorted(log.question.undecidable))}, which was not recorded"
+            )
         if log.question.undecidable and log.block_as_recorded(context) and source.failure is None:
             # The rule is not asked: what it decided is in the record.
             return Verification(
                 checks=source.checks,
                 correction=source.correction,
                 evidence=Evidence(),
-                cost=Cost(source.timing.verify, source.timing.cost),
+                cost=Cost(source.timing.verify, self._spent(places[0])),
                 deterministic=source.deterministic,
                 notes=source.notes or {},
             )
@@ -93,7 +126,7 @@ class Words:
             return Verification(
                 checks=source.checks,
                 correction=source.correction,
-                cost=Cost(source.timing.verify, source.timing.cost),
+                cost=Cost(source.timing.verify, self._spent(places[0])),
                 deterministic=source.deterministic,
                 notes=source.notes or {},
             )
@@ -112,14 +145,14 @@ class Words:
         if verifier.rejudged:
             checks_said = list(self.judging.verifier.rejudged(context, proposal, tuple(checks_said)))
         checks = self._checks(checks_said, range(len(checks_said)), proposal, context.enough, "")
-        looked = [check.verdict != "unchecked" for check in checks]
-        as_before = entire and looked == [check.verdict != "unchecked" for check in source.checks]
-        amount = sum(rounds[place].timing.cost for place in places)
+        as_before = entire and _looked_alike(checks, source.checks)
+        amount = sum(map(self._spent, places))
         if entire:
             seconds = source.timing.verify  # the most that it takes where it would have stopped earlier
         else:
             seconds = self.log.seconds("verify", len(proposal), context.round)
-        self.log.at_most = self.log.at_most or (not as_before and (entire or amount > 0))
+        self.log.doubt.at_most |= entire and not as_before
+        self.log.doubt.cost_at_most |= amount > 0 and not as_before
         return Verification(
             checks=checks,
             correction=self._correction(places, checks),
@@ -145,8 +178,12 @@ class Words:
             stages = spoken[place]
             if stages is not None:
                 passes = [heard for stage in stages.values() for heard in stage.passes if not heard.beside]
-                amount += max(round.timing.cost - sum(heard.cost for heard in passes), 0.0)
+                amount += max(self._spent(place) - sum(heard.cost for heard in passes), 0.0)
         return replace(verification, cost=Cost(seconds, amount))
+
+    def _spent(self, place: int) -> float:
+        """What a recorded round cost, but for its draft where the block's generator has told its own cost."""
+        return self.log.cost(place, "verify") if self.log.drafted_anew else self.log.rounds[place].timing.cost
 
     def _recall(
         self,
@@ -157,9 +194,29 @@ class Words:
         items: Proposal,
         indices: Sequence[int],
     ) -> tuple[Verification, float, bool]:
-        """A stage's recorded verification of these items, its seconds, and whether its call had failed."""
+        """A stage's verification of these items, its seconds, and whether its call had failed."""
+
+        def anew() -> tuple[Verification, float, bool]:
+            verification = self.log.anew(Verify(0, part, context, items))
+            self.log.doubt.estimated, self.log.doubt.excess = True, math.inf
+            return verification, 0.0, False
+
+        return self.log.exact_first(  # type: ignore[no-any-return]
+            partial(self._recall_logged, proposal, spoken, part, context, items, indices), anew
+        )
+
+    def _recall_logged(
+        self,
+        proposal: Proposal,
+        spoken: Mapping[int, Mapping[str, Spoken] | None],
+        part: Any,
+        context: Context,
+        items: Proposal,
+        indices: Sequence[int],
+    ) -> tuple[Verification, float, bool]:
         source = self.judging.source(part)
-        assert source is not None
+        if source is None:
+            raise Missing(f"{name_of(part)} said nothing in the records")
         origins = [self.log.block[index] for index in indices]
         rounds = sorted({origin.round for origin in origins})
         name = source.stage or name_of(part)
@@ -198,8 +255,9 @@ class Words:
             seconds = fixed + sum(words_of[place].share(looked[place], fixed, at_once) for place in rounds)
             spent = (heard for place in rounds for heard in words_of[place].passes)
             amount = sum(heard.cost for heard in spent if heard in passes)
-            self.log.estimated = True
-            self.log.excess += max(sum(words_of[place].seconds for place in rounds) - seconds, 0.0)
+            self.log.doubt.estimated = True
+            self.log.doubt.cost_at_most |= amount > 0
+            self.log.doubt.excess += max(sum(words_of[place].seconds for place in rounds) - seconds, 0.0)
         verification = Verification(
             checks=tuple(checks),
             cost=Cost(seconds, amount),
@@ -218,7 +276,7 @@ class Words:
             items=items,
             checks=round.checks,
             enough=self.judging.enough,
-            cost=round.timing.cost,
+            cost=self._spent(place),
             deterministic=round.deterministic,
             notes=notes,
         )
@@ -231,14 +289,15 @@ class Words:
                 f"the verifier would have gone on by itself after {len(context.accepted)} accepted values, and did so "
                 "nowhere in the record"
             )
-        round = self.log.rounds[best(places, context.round)]
+        place = best(places, context.round)
+        round = self.log.rounds[place]
         self.log.decides = round.timing.decide
         verification = Verification(
             correction=round.correction, deterministic=round.deterministic, notes=round.notes or {}
         )
         if self.judging.whole_source is None:
             verification = self.judging.verifier.recalled(context, proposal, _nobody)
-        return replace(verification, cost=Cost(round.timing.verify, round.timing.cost))
+        return replace(verification, cost=Cost(round.timing.verify, self._spent(place)))
 
     def _same_before(self, context: Context, proposal: Proposal) -> None:
         """Raises: Missing: an item was checked after other values than stand before it here."""
@@ -316,6 +375,13 @@ class Words:
         raise Missing(
             "the verifier says what it would go on with, and what it would have said after this block was not recorded"
         )
+
+
+def _looked_alike(checks: Sequence[Check], recorded: Sequence[Check]) -> bool:
+    """Whether the same items of a block were looked at."""
+    return [check.verdict == "unchecked" for check in checks] == [
+        check.verdict == "unchecked" for check in recorded
+    ]
 
 
 _SILENT = Spoken((), (), None)
