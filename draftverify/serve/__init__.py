@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from draftverify.errors import ResourceError
 from draftverify.secret import Secret
-from draftverify.serve.limits import DEFAULT, ServerLimits
+from draftverify.serve.limits import DEFAULT, Recorded, ServerLimits
 
 if TYPE_CHECKING:
     from draftverify.bench.config.specs import Experiment
 
-__all__ = ["ServerLimits", "serve"]
+__all__ = ["Recorded", "ServerLimits", "serve"]
 
 
 def serve(
@@ -24,6 +24,7 @@ def serve(
     port: int = 8000,
     token: Secret | None = None,
     limits: ServerLimits = DEFAULT,
+    record: Recorded | None = None,
 ) -> None:
     """Serve the pipelines of an experiment until SIGTERM or Ctrl-C, which finish what is under way.
 
@@ -32,9 +33,12 @@ def serve(
         host, port: the address; port 0 takes any that is free.
         token: what clients send as their API key; without one the address must be a loopback one.
         limits: how much at once, and how long.
+        record: where what is served is recorded; nowhere when absent.
 
     Raises:
-        ConfigError: the address is no loopback one and there is no token; or a pipeline is not as it must be.
+        ConfigError: the address is no loopback one and there is no token; or a pipeline is not as it must be,
+            or its monitor has nothing to compare with.
+        StoreError: the run directory is of another config, or in use.
         ResourceError: a package is missing, or the port is taken.
     """
     try:
@@ -44,4 +48,4 @@ def serve(
 
         missing = missing_package(error) or f"needs {error.name}: install draftverify with the extra 'serve'"
         raise ResourceError(f"the server {missing}") from error
-    run_server(experiment, host=host, port=port, token=token, limits=limits)
+    run_server(experiment, host=host, port=port, token=token, limits=limits, record=record)

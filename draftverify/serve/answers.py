@@ -13,9 +13,9 @@ from starlette.responses import JSONResponse, Response
 from draftverify.secret import redact
 from draftverify.serve.body import CompletionRequest
 from draftverify.serve.model import ServedAnswer
-from draftverify.values import Round
+from draftverify.values import Round, TaskRecord
 
-__all__ = ["Chunks", "completion", "failure", "headers", "rendered"]
+__all__ = ["Chunks", "completion", "failed", "failure", "headers", "rendered", "unexpected"]
 
 
 def failure(
@@ -26,11 +26,30 @@ def failure(
     param: str | None = None,
     code: str | None = None,
     retry_after: int | None = None,
+    close: bool = False,
 ) -> Response:
     """An error."""
     error = {"message": redact(message), "type": kind, "param": param, "code": code}
     more = {} if retry_after is None else {"Retry-After": str(retry_after)}
+    if close:
+        more["Connection"] = "close"
     return JSONResponse({"error": error}, status, headers=more)
+
+
+def failed(record: TaskRecord) -> Response:
+    """A call of a part failed: before the first round, or as a part says of the task, it is the request's fault."""
+    outcome = record.outcome
+    error = outcome.failure
+    if error is not None and (not record.rounds or error.error == "ConfigError"):
+        return failure(400, outcome.reason, code="task")
+    return failure(
+        502, outcome.reason or "a part of the pipeline failed", kind="server_error", code="pipeline_failed"
+    )
+
+
+def unexpected(error: Exception) -> Response:
+    """What fails here and in no part."""
+    return failure(500, f"{type(error).__name__}: {error}", kind="server_error")
 
 
 def rendered(data: Any, status: int = 200, more: Mapping[str, str] = {}) -> Response:

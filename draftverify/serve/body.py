@@ -12,16 +12,23 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from draftverify.engine.boundary import plain_problem
 from draftverify.errors import ConfigError
 
-__all__ = ["MOST_CHOICES", "CompletionRequest", "read_chat", "read_completion"]
+__all__ = ["MOST_CHOICES", "OWN_FIELD", "CompletionRequest", "read_chat", "read_completion"]
 
 MOST_CHOICES = 64
 """Of one request."""
 
+MOST_SCHEMA = 64 << 10
+"""Bytes of a schema: to see that it is one takes a second for as many."""
+
+OWN_FIELD = "draftverify"
+"""The field of a recorded task's input that holds the request's settings."""
+
 _Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 _Stop: TypeAlias = _Text | Annotated[list[_Text], Meta(max_length=16)]
-_Positive: TypeAlias = Annotated[int, Meta(ge=1)]
+_Positive: TypeAlias = Annotated[int, Meta(ge=1, le=2**31)]
 
 
 class _Part(msgspec.Struct):
@@ -61,7 +68,7 @@ class _Body(msgspec.Struct, kw_only=True):
     logit_bias: dict[str, float] | None = None
     max_tokens: _Positive | None = None
     stop: _Stop | None = None
-    seed: int | None = None
+    seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
     task: dict[str, Any] = {}
@@ -85,7 +92,7 @@ class _Completion(_Body, kw_only=True):
     logprobs: int | None = None
 
 
-class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True):
+class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request, whichever of the two kinds it was.
 
     Args:
@@ -106,17 +113,17 @@ class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     chat: bool
-    inputs: tuple[dict[str, Any], ...]
-    prompts: tuple[str | None, ...]
-    n: int
-    settings: Mapping[str, Any]
-    limit: int | None
-    stop: tuple[str, ...]
-    seed: int | None
-    schema: Mapping[str, Any] | None
-    is_json: bool
-    stream: bool
-    include_usage: bool
+    inputs: tuple[dict[str, Any], ...] = ()
+    prompts: tuple[str | None, ...] = ()
+    n: int = 1
+    settings: Mapping[str, Any] = {}
+    limit: int | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    schema: Mapping[str, Any] | None = None
+    is_json: bool = False
+    stream: bool = False
+    include_usage: bool = False
 
 
 def read_chat(body: bytes) -> CompletionRequest:
@@ -143,7 +150,10 @@ def read_chat(body: bytes) -> CompletionRequest:
             if chat.response_format.json_schema is None:
                 raise ConfigError("json_schema is missing", path="response_format")
             schema = chat.response_format.json_schema.schema
-            if b"patternProperties" in msgspec.json.encode(schema):
+            written = msgspec.json.encode(schema)
+            if len(written) > MOST_SCHEMA:
+                raise ConfigError(f"a schema has at most {MOST_SCHEMA >> 10} KiB", path="response_format")
+            if b"patternProperties" in written:
                 raise ConfigError(
                     "patternProperties is not checked in bounded time; leave it out", path="response_format"
                 )
@@ -195,6 +205,12 @@ def _request(
     schema: Mapping[str, Any] | None = None,
     is_json: bool = False,
 ) -> CompletionRequest:
+    for path, value in (("task", body.task), ("response_format.json_schema.schema", schema)):
+        if (problem := plain_problem(value)) is not None:
+            place, _, what = problem.partition(": ")
+            raise ConfigError(what, path=path + place)
+    if OWN_FIELD in body.task:
+        raise ConfigError("this field is the server's own; name it otherwise", path=f"task.{OWN_FIELD}")
     names = ("temperature", "top_p", "frequency_penalty", "presence_penalty", "logit_bias")
     settings = {name: value for name in names if (value := getattr(body, name)) is not None}
     stop = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+import time
+from collections.abc import Iterator, Mapping
+from math import nan
 
-from draftverify.serve.model import ServedAnswer
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+
+from draftverify.serve.model import ServedAnswer, ServedModel
 
 __all__ = ["Metrics"]
 
@@ -12,9 +17,13 @@ SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250)
 
 
 class Metrics:
-    """One server's counts."""
+    """One server's counts.
 
-    def __init__(self) -> None:
+    Args:
+        models: what it serves; how the monitors of those that have one stand is looked up when it is asked for.
+    """
+
+    def __init__(self, models: Mapping[str, ServedModel]) -> None:
         self.registry = CollectorRegistry()
         of_model, registry = ("model",), self.registry
         self.requests = Counter(
@@ -40,8 +49,12 @@ class Metrics:
             buckets=SECONDS,
             registry=registry,
         )
+        self.unrecorded = Counter(
+            "draftverify_unrecorded_tasks", "Tasks that could not be recorded.", of_model, registry=registry
+        )
         self.under_way = Gauge("draftverify_tasks_under_way", "Tasks under way.", registry=registry)
         self.queued = Gauge("draftverify_tasks_queued", "Tasks that wait for a place.", registry=registry)
+        registry.register(_Monitors(models))
 
     def count(self, model: str, answer: ServedAnswer) -> None:
         """Count a task that ended."""
@@ -53,6 +66,40 @@ class Metrics:
         self.tokens.labels(model, "out").inc(answer.tokens_out)
         self.cost.labels(model).inc(max(outcome.cost, 0.0))
 
+    def count_request(self, model: str, status: int, begun: float) -> None:
+        """Count a request that was answered; `begun` is when it came, by the monotonic clock."""
+        self.requests.labels(model, str(status)).inc()
+        self.seconds.labels(model).observe(time.monotonic() - begun)
+
     def text(self) -> bytes:
         """All of it."""
         return bytes(generate_latest(self.registry))
+
+
+class _Monitors:
+    """How the models' monitors stand, read from them whenever the metrics are."""
+
+    def __init__(self, models: Mapping[str, ServedModel]) -> None:
+        self._models = models
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Of each monitor: what acceptance was, what it is and over how many tasks, and whether that alarmed."""
+        figures = {
+            "reference": "Acceptance that a monitor compares with.",
+            "acceptance": "Mean acceptance of the tasks that a monitor was told of.",
+            "tasks": "Tasks that had a say on it.",
+            "alarms": "Alarms of a monitor; later tasks go as its on_alarm says.",
+        }
+        families = {
+            name: GaugeMetricFamily(f"draftverify_monitor_{name}", words, labels=["model"])
+            for name, words in figures.items()
+        }
+        for model in self._models.values():
+            if model.monitored is None:
+                continue
+            (report,) = model.monitored.monitor.report()
+            families["reference"].add_metric([model.name], report.reference)
+            families["acceptance"].add_metric([model.name], nan if report.share is None else report.share)
+            families["tasks"].add_metric([model.name], report.observed)
+            families["alarms"].add_metric([model.name], len(model.monitored.monitor.alarms))
+        yield from families.values()

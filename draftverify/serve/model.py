@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-import uuid
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
 
+from draftverify.bench.monitors import MonitoredPipeline, task_shares
+from draftverify.bench.monitors.alarms import check_threshold
+from draftverify.bench.records import MonitorEntry
+from draftverify.bench.runner.bench import Unit
 from draftverify.checks.verifiers import JsonSchema
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import below
 from draftverify.exchanges import exchanges_of
 from draftverify.protocols import WritesText
+from draftverify.secret import quiet
 from draftverify.serve.body import CompletionRequest
 from draftverify.traits import offers
 from draftverify.values import Context, Task, TaskRecord
 
-__all__ = ["Cut", "ServedAnswer", "ServedModel", "before_stop"]
+__all__ = ["Cut", "ServedAnswer", "ServedModel", "ServedTask", "before_stop", "check_schema"]
+
+_log = quiet(logging.getLogger(__name__))
 
 KEPT = 64
 """Pipelines of the settings that were asked for last."""
@@ -55,17 +63,59 @@ class ServedModel:
         pipeline: it. Requests with settings of their own run through copies that share its parts, and so its passes.
         field: which field of a task the user's text is besides `prompt` and `question`, as the experiment's tasks have
             it; None for no other.
+        monitored: the pipeline with its monitor; None where nothing watches it.
     """
 
-    def __init__(self, name: str, pipeline: Pipeline, field: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        pipeline: Pipeline,
+        field: str | None = None,
+        monitored: MonitoredPipeline | None = None,
+    ) -> None:
         self.name = name
-        self.pipeline = pipeline
         self.field = field
+        self.monitored = monitored
+        self._pipeline = pipeline
         self._reads = pipeline.traits.reads
         self._written: Callable[[Sequence[Any]], str] | None = (
             pipeline.verifier.text if offers(pipeline.verifier, WritesText) else None
         )
         self._of_settings: OrderedDict[str, Pipeline] = OrderedDict()
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """What runs the next task: after an alarm that is acted upon another than before."""
+        return self._pipeline if self.monitored is None else self.monitored.current
+
+    def begin_watching(self, entries: Sequence[MonitorEntry]) -> None:
+        """Bring the monitor to where it was; its pipeline is open.
+
+        Raises:
+            ConfigError: its threshold was fitted for another verifier.
+        """
+        if self.monitored is not None:
+            check_threshold(self.monitored.monitor, self._pipeline)
+            for entry in entries:
+                self.monitored.monitor.observe(entry.task, entry.shares)
+
+    def watch(self, task: ServedTask, record: TaskRecord) -> MonitorEntry | None:
+        """Tell the monitor of a task; of one with sampling settings of its own nothing, as those of its reference had
+        none.
+
+        Returns:
+            What it was told, and what it said; None where it was told nothing.
+        """
+        if self.monitored is None or self._changes(task.query):
+            return None
+        monitor = self.monitored.monitor
+        shares = task_shares(
+            monitor, task.task, record, monitor.tasks, checks_all=self._pipeline.enough is None
+        )
+        alarms = monitor.observe(task.name, shares)
+        for alarm in alarms:
+            _log.warning("%s: %s", self.name, alarm)
+        return MonitorEntry(task=task.name, shares=shares, alarms=alarms)
 
     @property
     def writes(self) -> bool:
@@ -88,35 +138,51 @@ class ServedModel:
         """The pipeline under the request's settings.
 
         Raises:
-            ConfigError: a part refuses one, or the schema is none.
+            ConfigError: a part refuses one.
         """
-        if query.schema is not None:
-            with below("response_format.json_schema"):
-                JsonSchema(query.schema).open()
-        settings = {name: value for name, value in query.settings.items() if self._heeds(name)}
-        if query.schema is not None and self._reads is not None and "json_schema" in self._reads:
-            settings["json_schema"] = query.schema
+        settings, pipeline = self._changes(query), self.pipeline
         cuts = self.writes and (query.limit is not None or bool(query.stop))
         if not settings and not cuts:
-            return self.pipeline
-        key = json.dumps(
-            [settings, query.limit if cuts else None, query.stop if cuts else ()], sort_keys=True
-        )
+            return pipeline
+        how = [
+            pipeline is self._pipeline,
+            settings,
+            query.limit if cuts else None,
+            query.stop if cuts else (),
+        ]
+        key = json.dumps(how, sort_keys=True)
         if key in self._of_settings:
             self._of_settings.move_to_end(key)
             return self._of_settings[key]
-        changes: dict[str, Any] = {"settings": {**self.pipeline.settings, **settings}}
+        changes: dict[str, Any] = {"settings": {**pipeline.settings, **settings}}
         if cuts:
             assert self._written is not None
-            changes["done"] = Cut(self.pipeline.done, query.limit, query.stop, self._written)
-        made = self._of_settings[key] = self.pipeline.with_parts(**changes)
+            changes["done"] = Cut(pipeline.done, query.limit, query.stop, self._written)
+        made = self._of_settings[key] = pipeline.with_parts(**changes)
         if len(self._of_settings) > KEPT:
             self._of_settings.popitem(last=False)
         return made
 
-    def tasks(self, query: CompletionRequest) -> list[Task]:
-        """The request's tasks, for each prompt as many as answers: with a seed the same request has the same draws."""
-        tasks = []
+    def _changes(self, query: CompletionRequest) -> dict[str, Any]:
+        """The settings of a request that some part heeds, where they are others than the pipeline's."""
+        own = self._pipeline.settings
+        settings = {
+            name: value
+            for name, value in query.settings.items()
+            if self._heeds(name) and (name not in own or own[name] != value)
+        }
+        if query.schema is not None and self._reads is not None and "json_schema" in self._reads:
+            settings["json_schema"] = query.schema
+        return settings
+
+    def tasks(self, query: CompletionRequest, id: str) -> list[ServedTask]:
+        """The request's tasks, for each prompt as many as answers: with a seed the same request has the same draws.
+
+        Args:
+            query: the request.
+            id: of its answer; its only task has it too, and of several each with its number.
+        """
+        tasks: list[ServedTask] = []
         for place, (given, prompt) in enumerate(zip(query.inputs, query.prompts, strict=True)):
             input = dict(given)
             if self.field is not None and prompt is not None:
@@ -124,12 +190,12 @@ class ServedModel:
             if query.schema is not None:
                 input["json_schema"] = query.schema
             for number in range(query.n):
-                if query.seed is None:
-                    id = uuid.uuid4().hex
-                else:
+                name = id if query.n * len(query.inputs) == 1 else f"{id}.{len(tasks)}"
+                drawn = name
+                if query.seed is not None:
                     words = json.dumps([query.seed, place, number, input], sort_keys=True)
-                    id = hashlib.sha256(words.encode()).hexdigest()[:32]
-                tasks.append(Task(id=id, input=input))
+                    drawn = hashlib.sha256(words.encode()).hexdigest()[:32]
+                tasks.append(ServedTask(name, self, query, Task(id=drawn, input=input)))
         return tasks
 
     def text(self, values: Sequence[Any]) -> str:
@@ -183,10 +249,47 @@ class ServedModel:
         """Why an answer is not of the form that was asked for, whatever the pipeline's own verifier checks."""
         if not query.is_json:
             return None
-        check = JsonSchema(query.schema if query.schema is not None else {"type": "object"}).check(text)
+        schema = query.schema if query.schema is not None else {"type": "object"}
+        check = _json_schema(msgspec.json.encode(schema)).check(text)
         if check.verdict == "pass":
             return None
         return f"the answer is not as response_format says: {check.feedback}"
+
+
+@lru_cache(KEPT)
+def _json_schema(schema: bytes) -> JsonSchema:
+    """What checks answers by a schema, as JSON: to make it takes a while, and clients send the same again."""
+    return JsonSchema(msgspec.json.decode(schema))
+
+
+def check_schema(schema: Mapping[str, Any]) -> None:
+    """See that a client's schema is one, which takes a while.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    with below("response_format.json_schema"):
+        _json_schema(msgspec.json.encode(schema)).open()
+
+
+class ServedTask(NamedTuple):
+    """One task of a request.
+
+    Args:
+        name: under which it is recorded and asked about: no other task of the server has it.
+        model, query: the request.
+        task: what is run. Of equal requests with a seed it has the same id, on which its draws depend.
+    """
+
+    name: str
+    model: ServedModel
+    query: CompletionRequest
+    task: Task
+
+    @property
+    def unit(self) -> Unit:
+        """The work that it is, from its beginning."""
+        return Unit(pipeline=self.model.name, task=self.task)
 
 
 class Cut:

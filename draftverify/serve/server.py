@@ -7,25 +7,32 @@ import ipaddress
 import logging
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 
 import click
 import uvicorn
 from starlette.applications import Starlette
 
-from draftverify.bench.config.specs import Experiment
+from draftverify.bench.config.specs import Experiment, MonitorSpec
+from draftverify.bench.monitors import Monitor, MonitoredPipeline
+from draftverify.bench.monitors.watching import reference_of
+from draftverify.bench.records import RunDirectory
 from draftverify.bench.runner.build import Builder
-from draftverify.errors import ConfigError, ResourceError
+from draftverify.bench.runner.marks import AUDITS, marks_of
+from draftverify.bench.runner.run import directory_of
+from draftverify.errors import ConfigError, ResourceError, below
 from draftverify.secret import Secret, quiet
 from draftverify.serve.app import Api
-from draftverify.serve.limits import ServerLimits
+from draftverify.serve.connection import Connection
+from draftverify.serve.limits import Recorded, ServerLimits
 from draftverify.serve.lockstep import Lockstep
 from draftverify.serve.model import ServedModel
 
-__all__ = ["listening_socket", "made_server", "models_of", "run_server"]
+__all__ = ["directory_of_served", "listening_socket", "made_server", "models_of", "run_server"]
 
 _log = quiet(logging.getLogger("uvicorn"))
 
@@ -37,6 +44,7 @@ def run_server(
     port: int,
     token: Secret | None,
     limits: ServerLimits,
+    record: Recorded | None = None,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; see `draftverify.serve.serve`."""
     if token is None and not _is_loopback(host):
@@ -44,11 +52,16 @@ def run_server(
             f"{host} is reached from other machines; name a token that clients send: --token-env NAME",
             path="--host",
         )
-    for spec in experiment.pipelines:
-        if spec.monitor is not None:
-            click.echo(f"{spec.name}: its monitor watches runs, and no served requests", err=True)
-    with listening_socket(host, port) as listening, Lockstep(partial(models_of, experiment)) as lockstep:
-        server = made_server(lockstep, listening, token=token, limits=limits)
+    models = models_of(experiment)
+    directory = None if record is None else directory_of_served(experiment, models, record)
+    if directory is not None:
+        directory.look()  # what is refused is refused before models are loaded, and what fails then leaves none behind
+    with (
+        listening_socket(host, port) as listening,
+        Lockstep(lambda: models) as lockstep,
+        directory or nullcontext(),
+    ):
+        server = made_server(lockstep, listening, token=token, limits=limits, directory=directory)
         address = f"http://{_bracketed(host)}:{listening.getsockname()[1]}/v1"
         click.echo(f"{address} serves {', '.join(lockstep.models)}")
         # uvicorn ends what is under way, and then raises the signal again: with this handler the models close.
@@ -60,35 +73,87 @@ def models_of(experiment: Experiment) -> dict[str, ServedModel]:
     """The pipelines of an experiment as models, not opened yet.
 
     Raises:
-        DraftVerifyError: a pipeline is not as it must be.
+        DraftVerifyError: a pipeline is not as it must be, or its monitor cannot watch served tasks.
     """
     fields = list(experiment.tasks.arguments.get("fields") or {})
     field = fields[0] if len(fields) == 1 else None
-    pipelines = Builder().bench(experiment).pipelines
-    return {name: ServedModel(name, pipeline, field) for name, pipeline in pipelines.items()}
+    bench = Builder().bench(experiment)
+    models = {}
+    for spec in experiment.pipelines:
+        pipeline, monitored = bench.pipelines[spec.name], None
+        if spec.monitor is not None:
+            with below(f"{spec.path}.monitor", spec.where):
+                monitor = _monitor(spec.monitor, bench.monitors[spec.name], spec.name)
+            monitored = MonitoredPipeline(pipeline, monitor)
+        models[spec.name] = ServedModel(spec.name, pipeline, field, monitored)
+    return models
+
+
+def _monitor(spec: MonitorSpec, like: Monitor, name: str) -> Monitor:
+    """A monitor of acceptance alone: served tasks have no labels."""
+    reference = reference_of(spec, name)
+    if reference is None:
+        raise ConfigError(
+            "a server has no first tasks to compare with; name a rate, an earlier run or an operating point",
+            path="reference",
+        )
+    monitor = Monitor(reference, level=like.level, on_alarm=like.on_alarm, threshold=like.threshold)
+    if not monitor.report():
+        raise ConfigError("has no acceptance, and served tasks have no labels", path="reference")
+    if like.metric is not None:
+        click.echo(
+            f"{name}: its monitor watches acceptance alone, since served tasks have no labels", err=True
+        )
+    return monitor
+
+
+def directory_of_served(
+    experiment: Experiment, models: Mapping[str, ServedModel], record: Recorded
+) -> RunDirectory:
+    """The run directory that the tasks of these models are recorded in, not opened."""
+    audits = Path(experiment.file).parent / AUDITS
+    marks = {name: marks_of(model.pipeline, audits) for name, model in models.items()}
+    return directory_of(experiment, marks=marks, served=True, **record._asdict())
 
 
 def made_server(
-    lockstep: Lockstep, listening: socket.socket, *, token: Secret | None, limits: ServerLimits
+    lockstep: Lockstep,
+    listening: socket.socket,
+    *,
+    token: Secret | None,
+    limits: ServerLimits,
+    directory: RunDirectory | None = None,
 ) -> uvicorn.Server:
-    """The server on a bound socket, of the models of a lockstep."""
+    """The server on a bound socket, of the models of a lockstep, which records in an open run directory.
+
+    Raises:
+        ConfigError: the threshold of a model's monitor was fitted for another verifier.
+    """
+    watched = {} if directory is None else directory.store.watched()
+    for model in lockstep.models.values():
+        model.begin_watching(watched.get(model.name, ()))
     host, port = listening.getsockname()[:2]
     hosts = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]", _bracketed(host)))
-    api = Api(lockstep, hosts=hosts, token=token, limits=limits)
+    api = Api(lockstep, hosts=hosts, token=token, limits=limits, directory=directory)
     app = api.app()
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         # As many threads as tasks: a part that waits for a server elsewhere holds one.
         with ThreadPoolExecutor(limits.concurrency + 2, thread_name_prefix="draftverify") as threads:
-            asyncio.get_running_loop().set_default_executor(threads)
+            loop = asyncio.get_running_loop()
+            loop.set_default_executor(threads)
+            answers = loop.create_task(api.asking.take_answers())
             yield
+            answers.cancel()
             await api.tasks.ended()
+            if api.recording is not None:
+                api.recording.close()
 
     app.router.lifespan_context = lifespan
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=partial(Connection, arrival=limits.arrival),  # type: ignore[arg-type]
         ws="none",
         loop="asyncio",
         lifespan="on",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import httpx
 import openai
 
 from draftverify import Pipeline
+from draftverify.bench.records import RunDirectory
 from draftverify.secret import Secret
 from draftverify.serve.limits import ServerLimits
 from draftverify.serve.lockstep import Lockstep
@@ -49,9 +50,12 @@ class Served:
 
 @contextmanager
 def serving(
-    pipelines: Mapping[str, Pipeline | ServedModel], token: str | None = None, **limits: Any
+    pipelines: Mapping[str, Pipeline | ServedModel],
+    token: str | None = None,
+    directory: RunDirectory | None = None,
+    **limits: Any,
 ) -> Iterator[Served]:
-    """The server of these pipelines, while the block lasts."""
+    """The server of these pipelines, while the block lasts; it records in a directory, where one is given."""
     models = {
         name: given if isinstance(given, ServedModel) else ServedModel(name, given)
         for name, given in pipelines.items()
@@ -59,9 +63,11 @@ def serving(
     with (
         listening_socket("127.0.0.1", 0) as listening,
         Lockstep(lambda: models) as lockstep,
+        directory or nullcontext(),
     ):
         secret = None if token is None else Secret(token)
-        server = made_server(lockstep, listening, token=secret, limits=ServerLimits(**limits))
+        bounds = ServerLimits(**limits)
+        server = made_server(lockstep, listening, token=secret, limits=bounds, directory=directory)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         while not server.started:

@@ -75,9 +75,11 @@ def first_tokens(model: LocalModel, prompts: Sequence[str], verdicts: Sequence[s
     module, of_word = model.model, word_tokens(model, verdicts)
     longest = getattr(module.config, "max_position_embeddings", None) or math.inf
     marks = _marks(model.tokenizer)
-    ids = [model.encode_prompt({"prompt": marks.sub(apart, prompt)}) for prompt in prompts]
+    texts = {index: marks.sub(apart, prompt) for index, prompt in enumerate(prompts)}
+    short = {index: text for index, text in texts.items() if len(text) <= model.most_characters}
+    ids = {index: model.encode_prompt({"prompt": text}) for index, text in short.items()}
     readings = [FirstToken((), None, "", fits=False)] * len(prompts)
-    readable = [index for index, tokens in enumerate(ids) if len(tokens) <= longest]
+    readable = [index for index, tokens in ids.items() if len(tokens) <= longest]
     with torch.inference_mode(), evaluating(module.modules()):
         for batch in _by_length({index: len(ids[index]) for index in readable}):
             width = max(len(ids[index]) for index in batch)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -176,16 +178,28 @@ class LocalModel:
             The ids, the template's opening of the answer included.
 
         Raises:
-            ConfigError: no prompt is there, it holds half a character, or turns were given to a model that has no chat
-                template.
+            ConfigError: no prompt is there, it holds half a character, it has more than `most_characters`, or turns
+                were given to a model that has no chat template.
         """
         prompt, tokenizer = read_prompt(input), self.tokenizer
+        characters = sum(len(turn["content"]) for turn in as_messages(prompt))
+        if characters > self.most_characters:  # to tokenise it would hold others up for seconds
+            raise ConfigError(
+                f"the prompt has {characters} characters, and the model takes {self.most_characters} at most"
+            )
         if not (input.get("chat", True) and tokenizer.chat_template):
             return list(tokenizer(_whole(only_text(prompt))).input_ids)
         turns = as_messages(prompt)
         begun = turns.pop()["content"] if turns[-1]["role"] == "assistant" else ""
         text = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False) + begun
         return list(tokenizer(_whole(text), add_special_tokens=False).input_ids)
+
+    @cached_property
+    def most_characters(self) -> float:
+        """Characters beyond which no prompt fits: of as many tokens as the model takes, all of them the longest that
+        there is. Infinite where it is not known how many it takes."""
+        positions = getattr(self.model.config, "max_position_embeddings", None)
+        return positions * max(map(len, self.tokenizer.get_vocab())) if positions else math.inf
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids, without special tokens."""

@@ -12,6 +12,9 @@ from draftverify_llm.text import FinishReason, before_stop
 
 __all__ = ["Drawn", "sample"]
 
+COLD = 1e-6
+"""Below it a temperature takes the likeliest token, as 0 does: logits that are divided by it leave float32."""
+
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
@@ -216,11 +219,12 @@ def _choose(raw: Any, temperature: float, top_p: float, streams: Sequence[Any]) 
     """One token per row of `raw` [n, vocabulary] log-probabilities, each row by its own stream."""
     import torch
 
-    if temperature == 0:
+    if temperature < COLD:
         return [int(token) for token in raw.argmax(-1)]
     p = (raw / temperature).softmax(-1)
     if top_p < 1:
         ordered, order = p.sort(-1, descending=True)
-        outside = ordered.cumsum(-1) - ordered >= top_p  # the likeliest token always stays
+        # The likeliest token always stays, though float32 may not tell so small a top_p from 0.
+        outside = ordered.cumsum(-1) - ordered >= max(top_p, 1e-30)
         p = torch.zeros_like(p).scatter(-1, order, ordered.masked_fill(outside, 0))
     return [int(torch.multinomial(row, 1, generator=stream)) for row, stream in zip(p, streams, strict=True)]

@@ -94,6 +94,8 @@ _PATH_DEPENDENT = (
     *CONSTRAINTS,
 )
 LARGEST = 1e30
+SMALLEST = 1e-30
+"""In float32 a number much below is 0, under which top_p would keep not even the likeliest token."""
 FEW = 512
 """So many of the likeliest tokens hold top_p's mass nearly always, and cost a tenth of a full sort to find."""
 
@@ -111,7 +113,7 @@ def read_settings(settings: Mapping[str, Any]) -> Sampling:
     sampling = Sampling(**settings)
     for name, (allowed, range_) in _CHECKS.items():
         if name in settings and not allowed(settings[name]):
-            raise ConfigError(f"{name} must be {range_}, not {settings[name]!r}", path=f"settings.{name}")
+            raise ConfigError(f"{name} must be {range_}, not {settings[name]!r:.80}", path=f"settings.{name}")
     if sampling.logit_bias:
         ids = {int(token): bias for token, bias in sampling.logit_bias.items()}
         sampling = replace(sampling, logit_bias=ids)
@@ -172,7 +174,8 @@ def _whole(value: Any, least: int) -> bool:
 def _bias(value: Any) -> bool:
     # A config file's keys are texts.
     return isinstance(value, Mapping) and all(
-        (_whole(k, 0) or (isinstance(k, str) and k.isdecimal())) and _number(v) for k, v in value.items()
+        (_whole(k, 0) or (isinstance(k, str) and k.isdecimal() and len(k) < 20)) and _number(v)
+        for k, v in value.items()
     )
 
 
@@ -320,7 +323,7 @@ def _shaped(logits: Any, sampling: Sampling) -> tuple[Any, Any]:
         return probs, raw_maxima
     if sampling.top_p < 1:
         ordered = _likeliest(probs, sampling.top_p, sampling.top_k)
-        inside = torch.cumsum(ordered, dim=-1) - ordered < sampling.top_p
+        inside = torch.cumsum(ordered, dim=-1) - ordered < max(sampling.top_p, SMALLEST)
         least = torch.where(inside, ordered, 1.0).amin(dim=-1, keepdim=True)
         probs = torch.where(probs >= least, probs, 0.0)
     if sampling.min_p > 0:

@@ -98,10 +98,11 @@ class RunDirectory:
         accept_changed: go on with a run of other parts, and note what changed.
         url: of another store than the directory's own SQLite file.
         command: the command line of this start.
+        served: whether its tasks are a server's, as they come.
 
     Raises:
-        StoreError: another process drives it, it holds a run of another config or of other parts, or it is no run
-            directory.
+        StoreError: another process drives it, it holds a run of another config or of other parts, a server's tasks
+            where a run's are to be or the other way round, or it is no run directory.
     """
 
     def __init__(
@@ -119,9 +120,11 @@ class RunDirectory:
         accept_changed: bool = False,
         url: str | None = None,
         command: Sequence[str] = (),
+        served: bool = False,
     ) -> None:
         self.path = Path(path)
         self.resumed = False
+        self._served = served
         self._name = name
         self._config = config
         self._hash = config_hash
@@ -214,6 +217,7 @@ class RunDirectory:
                 "config_hash": self._hash,
                 "tags": [],
                 "store": self._kind,
+                "served": self._served,
                 "starts": [],
             }
         else:
@@ -328,6 +332,11 @@ class RunDirectory:
             )
 
     def _same_run(self, about: Mapping[str, Any]) -> None:
+        if about.get("served", False) != self._served:
+            tasks = "those of a run" if self._served else "what a server recorded"
+            raise StoreError(
+                f"{self.path}: its tasks are {tasks}, which do not mix with others; choose another --out"
+            )
         self._compare(about)
         if about.get("store", self._kind) != self._kind:
             mend = (

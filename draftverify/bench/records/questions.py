@@ -92,12 +92,18 @@ class Questions(Database):
         return bool(done.rowcount)
 
     def questions(
-        self, state: str | None = None, *, free_for: str | None = None, limit: int | None = None
+        self,
+        state: str | None = None,
+        *,
+        task: str | None = None,
+        free_for: str | None = None,
+        limit: int | None = None,
     ) -> tuple[Question, ...]:
         """The questions of the run, oldest first.
 
         Args:
             state: only those in it.
+            task: only those about it.
             free_for: only those that wait and that this reviewer may claim.
             limit: at most so many.
         """
@@ -108,6 +114,8 @@ class Questions(Database):
             query = query.where(columns.state == "pending", ended | (columns.holder == free_for))
         if state is not None:
             query = query.where(columns.state == state)
+        if task is not None:
+            query = query.where(columns.task == task)
         query = query.order_by(columns.asked, columns.pipeline, columns.task, columns.round).limit(limit)
         return tuple(map(self._question, self._read(query)))
 

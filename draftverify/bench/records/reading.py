@@ -36,8 +36,8 @@ class RecordReader(Database):
 
     _own_tasks: dict[str, frozenset[str]] | None = None
 
-    def tasks(self, phase: str | None = None) -> tuple[Task, ...]:
-        """The run's tasks in their order."""
+    def tasks(self, phase: str | None = None, *, id: str | None = None) -> tuple[Task, ...]:
+        """The run's tasks in their order: all, those of a phase, or the one of an id."""
         query = (
             sa.select(tables.tasks)
             .where(tables.tasks.c.run == self._run)
@@ -45,6 +45,8 @@ class RecordReader(Database):
         )
         if phase is not None:
             query = query.where(tables.tasks.c.phase == phase)
+        if id is not None:
+            query = query.where(tables.tasks.c.task == id)
         return tuple(
             Task(
                 id=row.task,
@@ -63,7 +65,13 @@ class RecordReader(Database):
                 return {}  # the run has not come so far
             pairs = decode(text, list[tuple[list[str], frozenset[str]]], f"{self._place}, own tasks")
             self._own_tasks = {name: tasks for names, tasks in pairs for name in names}
-        return self._own_tasks
+        served = {name: set[str]() for name, tasks in self._own_tasks.items() if not tasks}
+        if served:
+            columns = tables.records.c
+            query = sa.select(columns.pipeline, columns.task).where(columns.run == self._run)
+            for row in self._read(query.where(columns.pipeline.in_(sorted(served)))):
+                served[row.pipeline].add(row.task)
+        return {**self._own_tasks, **{name: frozenset(tasks) for name, tasks in served.items()}}
 
     def totals(self, names: Iterable[str], phase: str | None = None) -> dict[str, int]:
         """How many tasks these pipelines have to do, in one phase or in all."""

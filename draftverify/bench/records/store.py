@@ -66,18 +66,7 @@ class Store(RecordReader, Questions, Scores):
             StoreError: when a task of this id was recorded with another input, group or phase: the task file
                 has changed.
         """
-        rows = [
-            {
-                "run": self._run,
-                "task": task.id,
-                "place": place,
-                "phase": phase,
-                "grp": task.group,
-                "input": encode(dict(task.input), f"task {task.id!r}, input"),
-                "expected": encode(_labels(task), f"task {task.id!r}, expected"),
-            }
-            for place, task in enumerate(tasks)
-        ]
+        rows = [self._task_row(task, place, phase) for place, task in enumerate(tasks)]
         with self._transaction() as connection:
             this_run = tables.tasks.c.run == self._run
             stored = connection.execute(sa.select(tables.tasks).where(this_run)).mappings()
@@ -99,8 +88,24 @@ class Store(RecordReader, Questions, Scores):
                     connection.execute(labelled.values(expected=row["expected"]))
 
     @persistent
+    def add_task(self, task: Task, place: int) -> bool:
+        """Write one more task down, which came up while the run goes on.
+
+        Args:
+            task: to be measured.
+            place: in the order of the tasks.
+
+        Returns:
+            False when one of its id was there already; it is left as it is.
+        """
+        row = self._task_row(task, place, "measure")
+        with self._transaction() as connection:
+            return self._insert_new(connection, tables.tasks, row)
+
+    @persistent
     def set_own_tasks(self, task_ids: Mapping[str, Collection[str]]) -> None:
-        """Write down which pipelines do not run over all tasks, and over which they do."""
+        """Write down which pipelines do not run over all tasks, and over which they do: over none stands for those
+        that they have a record of."""
         of_tasks: dict[tuple[str, ...], list[str]] = {}
         for pipeline, tasks in task_ids.items():
             of_tasks.setdefault(tuple(sorted(tasks)), []).append(pipeline)
@@ -274,6 +279,17 @@ class Store(RecordReader, Questions, Scores):
         if written.rowcount:
             connection.execute(tables.FORGET_SCORES, key)  # they are of the task as it waited
         return bool(written.rowcount)
+
+    def _task_row(self, task: Task, place: int, phase: str) -> dict[str, Any]:
+        return {
+            "run": self._run,
+            "task": task.id,
+            "place": place,
+            "phase": phase,
+            "grp": task.group,
+            "input": encode(dict(task.input), f"task {task.id!r}, input"),
+            "expected": encode(_labels(task), f"task {task.id!r}, expected"),
+        }
 
     def _record_rows(self, entry: Entry) -> _RecordRows:
         record, outcome = entry.record, entry.record.outcome

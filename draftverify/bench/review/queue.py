@@ -21,7 +21,7 @@ from draftverify.bench.records.entries import Question
 from draftverify.engine.boundary import canonical
 from draftverify.errors import ConfigError, ContractError
 
-__all__ = ["Reply", "fate", "give_answer", "key", "pending", "read_answers", "take"]
+__all__ = ["Reply", "check_reply", "fate", "give_answer", "key", "pending", "read_answers", "take"]
 
 TRIED = 8
 """Questions that are looked at together, where another reviewer may be faster with some."""
@@ -109,7 +109,7 @@ def read_answers(path: str | Path, questions: tuple[Question, ...]) -> Iterator[
                 f"task {reply.task!r} is answered twice, first in line {answered[key]}", where=where
             )
         answered[key] = number
-        _check(question, reply, where)
+        check_reply(question, reply, where)
         answers.append((question, reply))
     return iter(answers)
 
@@ -131,7 +131,7 @@ def give_answer(run: RunRecords, question: Question, reply: Reply, holder: str =
     """
     if reply.answer == "skip":
         return False
-    _check(question, reply, f"task {question.task!r}")
+    check_reply(question, reply, f"task {question.task!r}")
     value = None if reply.value is msgspec.UNSET else reply.value
     return run.store.answer(question, reply.answer, value, reply.note, holder=holder)
 
@@ -162,7 +162,12 @@ def _question(reply: Reply, questions: tuple[Question, ...], where: str) -> Ques
     raise ConfigError(f"there is no open question about task {reply.task!r}{of}", where=where)
 
 
-def _check(question: Question, reply: Reply, where: str) -> None:
+def check_reply(question: Question, reply: Reply, where: str) -> None:
+    """Refuse a reply that its question cannot be answered by.
+
+    Raises:
+        ConfigError: an edit without a value or with one that is no item, or an accept where there is nothing to accept.
+    """
     if reply.answer == "edit" and reply.value is msgspec.UNSET:
         raise ConfigError('an edit needs a "value": the item to put in the candidate\'s place', where=where)
     if reply.answer == "edit":

@@ -35,7 +35,7 @@ from draftverify.secret import redact
 from draftverify.traits import offers
 from draftverify.values import EMPTY, Failure, Memory, Outcome, Round, Task, TaskRecord, utf8
 
-__all__ = ["Bench", "Done", "OnRound", "Unit", "failed_unit"]
+__all__ = ["Bench", "Done", "OnRound", "Person", "Unit", "done_of", "failed_unit"]
 
 T = TypeVar("T")
 
@@ -223,15 +223,36 @@ class Bench:
         self._loop.close()
 
 
+class Person:
+    """Plays the person of a unit: gives the answer that the unit came with, and keeps the first question beyond it.
+
+    Attributes:
+        asked: that question; None while there is none.
+    """
+
+    def __init__(self, unit: Unit) -> None:
+        self.asked: Ask | None = None
+        self._task = unit.asking or unit.task.id
+        self._known = unit.answer
+
+    def __call__(self, request: Ask) -> Answer | None:
+        """The answer; None where nobody has given one."""
+        answer = None
+        if request.task.id == self._task:
+            answer, self._known = self._known, None
+        if answer is None and self.asked is None:
+            self.asked = request
+        return answer
+
+
 class _Work(Session):
-    """A unit under way, and the first question that it asked without an answer at hand."""
+    """A unit under way."""
 
     pipeline: Pipeline
 
     def __init__(self, unit: Unit, pipeline: Pipeline, memory: Memory, listener: Listener) -> None:
         self.unit = unit
-        self.asked: Ask | None = None
-        self._known = unit.answer
+        self._person = Person(unit)
         super().__init__(
             pipeline,
             unit.task,
@@ -239,30 +260,13 @@ class _Work(Session):
             memory=memory,
             restore=unit.restore,
             inner=unit.inner,
-            person=self._ask,
+            person=self._person,
             on_event=listener,
         )
 
-    def _ask(self, request: Ask) -> Answer | None:
-        answer = None
-        if request.task.id == (self.unit.asking or self.unit.task.id):
-            answer, self._known = self._known, None
-        if answer is None and self.asked is None:
-            self.asked = request
-        return answer
-
     def done(self) -> Done:
         """What came of the unit."""
-        unit, record = self.unit, self.record()
-        try:
-            check(record, f"pipeline {unit.pipeline!r}, task {unit.task.id!r}")
-        except ContractError as error:  # values that cannot be recorded
-            return failed_unit(unit, Failure.of(error))
-        question = None
-        if self.asked is not None and record.outcome.status == "waiting":
-            question = _question(unit, self.pipeline, self.asked, record)
-        texts = _words(self.pipeline, record.rounds)
-        return Done(pipeline=unit.pipeline, record=record, texts=texts, question=question)
+        return done_of(self.unit, self.pipeline, self.record(), self._person.asked)
 
 
 class _Loop:
@@ -318,6 +322,26 @@ class _Loop:
             self._thread.join()
             self._loop.close()
             self._loop = self._thread = None
+
+
+def done_of(unit: Unit, pipeline: Pipeline, record: TaskRecord, asked: Ask | None) -> Done:
+    """What came of a unit, as it can be recorded.
+
+    Args:
+        unit: the work.
+        pipeline: what ran it.
+        record: of the task; with values that JSON cannot hold it is a failed one.
+        asked: the question that nobody has answered, if one was asked.
+    """
+    try:
+        check(record, f"pipeline {unit.pipeline!r}, task {unit.task.id!r}")
+    except ContractError as error:
+        return failed_unit(unit, Failure.of(error))
+    question = None
+    if asked is not None and record.outcome.status == "waiting":
+        question = _question(unit, pipeline, asked, record)
+    texts = _words(pipeline, record.rounds)
+    return Done(pipeline=unit.pipeline, record=record, texts=texts, question=question)
 
 
 def failed_unit(unit: Unit, failure: Failure) -> Done:

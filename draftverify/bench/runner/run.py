@@ -33,7 +33,7 @@ from draftverify.bench.runner.workload import Workload, workload
 from draftverify.bench.tables.summary import Summary
 from draftverify.checks.scores import check_metrics
 
-__all__ = ["Plan", "RunResult", "Watcher", "estimate", "plan", "run"]
+__all__ = ["Plan", "RunResult", "Watcher", "directory_of", "estimate", "plan", "run"]
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,7 +199,7 @@ def plan(
         bench.close()
     done: set[tuple[str, str]] = set()
     failed = waiting = 0
-    directory = _directory(experiment, out, fresh, accept_changed, store, marks)
+    directory = directory_of(experiment, out, fresh, accept_changed, store, marks)
     if directory.look():
         with load_run(out, url=directory.url) as records:
             questions = [question for question in records.store.questions() if question.state != "used"]
@@ -222,7 +222,7 @@ def plan(
     )
 
 
-def _directory(
+def directory_of(
     experiment: Experiment,
     out: str | Path,
     fresh: bool,
@@ -230,7 +230,10 @@ def _directory(
     store: str | None,
     marks: Mapping[str, Sequence[str]],
     command: Sequence[str] = (),
+    *,
+    served: bool = False,
 ) -> RunDirectory:
+    """The run directory of an experiment, not opened; the arguments are those of `run` and of RunDirectory."""
     return RunDirectory(
         out,
         name=experiment.name,
@@ -244,6 +247,7 @@ def _directory(
         accept_changed=accept_changed,
         url=store or (experiment.store and store_url(experiment.store)),
         command=command,
+        served=served,
     )
 
 
@@ -277,7 +281,7 @@ def _begun(
             for name in experiment.names:
                 bench.open(name)
         marks = _marks(experiment, bench)
-        with _directory(experiment, out, fresh, accept_changed, store, marks, command) as directory:
+        with directory_of(experiment, out, fresh, accept_changed, store, marks, command) as directory:
             bench.on_round = directory.store.commit_round if experiment.durable == "round" else None
             bench.on_event = watcher.event if watcher is not None else None
             local = bench if where.local else None

@@ -74,16 +74,15 @@ def listed(
         f"{_counted(len(chosen), 'task')} of {len(rows)}" + (f", {kind}" if kind != "all" else ""),
         style="bold",
     )
-    names = [name for name in (rows[0]["cells"] if rows else ()) if pipeline in (None, name)]
+    names = [pipeline] if pipeline is not None else [name for row in chosen[:limit] for name in row["cells"]]
     width = max(map(len, names), default=0)
     for row in chosen[:limit]:
         group = f" ({words(row['group'], NAME)})" if row["group"] else ""
         yield Text.assemble(
             (words(row["task"], NAME), "bold"), group, (f"  {words(row['about'], 100)}", "dim")
         )
-        for name in names:
-            cell = row["cells"][name]
-            if outcome is None or ended_as(cell, outcome):
+        for name, cell in row["cells"].items():
+            if pipeline in (None, name) and (outcome is None or ended_as(cell, outcome)):
                 yield _line(name, cell, width, currency)
     if len(chosen) > limit:
         yield Text(f"… and {len(chosen) - limit} more: --limit {len(chosen)}, or --search TEXT", style="dim")

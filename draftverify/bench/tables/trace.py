@@ -75,8 +75,9 @@ def trace_lines(
         raise ConfigError(f"the run has no task {task!r}{_near(task, list(tasks))}", path="--trace")
     judgements = records.store.judgements(task)
     yield from _task_lines(tasks[task])
+    own_tasks = records.store.own_tasks()
     for name in records.names:
-        if pipeline not in (None, name):
+        if pipeline not in (None, name) or task not in own_tasks.get(name, {task}):
             continue
         spec = specs.get(name)
         yield Text("")

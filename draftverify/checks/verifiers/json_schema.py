@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from functools import cached_property
 from itertools import islice
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,10 +22,14 @@ from draftverify.values import Check, Context, Failure, Proposal, Task, Verifica
 
 __all__ = ["JsonSchema"]
 
+_deadline: ContextVar[float] = ContextVar("deadline", default=inf)
+
 SHOWN = 5
 """How many places feedback names."""
 SECONDS = 1.0
 """For one `pattern`."""
+ALL_SECONDS = 5.0
+"""For one item: references can double the work with every line of a schema."""
 LONGEST = 200
 """Characters of one place's message."""
 
@@ -86,7 +93,11 @@ class JsonSchema:
         except SchemaError as error:
             place = ".".join(map(str, ("schema", *error.absolute_path)))
             raise ConfigError(f"this is no JSON schema: {error.message}", path=place) from error
-        checking = extend(kind, {"pattern": _pattern})
+        except RecursionError as error:
+            raise ConfigError("this schema is nested too deep", path="schema") from error
+        references = {name: rule for name, rule in kind.VALIDATORS.items() if name.endswith(("$ref", "Ref"))}
+        bounded = {name: _in_time(rule) for name, rule in references.items()}
+        checking = extend(kind, {"pattern": _pattern, **bounded})
         # An empty registry: the default one would fetch what a $ref names.
         return checking(schema, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
 
@@ -95,7 +106,8 @@ class JsonSchema:
         return each_item(context, proposal, self.check)
 
     def check(self, item: Any) -> Check:
-        """The word on one item."""
+        """The word on one item; a timeout where it takes longer than `ALL_SECONDS`."""
+        _deadline.set(monotonic() + ALL_SECONDS)
         try:
             value = json_of(item) if type(item) is str else item
             errors = sorted(self._validator.iter_errors(value), key=lambda error: list(map(str, error.path)))
@@ -148,5 +160,28 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
     import regex
     from jsonschema import ValidationError
 
-    if isinstance(instance, str) and not regex.search(pattern, instance, timeout=SECONDS, concurrent=True):
+    seconds = min(SECONDS, _seconds_left())
+    if isinstance(instance, str) and not regex.search(pattern, instance, timeout=seconds, concurrent=True):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _in_time(keyword: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """A keyword that begins only while the item has time left."""
+
+    def bounded(*arguments: Any) -> Iterator[Any]:
+        _seconds_left()
+        yield from keyword(*arguments)
+
+    return bounded
+
+
+def _seconds_left() -> float:
+    """What the item under check has left.
+
+    Raises:
+        TimeoutError: nothing.
+    """
+    left = _deadline.get() - monotonic()
+    if left <= 0:
+        raise TimeoutError(f"the schema was not done with within {ALL_SECONDS:g} s")
+    return left

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from draftverify.bench.cli import options
+from draftverify.bench.cli.options import CommandLine
 from draftverify.errors import ConfigError
 from draftverify.secret import Secret
 
@@ -37,6 +38,10 @@ __all__ = ["serve"]
     type=click.FloatRange(0, min_open=True),
     help="Seconds a request.",
 )
+@options.out("DIR", "Record what is served in this run directory, or go on with it.")
+@options.fresh
+@options.accept_changed
+@options.store
 def serve(
     experiment: Experiment,
     host: str,
@@ -45,15 +50,24 @@ def serve(
     concurrency: int,
     queue: int,
     timeout: float,
+    out: str | None,
+    fresh: bool,
+    accept_changed: bool,
+    store: str | None,
 ) -> None:
     """Serve the pipelines of CONFIG; each is a model by its name.
 
     Any OpenAI client works with the address that is printed: chat completions, completions, models, streams. Fields of
     a task beside the prompt go in the body's `task`. A task that waits for a person is answered with 202 and the
     address of its question. Prometheus reads /metrics. SIGTERM finishes what is under way.
+
+    With --out requests and answers are written to a run directory, which show, view and export read, also meanwhile.
     """
-    from draftverify.serve import ServerLimits
+    from draftverify.serve import Recorded, ServerLimits
     from draftverify.serve import serve as serve_experiment
+
+    if out is None and (fresh or accept_changed):
+        raise click.UsageError("--fresh and --accept-changed go with --out")
 
     token = None
     if token_env is not None:
@@ -66,4 +80,7 @@ def serve(
         port=port,
         token=token,
         limits=ServerLimits(concurrency, queue, timeout),
+        record=None
+        if out is None
+        else Recorded(out, fresh, accept_changed, store, ("draftverify", *CommandLine.now().arguments)),
     )
