@@ -41,6 +41,21 @@ export function plain(text, most = 200) {
   return cleaned.length > most ? cleaned.slice(0, most - 1) + "…" : cleaned;
 }
 
+/** Names of at most so many characters: what those that begin alike have in common goes first, then the middle, so that they stay apart. */
+export function shortened(names, most) {
+  const words = names.map((name) => name.split(/(?<=[@,/=·\s])/));
+  return words.map((own, place) => {
+    if (names[place].length <= most) return names[place];
+    const family = words.filter((other) => other[0] === own[0]);
+    let alike = 0;
+    while (family.length > 1 && alike < own.length - 1 && family.every((other) => other[alike] === own[alike])) alike++;
+    const rests = Array.from({ length: alike }, (_, dropped) => `…${own.slice(dropped + 1).join("")}`);
+    const rest = rests.at(-1) ?? names[place];
+    const half = Math.max(2, (most - 1) / 2);
+    return rests.find((text) => text.length <= most) ?? `${rest.slice(0, Math.ceil(half))}…${rest.slice(-Math.floor(half))}`;
+  });
+}
+
 /** An element. Strings among the children become safe text; null and false are left out. */
 export function el(tag, attributes, ...children) {
   const made = document.createElement(tag);
