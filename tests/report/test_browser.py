@@ -391,6 +391,19 @@ def test_every_point_has_its_name_or_the_number_of_the_table(chromium, shaped, a
         assert any(text.startswith("accepted  ") and "…" not in text for text in ends)
 
 
+def test_a_chart_is_laid_out_anew_when_the_window_changes(chromium, alike):
+    """Names that were placed for a desk are not those of a phone."""
+    with watched(chromium, viewport={"width": 1400, "height": 900}) as seen:
+        opened(seen.page, alike)
+        chart = seen.page.get_by_label("Seconds per task by part").locator("svg")
+        assert [text for text, _ in texts_of(chart) if "drafted@" in text]
+        seen.page.set_viewport_size({"width": 420, "height": 900})
+        seen.page.wait_for_timeout(300)
+        lines = [text for text, _ in texts_of(chart) if "block" in text]
+        assert len({*lines}) == len(NAMES)
+        assert all(text.startswith("…") for text in lines)
+
+
 def test_a_colour_means_one_thing(chromium, shaped):
     """Pipelines, how something ended, and parts of a whole share none; the parts of the time are no pipeline's."""
     with watched(chromium) as seen:

@@ -7,7 +7,7 @@ const PART = { draft: "--part0", verify: "--part1", rest: "--part2" };
 const SYMBOL = 13; // pixels of a point
 export const FEW = 8; // points; of more the numbers alone stand in the chart
 export const COLORS = 8;
-const drawn = new Map(); // element → {chart, option}
+const drawn = new Map(); // element → {chart, option, height, width}
 
 /** Draw into an element: `option(theme)` gives what ECharts is to show, `height` its pixels. */
 export async function draw(element, height, option) {
@@ -19,20 +19,22 @@ export async function draw(element, height, option) {
   if (!own) {
     own = { chart: echarts.init(element, null, { renderer: "svg" }) };
     drawn.set(element, own);
-    new ResizeObserver(() => element.isConnected && own.chart.resize()).observe(element);
+    new ResizeObserver(() => element.isConnected && own.width !== element.clientWidth && paint(element, own)).observe(element);
   }
-  Object.assign(own, { option, height });
-  own.chart.resize();
-  own.chart.setOption(option({ ...theme(), width: element.clientWidth, height }), { notMerge: true });
+  paint(element, Object.assign(own, { option, height }));
 }
 
-/** All charts again, in the theme as it is now. */
+/** A chart in the theme and at the width as they are now. */
+function paint(element, own) {
+  own.width = element.clientWidth;
+  own.chart.resize();
+  own.chart.setOption(own.option({ ...theme(), width: own.width, height: own.height }), { notMerge: true });
+}
+
+/** All charts again. */
 export function redraw() {
   forget();
-  for (const [element, own] of drawn) {
-    own.chart.resize();
-    own.chart.setOption(own.option({ ...theme(), width: element.clientWidth, height: own.height }), { notMerge: true });
-  }
+  for (const [element, own] of drawn) paint(element, own);
 }
 
 /** Let go of charts that stand in no page any more: a page that follows a run draws them again and again. */
@@ -101,8 +103,7 @@ export function picture(found, unit) {
   return (colors) => {
     const points = found.points.filter((point) => point[unit]?.value > 0 && point.quality?.value !== null);
     const write = unit === "seconds" ? seconds : digits;
-    const wide = (figure) => figure.high !== null && figure.low > 0 && figure.high <= 100 * figure.low;
-    const xs = points.flatMap(({ [unit]: found }) => (wide(found) ? [found.value, found.low, found.high] : [found.value]));
+    const xs = points.flatMap(({ [unit]: found }) => (found.known ? [found.value, found.low, found.high] : [found.value]));
     const near = xs.length && Math.max(...xs) < 6 * Math.min(...xs);
     const [low, high] = near ? [0, 1.1 * Math.max(...xs)] : [niceLow(Math.min(...xs)), niceHigh(Math.max(...xs))];
     const range = { type: near ? "value" : "log", name: `${unit} per task${near ? "" : " (log)"}`, min: low, max: high };
@@ -119,7 +120,7 @@ export function picture(found, unit) {
       xAxis: axis(colors, { ...range, nameGap: 28, axisLabel: { formatter: write, hideOverlap: true, showMinLabel: true } }),
       yAxis: axis(colors, { type: "value", name: found.quality, nameGap: 48, min: 0, max: 1, axisLabel: { formatter: percent } }),
       series: [
-        { type: "custom", silent: true, renderItem: whisker(0, (index) => colorOf(colors, points[index].index), 1.2), data: points.map((point) => [point[unit].value, point.quality.value, ...(wide(point[unit]) ? [point[unit].low, point[unit].high] : [point[unit].value, point[unit].value])]), encode: { x: [0, 2, 3], y: 1 }, clip: true },
+        { type: "custom", silent: true, renderItem: whisker(0, (index) => colorOf(colors, points[index].index), 1.2), data: points.map((point) => [point[unit].value, point.quality.value, ...(point[unit].known ? [point[unit].low, point[unit].high] : [point[unit].value, point[unit].value])]), encode: { x: [0, 2, 3], y: 1 }, clip: true },
         { type: "custom", silent: true, renderItem: whisker(1, (index) => colorOf(colors, points[index].index), 1.2), data: points.map((point) => [point[unit].value, point.quality.value, point.quality.low, point.quality.high]), encode: { x: 0, y: [1, 2, 3] }, clip: true },
         {
           type: "scatter", z: 3,
@@ -205,13 +206,12 @@ export function split(rows) {
 /** Predicted (grey) against measured (coloured by what it says), the line at 1. */
 export function speedups(rows) {
   return (colors) => {
-    const ends = rows.flatMap((row) => [row.speedup, row.predicted]).filter((each) => each?.value > 0);
-    const all = [1, ...ends.flatMap((each) => [each.value, usable(each) ? each.low : null, usable(each) ? each.high : null]).filter((x) => x > 0)];
+    const all = [1, ...rows.flatMap((row) => [row.speedup, row.predicted]).filter((each) => each?.known).flatMap((each) => [each.low, each.high])];
     const names = rows.map((row) => plain(row.label));
-    const data = (key, offset) => rows.map((row, index) => ({ index, each: row[key], offset })).filter((one) => one.each?.value > 0);
+    const data = (key, offset) => rows.map((row, index) => ({ index, each: row[key], offset })).filter((one) => one.each?.known);
     const lane = (key, offset, color) => ({
       name: key === "speedup" ? "measured" : "predicted", type: "custom", clip: true, itemStyle: { color: key === "speedup" ? colors.ink : colors.soft },
-      data: data(key, offset).map(({ index, each }) => [each.value, index, usable(each) ? each.low : each.value, usable(each) ? each.high : each.value]),
+      data: data(key, offset).map(({ index, each }) => [each.value, index, each.low, each.high]),
       encode: { x: [0, 2, 3], y: 1 },
       renderItem: (params, api) => {
         const shade = color(rows[api.value(1)]);
@@ -237,8 +237,6 @@ export function speedups(rows) {
     });
   };
 }
-
-const usable = (each) => each.low > 0 && each.high !== null && each.high <= 100 * each.low;
 
 /** Acceptance by position, a line per pipeline, with intervals where there is one line. */
 export function positions(pipelines) {

@@ -1,6 +1,6 @@
 // The run as a whole: head, results, charts with their figures, trust, config and legend.
 import { COLORS, FEW, draw, flow, picture, positions, roc, speedups, split, stages } from "./charts.js";
-import { count, digits, el, figure, percent, plain, seconds, table, times, typed } from "./text.js";
+import { count, digits, el, figure, measured, percent, plain, seconds, table, times, typed } from "./text.js";
 
 const n = (text) => ({ text, n: true });
 const all = (pipeline) => pipeline.rows[pipeline.rows.length - 1];
@@ -123,7 +123,7 @@ function measures(rows) {
   const names = [...new Set(rows.flatMap((row) => Object.keys(row.measures ?? {})))];
   return names.map((name) => {
     const unit = rows.map((row) => row.measures?.[name]?.unit).find(Boolean) ?? "";
-    return [unit && unit !== name ? `${name} (${unit})` : name, true, true, (row) => figure(row.measures?.[name]?.figure, digits)];
+    return [unit && unit !== name ? `${name} (${unit})` : name, true, true, (row) => measured(row.measures?.[name]?.figure, digits)];
   });
 }
 
@@ -166,7 +166,7 @@ function costs(run) {
       [chart("Cost per task against quality, a point per pipeline", 340, picture(found, "seconds")),
         costly ? el("details", {}, el("summary", {}, "The same in cost"), lazy(() => chart(`Cost per task${inCurrency(run)} against quality`, 320, picture(found, "cost")))) : null],
       table(["pipeline", n(run.picture.quality), n("time per task"), ...(costly ? [n(`cost per task${inCurrency(run)}`)] : [])], points.map((point) => [
-        named(run, run.pipelines[point.index]), figure(point.quality, percent), figure(point.seconds, seconds), ...(costly ? [figure(point.cost, digits)] : []),
+        named(run, run.pipelines[point.index]), figure(point.quality, percent), measured(point.seconds, seconds), ...(costly ? [measured(point.cost, digits)] : []),
       ]))));
 }
 
@@ -196,12 +196,10 @@ function speedup(run) {
   if (!rows.length) return null;
   const whole = rows.filter((row) => !row.group);
   const shown = rows.length > 9 && whole.length ? whole : rows;
-  const wide = (found) => found && found.high !== null && found.low > 0 && found.high <= 100 * found.low;
-  const says = (row) => (row.verdict === "unclear" && !wide(row.speedup) ? "–" : WORD[row.verdict] ?? "–");
   const shownIn = (some) => pair(chart("Speed-ups over the baseline", 70 + (both ? 34 : 28) * some.length, speedups(some)),
     table(["pipeline", ...(both ? [n("predicted")] : []), n("measured"), "says"], some.map((row) => [
       label(row.index, row.label), ...(both ? [figure(row.predicted, times)] : []), figure(row.speedup, times, { kind: row.verdict }),
-      el("span", { class: row.verdict ?? "soft" }, says(row)),
+      el("span", { class: row.verdict ?? "soft" }, WORD[row.verdict] ?? "–"),
     ])));
   const both = rows.some((row) => row.predicted?.value > 0);
   const hits = run.coverage?.value === null || !run.coverage ? "" : ` Of ${run.coverage.trials} predicted intervals ${Math.round(run.coverage.value * run.coverage.trials)} hold the measured figure.`;

@@ -2,7 +2,7 @@
 import { detail } from "./detail.js";
 import { section } from "./overview.js";
 import { cellOf } from "./source.js";
-import { count, digits, el, plain, seconds } from "./text.js";
+import { count, digits, el, plain, seconds, shortened } from "./text.js";
 
 const PAGE = 50;
 const MANY = 4; // pipelines; of more a row shows a square each
@@ -30,7 +30,7 @@ export function tasks(source, run, state) {
   const head = el("thead", {});
   const node = section("tasks", "Tasks", null,
     el("div", { class: "filters" }, choose("outcome", "outcome", OUTCOMES), choose("sort", "order", SORTS),
-      run.pipelines.length > 1 ? choose("pipeline", "pipeline", [["", "any pipeline"], ...run.pipelines.map(({ name }) => [name, plain(name, 60)])]) : null, search),
+      run.pipelines.length > 1 ? choose("pipeline", "pipeline", [["", "any pipeline"], ...run.pipelines.map(({ name }) => [name, plain(name)])]) : null, search),
     el("div", { class: "scroll" }, el("table", { id: "list" }, head, body)), pages);
 
   let asked = 0;
@@ -165,7 +165,7 @@ export function tasks(source, run, state) {
 function wrongOnes(names) {
   if (!names.length) return null;
   const rest = names.length - WRONG_NAMED;
-  return el("span", { class: "small wrongly" }, ` wrong: ${names.slice(0, WRONG_NAMED).map((name) => plain(name, 40)).join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`);
+  return el("span", { class: "small wrongly" }, ` wrong: ${shortened(names.map((name) => plain(name)), 40).slice(0, WRONG_NAMED).join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`);
 }
 
 function elsewhere(run) {
