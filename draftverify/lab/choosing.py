@@ -14,6 +14,7 @@ from draftverify.bench.monitors.monitor import shares_of
 from draftverify.bench.records import load_run
 from draftverify.bench.records.database import store_url
 from draftverify.bench.records.directory import versions
+from draftverify.bench.tables.words import seconds_words
 from draftverify.errors import ConfigError
 from draftverify.exchanges import exchanges_of
 from draftverify.lab.candidates import BlockCandidate, Family, Identified, data_hash
@@ -178,10 +179,10 @@ def _decided(
         expected = best.cost
     else:
         expected = _finite(best.base / gain)
-    evidence = f"blocks of {tested.size} cost {best.cost:.3g} s per {solved} task, {tested.base} "
-    evidence += f"{best.base:.3g} s" if math.isfinite(best.base) else f"{solved} none"
+    evidence = f"blocks of {tested.size} cost {seconds_words(best.cost)} per {solved} task, {tested.base} "
+    evidence += seconds_words(best.base) if math.isfinite(best.base) else f"{solved} none"
     if plain is not None:
-        evidence += ", plain steps " + (f"{stepping:.3g} s" if math.isfinite(stepping) else "solved none")
+        evidence += ", plain steps " + (seconds_words(stepping) if math.isfinite(stepping) else "solved none")
     if expected >= best.base > best.cost:
         evidence += f"; on other tasks a choice made so gains × {gain:.3g}"
     if best.agreeing < CLEAR:

@@ -39,7 +39,6 @@ class DraftingAccount(msgspec.Struct, frozen=True, kw_only=True):
         reads: "loss" or "gain" where that interval excludes 0, else "unclear".
         share: `lost` of all that the pipeline took.
         plainly: `lost` in plain steps, or in tasks by the fallback, at their mean.
-        said: all this in words.
     """
 
     of: Literal["rounds", "tasks"]
@@ -54,7 +53,6 @@ class DraftingAccount(msgspec.Struct, frozen=True, kw_only=True):
     reads: Literal["gain", "loss", "unclear"]
     share: float
     plainly: float
-    said: str
 
 
 def drafting(records: Sequence[TaskRecord]) -> DraftingAccount | None:
@@ -174,10 +172,6 @@ def _account(
             stopped = place + 1 - FIRST_GAP
     # A probe at the end is not yet a return.
     back = idle < FIRST_GAP and (not returns or since >= FIRST_GAP)
-    summary = "drafting never stopped" if stopped is None else f"drafting stopped after {stopped} {of}"
-    summary += f"; {_words(of, reads, lost, reach, took)}"
-    if returns:
-        summary += f"; tried again {returns} {'time' if returns == 1 else 'times'}{', and back since' if back else ''}"
     return DraftingAccount(
         of=of,
         drafted=sum(flags),
@@ -191,7 +185,6 @@ def _account(
         reads=reads,
         share=lost / took,
         plainly=lost / unit,
-        said=summary,
     )
 
 
@@ -228,21 +221,6 @@ def _loss(tasks: Sequence[_Task]) -> tuple[float, float]:
 def _worth(counts: Any) -> float:
     """How many tasks of equal counts these are worth."""
     return float(counts.sum() ** 2 / (counts**2).sum())
-
-
-def _words(of: str, reads: str, lost: float, reach: float, took: float) -> str:
-    """The loss in words: seconds, the share of the run with its interval, and against what."""
-    plain = "plain steps" if of == "rounds" else "the fallback alone"
-    sign = 1.0 if lost > 0.0 else -1.0
-    seconds = f"{abs(lost):,.0f} s" if abs(lost) >= 100.0 else f"{abs(lost):.3g} s"
-    share = f"{abs(lost) / took:.2%}"
-    if math.isfinite(reach):
-        share += f" [{(abs(lost) - reach) / took:.2%}, {(abs(lost) + reach) / took:.2%}]"
-    amount = f"{'lost' if sign > 0.0 else 'won'} {seconds} ({share} of the run)"
-    if reads == "unclear" and math.isfinite(reach):
-        return f"no difference from {plain} was seen: by estimate it {amount}"
-    against = f"it {amount} {'beyond' if sign > 0.0 else 'over'} {plain}"
-    return against if math.isfinite(reach) else f"by estimate {against}, in too few tasks to be sure"
 
 
 def _is_plain(round: Round) -> bool:

@@ -24,10 +24,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from draftverify.bench.records import RunRecords
+from draftverify.bench.tables.compare import compare
+from draftverify.bench.tables.compared import comparison_words
 from draftverify.bench.tables.task_rows import all_rows, task_list
 from draftverify.errors import ConfigError, ContractError, DraftVerifyError
 from draftverify.secret import quiet, redact
-from draftverify.view.overview import changes, overview
+from draftverify.view.overview import changes, overview, redacted
 from draftverify.view.page import app_html, app_policy, kept_overview
 from draftverify.view.reviewing import Reviewing, Stale
 from draftverify.view.runs import Runs, UnknownRun
@@ -63,6 +65,7 @@ def application(runs: Runs) -> Starlette:
         Route("/review", _safe(pages.review)),
         Route("/static/{name}", _safe(pages.static)),
         Route("/api/runs", _data(pages.runs_data)),
+        Route("/api/compare", _data(pages.compare_data)),
         Route("/api/overview", _safe(pages.overview_data)),
         Route("/api/tasks", _data(pages.tasks_data)),
         Route("/api/task", _data(pages.task_data)),
@@ -151,6 +154,10 @@ class _Pages:
 
     def runs_data(self, request: Request) -> Any:
         return {"runs": self._runs.rows()}
+
+    def compare_data(self, request: Request) -> Any:
+        sides = [self._runs.open(request.query_params.get(side, "")) for side in ("base", "other")]
+        return redacted(comparison_words(compare([(side, None) for side in sides])))
 
     def overview_data(self, request: Request) -> Response:
         name = _run(request)

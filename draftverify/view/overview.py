@@ -18,6 +18,7 @@ from draftverify import stats
 from draftverify.bench.artifact import VERIFIER_AUDIT
 from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Entry
+from draftverify.bench.tables.figures import Scale, drafting_words
 from draftverify.bench.tables.flow import Flow
 from draftverify.bench.tables.summarise import figure, so_far
 from draftverify.bench.tables.summary import PipelineSummary, Summary, SummaryFigure
@@ -27,7 +28,7 @@ from draftverify.stats import Estimate
 from draftverify.stats.places import Places
 from draftverify.values import TaskRecord
 
-__all__ = ["Gathering", "changes", "overview", "summary_of"]
+__all__ = ["Gathering", "changes", "overview", "redacted", "summary_of"]
 
 DIVERGENCES = 50
 """Of a pipeline, in the overview; the list of tasks has all."""
@@ -170,6 +171,8 @@ class Gathering:
                 "differ": len(every),
                 "divergences": list(every[:DIVERGENCES]),
             }
+        if summary.drafting is not None:
+            plain["drafting"]["said"] = drafting_words(summary.drafting)
         costs = self._costs.get(name, {})
         for row in plain["rows"]:
             row["verdict"] = _verdict(row["speedup"])
@@ -212,8 +215,8 @@ class _Costs:
         """Figures of a row: the mean cost of a task, and where the seconds went."""
         total = math.fsum(self.seconds)
         return {
-            "seconds_per_task": _plain_figure(stats.mean_cost(self.seconds)),
-            "cost_per_task": _plain_figure(stats.mean_cost(self.cost)) if any(self.cost) else None,
+            "seconds_per_task": _plain_figure(stats.mean_cost(self.seconds), "ratio"),
+            "cost_per_task": _plain_figure(stats.mean_cost(self.cost), "ratio") if any(self.cost) else None,
             "split": {
                 "draft": self.draft,
                 "verify": self.verify,
@@ -293,7 +296,7 @@ def _picture(pipelines: Sequence[Plain], summary: Summary) -> Plain:
 
 def _verdict(speedup: Mapping[str, Any] | None) -> str | None:
     """A speed-up in a word, gain, loss or unclear: its interval is above 1, below it, or holds it."""
-    if speedup is None or speedup["value"] is None:
+    if speedup is None or speedup["value"] is None or not speedup["known"]:
         return None
     low, high = speedup["low"], speedup["high"]
     if low is not None and low > 1.0:
@@ -316,6 +319,6 @@ def _plain(value: SummaryFigure | None) -> Plain | None:
     return None if value is None else msgspec.to_builtins(value)
 
 
-def _plain_figure(estimate: Estimate) -> Plain:
-    plain: Plain = msgspec.to_builtins(figure(estimate))
+def _plain_figure(estimate: Estimate, scale: Scale = "share") -> Plain:
+    plain: Plain = msgspec.to_builtins(figure(estimate, scale))
     return plain

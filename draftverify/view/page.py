@@ -44,7 +44,17 @@ USUAL = {"clipped": 20_000, "rounds": 200, "drafts": 24}
 SHORT = {"clipped": 2_000, "rounds": 16, "drafts": 6}
 """The same of a task that would fill a block alone."""
 
-MODULES = ("text.js", "source.js", "code.js", "charts.js", "overview.js", "detail.js", "tasks.js", "main.js")
+MODULES = (
+    "text.js",
+    "source.js",
+    "code.js",
+    "charts.js",
+    "overview.js",
+    "detail.js",
+    "tasks.js",
+    "keyboard.js",
+    "main.js",
+)
 """Each after those that it imports."""
 
 LIBRARIES = {"echarts": "echarts/echarts.min.js", "prism": "prism/prism.min.js"}

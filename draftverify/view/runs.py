@@ -7,6 +7,7 @@ request that meets it.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections import OrderedDict
@@ -19,7 +20,9 @@ import msgspec
 
 from draftverify.bench.records import RunRecords, load_run
 from draftverify.bench.records.listing import directories, look
+from draftverify.bench.tables.words import cost_words, seconds_words
 from draftverify.errors import StoreError
+from draftverify.view.overview import summary_of
 
 __all__ = ["Runs", "UnknownRun"]
 
@@ -102,7 +105,7 @@ class Runs:
         return records
 
     def rows(self) -> list[dict[str, Any]]:
-        """The list's row for each run: how far it came, and how many questions there are; or the problem."""
+        """The list's row for each run: how far it came, its scores, how many questions there are; or the problem."""
         lost: list[str] = []
         return [self._row(name, lost) for name in self.names()]
 
@@ -113,16 +116,18 @@ class Runs:
         if row is not None and earlier == now and "records.db" in now:
             return row
         questions: dict[str, int] = {}
+        scores: list[dict[str, str]] = []
 
         @contextmanager
         def opened(_: Path) -> Iterator[RunRecords]:
             records = self.open(name)
             questions.update(records.store.question_counts())
+            scores.extend(_scores(records))
             yield records
 
         listing = look(path, lost, opened)
         row = {"run": name, **msgspec.to_builtins(listing, enc_hook=str), "done": listing.done}
-        self._rows[name] = now, {**row, "questions": questions}
+        self._rows[name] = now, {**row, "questions": questions, "scores": scores}
         return self._rows[name][1]
 
     def close(self) -> None:
@@ -133,6 +138,29 @@ class Runs:
 
     def _load(self, path: Path) -> RunRecords:
         return load_run(path, url=self._url)
+
+
+def _scores(records: RunRecords) -> Iterator[dict[str, str]]:
+    """What each pipeline of a run that came to its end solved, and at what cost, in words."""
+    summary = summary_of(records)
+    if summary is None or not summary.is_of(records.store.counts()):
+        return
+    metric = summary.metrics[0] if summary.metrics else None
+    for pipeline in summary.pipelines:
+        row = pipeline.rows[-1]
+        solved = row.solved[metric] if metric is not None else None
+        share = (row.accepted if solved is None else solved.rate).value
+        tasks = row.tasks or math.inf
+        seconds = row.seconds / tasks if solved is None else solved.seconds.value
+        cost = row.cost / tasks if solved is None else solved.cost and solved.cost.value
+        costs = [seconds_words(seconds)] if seconds is not None else []
+        costs += [cost_words(cost, summary.currency)] if cost else []
+        yield {
+            "pipeline": pipeline.name,
+            "share": "–" if share is None else f"{100 * share:.0f} %",
+            "what": "accepted" if metric is None else f"solved ({metric})",
+            "cost": f"{', '.join(costs)} a {'task' if metric is None else 'solved one'}" if costs else "",
+        }
 
 
 def _inodes(path: Path) -> object:

@@ -25,6 +25,7 @@ from draftverify import (
     retry,
     reverify,
 )
+from draftverify.bench.tables.figures import drafting_words
 from draftverify.lab.replay import Replay
 from draftverify.rules import First, LongestPrefix
 from draftverify.stats import drafting
@@ -311,15 +312,15 @@ def test_the_account_says_what_drafting_has_lost_and_won():
     assert stopped.again >= 1
     assert not stopped.back
     assert stopped.lost == pytest.approx(0.25 * stopped.drafted, abs=0.05)
-    assert stopped.said.startswith(f"drafting stopped after {stopped.stopped} tasks; it lost ")
-    assert f"tried again {stopped.again} time" in stopped.said
+    assert drafting_words(stopped).startswith(f"drafting stopped after {stopped.stopped} tasks; it lost ")
+    assert f"tried again {stopped.again} time" in drafting_words(stopped)
     never = run(wrong, 1)
     assert never.stopped is None
     assert never.lost == pytest.approx(50.0, rel=0.01)
-    assert "drafting never stopped; it lost 50" in never.said
+    assert "drafting never stopped; it lost 50" in drafting_words(never)
     turned = run(lambda task: "right" if task >= 60 else "wrong", Measured(at_most=1))
     assert turned.back
     assert turned.lost < -40.0
-    assert "won" in turned.said
-    assert turned.said.endswith("and back since")
+    assert "won" in drafting_words(turned)
+    assert drafting_words(turned).endswith("and back since")
     assert run(right, 1) is None  # nobody knows what the fallback would have taken

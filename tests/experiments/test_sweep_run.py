@@ -198,7 +198,7 @@ def test_an_interval_that_says_nothing_is_told_in_words() -> None:
 
     assert "some 60 s (45 s to 1 h 5 min)" in said(45.0, 3900.0)
     assert all(
-        "60 s (too few tasks for an interval)" in said(*ends) for ends in ((1e-9, 1e7), (0.0, math.inf))
+        "60 s (its interval is not known yet)" in said(*ends) for ends in ((1e-9, 1e7), (0.0, math.inf))
     )
 
 

@@ -26,7 +26,7 @@ from tests.browser import watched
 from tests.report.runs import shapes
 
 FIGURES = "main section .chart svg"
-NAMES = tuple(f"blocks@block={size}" for size in (2, 4, 8, 16, 32))
+NAMES = tuple(f"drafted@rule=block_verification,block={size}" for size in (2, 4, 8, 16, 32))
 
 
 def refused_beside_kept():
@@ -157,6 +157,70 @@ def test_a_task_opens_to_its_rounds_and_stays_open(chromium, shaped):
         assert seen.errors == []
 
 
+def test_two_answers_stand_side_by_side(chromium, shaped):
+    """The first two that differ, word by word; whom a reader chooses stays chosen in the next task."""
+    with watched(chromium, viewport={"width": 420, "height": 900}) as seen:
+        page = seen.page
+        opened(page, shaped, "#open=q1")
+        answers = page.locator("tr.detail .answers > div")
+        answers.first.wait_for()
+        assert [side.locator("select").input_value() for side in answers.all()] == ["sure", "code"]
+        texts = [side.locator("pre").text_content() for side in answers.all()]
+        assert texts[0].replace("try 0", "try 1") == texts[1]
+        assert [side.locator("mark").all_inner_texts() for side in answers.all()] == [["0"], ["1"]]
+        page.get_by_label("answer on the right").select_option("escalated")
+        assert "waiting" in answers.nth(1).inner_text()
+        page.get_by_label("answer on the left").select_option("votes")
+        page.get_by_role("button", name="q1", exact=True).click()
+        page.get_by_role("button", name="q2", exact=True).click()
+        answers.first.wait_for()
+        assert [side.locator("select").input_value() for side in answers.all()] == ["votes", "escalated"]
+        assert page.evaluate("document.documentElement.scrollWidth") <= 420
+        assert seen.errors == []
+
+
+def test_keys_lead_through_the_tasks_and_take_nothing_from_who_types(chromium, shaped):
+    """j and k, the search, closing; `?` says which there are; a field and Ctrl keep theirs, and all can be off."""
+    with watched(chromium) as seen:
+        page = seen.page
+        opened(page, shaped)
+
+        def focused():
+            return page.evaluate("document.activeElement.textContent")
+
+        page.keyboard.press("j")
+        assert focused() == "q0"
+        page.keyboard.press("j")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("tr.detail[data-task=q1]")
+        page.keyboard.press("j")
+        page.wait_for_selector("tr.detail[data-task=q2]")
+        assert (focused(), page.locator("tr.detail").count()) == ("q2", 1)
+        page.keyboard.press("Control+k")
+        assert focused() == "q2"
+        page.keyboard.press("k")
+        page.wait_for_selector("tr.detail[data-task=q1]")
+        page.keyboard.press("Escape")
+        assert (focused(), page.locator("tr.detail").count()) == ("q1", 0)
+        page.keyboard.press("?")
+        assert "the next task" in page.get_by_role("dialog", name="Keys").inner_text()
+        page.keyboard.press("Escape")
+        assert page.get_by_role("dialog").count() == 0
+        page.keyboard.press("/")
+        page.keyboard.type("j/k?")
+        assert page.get_by_label("search tasks").input_value() == "j/k?"
+        page.keyboard.press("Escape")
+        assert page.evaluate("document.activeElement.type") != "search"
+        page.get_by_label("search tasks").fill("")
+        page.wait_for_selector("#tasks[data-total='10']")
+        page.get_by_role("button", name="keys: ?").click()
+        page.get_by_label("keys are on").uncheck()
+        page.get_by_role("button", name="close").click()
+        page.keyboard.press("j")
+        assert focused() != "q2"
+        assert seen.errors == []
+
+
 def test_code_is_coloured_and_stays_text(chromium, shaped):
     """Of a draft and of what a task asks, line by line in a diff; no character is lost or added."""
     with watched(chromium) as seen, load_run(shaped) as records:
@@ -254,9 +318,9 @@ def test_a_log_axis_ends_at_round_figures(chromium):
     assert found == [[2, 50], [0.2, 100]]
 
 
-@pytest.mark.parametrize("width", [1180, 390])
-def test_names_in_charts_are_not_cut_and_touch_no_other(chromium, tmp_path, width):
-    """Of pipelines that fare alike; a name that finds no room beside its point stands in the table alone."""
+@pytest.fixture
+def alike(tmp_path):
+    """The report of pipelines whose names begin alike and whose points lie close together."""
     with RunDirectory(
         tmp_path, name="n", config={"pipelines": {name: {} for name in NAMES}}, config_hash="h"
     ) as run:
@@ -266,24 +330,97 @@ def test_names_in_charts_are_not_cut_and_touch_no_other(chromium, tmp_path, widt
                 outcome = Outcome(status="accepted", seconds=(1 + task % 2) * 10.0 ** (-place / 3), rounds=1)
                 rounds = (refused_beside_kept(),)
                 run.store.commit(name, TaskRecord(task=f"t{task}", outcome=outcome, rounds=rounds))
-    page_file = tmp_path / "report.html"
     with load_run(tmp_path) as records:
-        page_file.write_text(page_html(records), encoding="utf-8")
+        (tmp_path / "report.html").write_text(page_html(records), encoding="utf-8")
+    return tmp_path
+
+
+def texts_of(chart):
+    """What stands in a chart, each with its box."""
+    return [(text.text_content(), text.bounding_box()) for text in chart.locator("text").all()]
+
+
+@pytest.mark.parametrize("width", [1400, 420])
+@pytest.mark.parametrize("made", ["shaped", "tokens", "alike"])
+def test_no_text_of_a_chart_lies_over_another(chromium, request, made, width):
+    """Names, numbers, ticks and titles of axes; none leaves the chart, and none is cut."""
     with watched(chromium, viewport={"width": width, "height": 900}) as seen:
-        opened(seen.page, tmp_path)
-        chart = seen.page.get_by_label("Cost per task against quality, a point per pipeline").locator("svg")
-        edge = chart.bounding_box()
-        found = [each for each in chart.locator("text").all() if each.text_content() in NAMES]
-        assert found
-        boxes = [each.bounding_box() for each in found]
-        for box in boxes:
-            assert edge["x"] <= box["x"]
-            assert box["x"] + box["width"] <= edge["x"] + edge["width"]
-        for one, other in combinations(boxes, 2):
-            over = abs(one["y"] - other["y"]) < 10
-            assert not over or one["x"] + one["width"] < other["x"] or other["x"] + other["width"] < one["x"]
+        opened(seen.page, request.getfixturevalue(made))
+        seen.page.wait_for_timeout(200)
+        for chart in seen.page.locator(FIGURES).all():
+            edge, texts = chart.bounding_box(), texts_of(chart)
+            for text, box in texts:
+                assert edge["x"] - 1 <= box["x"], text
+                assert box["x"] + box["width"] <= edge["x"] + edge["width"] + 1, text
+            for (text, one), (other_text, other) in combinations(texts, 2):
+                across = min(one["x"] + one["width"], other["x"] + other["width"]) - max(one["x"], other["x"])
+                down = min(one["y"] + one["height"], other["y"] + other["height"]) - max(one["y"], other["y"])
+                assert across < 2 or down < 4, (text, other_text)
+
+
+@pytest.mark.parametrize("width", [1400, 420])
+def test_every_point_has_its_name_or_the_number_of_the_table(chromium, shaped, alike, width):
+    """Names where all find room, else numbers; names that begin alike are cut so that they stay apart."""
+    with watched(chromium, viewport={"width": width, "height": 900}) as seen:
+        for path, names in (
+            (shaped, ["sure (baseline)", "code", "escalated", "votes", "plan"]),
+            (alike, ["1", "2", "3", "4", "5"]),
+        ):
+            opened(seen.page, path)
+            chart = seen.page.get_by_label("Cost per task against quality, a point per pipeline").locator(
+                "svg"
+            )
+            points = [text for text, _ in texts_of(chart) if text in names]
+            assert sorted(points) == sorted(names)
+        numbers = seen.page.locator("#results .dot").evaluate_all(
+            "dots => dots.map((dot) => dot.dataset.number)"
+        )
+        assert numbers == names
+        bars = [
+            text for text, _ in texts_of(seen.page.get_by_label("Seconds per task by part").locator("svg"))
+        ]
+        lines = [text.strip() for text in bars if "block" in text]
+        assert len(set(lines)) == len(NAMES)
+        assert all(name.endswith(line.removeprefix("…")) for line, name in zip(lines, NAMES, strict=True))
+        assert [text for text in bars if text in names] == names
+        cells = seen.page.locator("#results tbody td:first-child")
+        assert cells.all_inner_texts() == list(NAMES)
+        cut = "names => names.filter((name) => name.scrollWidth > name.clientWidth).length"
+        assert seen.page.locator("#results .name").evaluate_all(cut) == 0
         ends = seen.page.locator("[aria-label^='What became of refused items'] svg text").all_text_contents()
-        assert any(each.startswith("accepted  ") and "…" not in each for each in ends)
+        assert any(text.startswith("accepted  ") and "…" not in text for text in ends)
+
+
+def test_a_chart_is_laid_out_anew_when_the_window_changes(chromium, alike):
+    """Names that were placed for a desk are not those of a phone."""
+    with watched(chromium, viewport={"width": 1400, "height": 900}) as seen:
+        opened(seen.page, alike)
+        chart = seen.page.get_by_label("Seconds per task by part").locator("svg")
+        assert [text for text, _ in texts_of(chart) if "drafted@" in text]
+        seen.page.set_viewport_size({"width": 420, "height": 900})
+        seen.page.wait_for_timeout(300)
+        lines = [text for text, _ in texts_of(chart) if "block" in text]
+        assert len({*lines}) == len(NAMES)
+        assert all(text.startswith("…") for text in lines)
+
+
+def test_a_colour_means_one_thing(chromium, shaped):
+    """Pipelines, how something ended, and parts of a whole share none; the parts of the time are no pipeline's."""
+    with watched(chromium) as seen:
+        opened(seen.page, shaped)
+        for _ in ("light", "dark"):
+            seen.page.locator("button.theme").click()
+            colours = seen.page.evaluate("""() => ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "gain", "loss",
+              "wait", "unclear", "part0", "part1", "part2"].map((name) => {
+                const probe = document.body.appendChild(document.createElement("i"));
+                probe.style.color = `var(--${name})`;
+                return getComputedStyle(probe).color;
+              })""")
+            assert len({*colours}) >= len(colours) - 1  # no difference seen and a part may be one grey
+            bars = seen.page.get_by_label("Seconds per task by part").locator("svg path[fill]")
+            fills = set(bars.evaluate_all("bars => bars.map((bar) => getComputedStyle(bar).fill)"))
+            assert {*colours[-3:]} <= fills
+            assert not fills & {*colours[:12]} - {*colours[:5]}  # which are the numbers of the five
 
 
 def test_dark_is_dark_and_can_be_chosen(chromium, shaped):

@@ -263,7 +263,7 @@ def test_predictions_stand_beside_what_was_measured() -> None:
     assert made.pipelines[1].rows[0].predicted.high is None
     assert made.coverage is not None
     assert (made.coverage.value, made.coverage.trials) == (0.5, 2)
-    assert "2.10 [too few tasks]" in text_of(made)
+    assert "not known yet" in text_of(made)
     assert "predicted intervals that hold the measured figure: 1 of 2" in text_of(made)
 
 

@@ -210,7 +210,7 @@ def test_who_said_it_and_what_it_cost() -> None:
     for by, words in (("person", "a person's word"), ("fallback", "a trusted fallback's word")):
         round = Round(index=1, source="someone", by=by, items=("a",), parents=(-1,), timing=timing)
         shown = lines(round, marks=True)
-        assert f"by someone · {words} · draft 500.00 ms, verify 2.00 s · 2 passes · cost 3" in shown
+        assert f"by someone · {words} · draft 500 ms, verify 2.00 s · 2 passes · cost 3" in shown
 
 
 def test_a_failed_call_shows_where_when_asked() -> None:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from draftverify.bench.cli.main import main
 from draftverify.bench.records import RunRecords, load_run
 from draftverify.bench.records.listing import list_runs
+from draftverify.bench.runner.run import run
 from draftverify.bench.tables.task_rows import all_rows
 from draftverify.secret import Secret
 from draftverify.view import app
 from draftverify.view.overview import overview
+from tests.experiments.runs import load
 from tests.viewer.serving import Served, serving
 
 
@@ -29,6 +34,64 @@ def test_the_list_says_how_far_each_run_is(served: Served) -> None:
     assert (done["run"], done["finished"], done["done"], done["units"]) == ("done", True, 6, 6)
     assert (waits["run"], waits["done"], waits["waiting"]) == ("waits", waits["units"] - 3, 3)
     assert waits["questions"]["pending"] == 3
+
+
+def test_the_list_says_what_each_pipeline_came_to(served: Served, tmp_path: Path) -> None:
+    """The share and the cost, as its tables have them; a run without a summary has none."""
+    with served.entered() as client:
+        waits, done = client.get("/api/runs").json()["runs"]
+    assert [score["pipeline"] for score in done["scores"]] == ["plain", "spec"]
+    assert all(score["share"] == "100 %" and score["what"] == "accepted" for score in done["scores"])
+    assert all(
+        re.fullmatch(r"[0-9.]+ (µs|ms|s), cost [0-9.]+ a task", score["cost"]) for score in done["scores"]
+    )
+    assert waits["scores"][1]["share"] == "0 %"
+    run(load(tmp_path, count=2), out=tmp_path / "runs" / "scored")
+    (tmp_path / "runs" / "scored" / "summary.json").unlink()
+    with serving(tmp_path / "runs") as server, server.entered() as client:
+        assert client.get("/api/runs").json()["runs"][0]["scores"] == []
+
+
+def test_two_runs_are_compared_as_by_the_command(
+    served: Served, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every figure and sentence is the command's; what cannot be compared is told."""
+    with served.entered() as client:
+        words = client.get("/api/compare", params={"base": "done", "other": "waits"}).json()
+        assert client.get("/api/compare", params={"base": "done", "other": "no"}).status_code == 404
+        same = client.get("/api/compare", params={"base": "done", "other": "done"})
+        assert (same.status_code, "no two pipelines" in same.json()["error"]) == (400, True)
+    assert main(["compare", str(runs / "done"), str(runs / "waits")]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert {outcome["outcome"] for outcome in words["outcomes"]} >= {"accepted"}
+    texts = [text for outcome in words["outcomes"] for row in outcome["rows"] for text in row.values()]
+    texts += [text for side in words["sides"] for text in (side["name"], *side["notes"])] + words["explained"]
+    for text in texts:
+        assert " ".join(text.split()) in printed
+
+
+def test_the_list_is_filtered_and_two_runs_are_compared_on_it(chromium: Any, served: Served) -> None:
+    """By name, tag or pipeline; a third choice lets the first one go; on a phone nothing is wider than the page."""
+    with served.page(chromium, "", viewport={"width": 420, "height": 900}) as page:
+        rows = page.locator("#runs tbody tr")
+        page.get_by_label("filter runs").fill("DON")
+        page.wait_for_function("document.querySelectorAll('#runs tbody tr').length === 1")
+        page.get_by_label("filter runs").fill("no run has this")
+        page.get_by_text("No run has this text").wait_for()
+        page.get_by_label("filter runs").fill("spec")
+        assert rows.count() == 2
+        assert "100 % accepted" in rows.nth(1).inner_text()
+        assert page.locator("#compare").is_disabled()
+        page.get_by_label("compare done").check()
+        page.get_by_label("compare waits").check()
+        page.get_by_role("button", name="compare done with waits").click()
+        told = page.locator("#comparison")
+        told.get_by_text("no difference seen").first.wait_for()
+        assert "waits:spec" in told.inner_text()
+        page.wait_for_timeout(2500)  # the list is read again
+        assert page.get_by_label("compare done").is_checked()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 420
+        assert page.said == []
 
 
 NOT_NAMES = (

@@ -7,6 +7,7 @@ calls `click.get_current_context().exit(code)`.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -22,8 +23,6 @@ from draftverify.errors import DraftVerifyError, self_verification_told
 from draftverify.secret import redact
 
 __all__ = ["draftverify", "main"]
-
-EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code.value:>3}  {code.meaning}" for code in ExitCode)
 
 ERRORS_SHOWN = 8
 CHARACTERS_SHOWN = 800
@@ -56,10 +55,13 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.help) for name, command in commands().items()])
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code.value), code.meaning) for code in ExitCode])
+
 
 @click.group(
     cls=_Commands,
-    epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True},
 )
 @click.version_option(None, "-V", "--version", package_name="draftverify", message="%(package)s %(version)s")
@@ -96,7 +98,7 @@ def main(args: Sequence[str] | None = None) -> int:
         click.echo(error.format_message())
         return ExitCode.USAGE
     except click.ClickException as error:
-        error.show()
+        _tell_usage(error)
         return ExitCode.USAGE
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
@@ -133,12 +135,22 @@ def _warnings_told() -> Iterator[None]:
         self_verification_told.reset(before)
 
 
+def _tell_usage(error: click.ClickException) -> None:
+    """Write what click says to stderr, on a terminal wrapped between words."""
+    from rich.console import Console
+    from rich.text import Text
+
+    message = io.StringIO()
+    error.show(message)
+    Console(stderr=True, soft_wrap=not sys.stderr.isatty()).print(Text(message.getvalue().rstrip()))
+
+
 def tell(error: BaseException) -> None:
     """Write an error to stderr, on one screen and without a traceback."""
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console = Console(stderr=True, soft_wrap=not sys.stderr.isatty(), highlight=False)
     if not isinstance(error, DraftVerifyError):
         message = _printable(f"{type(error).__name__}: {error}")
         console.print(Text.assemble(("unexpected error: ", "bold red"), message))

@@ -17,9 +17,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from draftverify.bench.cli.options import CommandLine
+from draftverify.bench.cli.screen import print_lines
 from draftverify.bench.runner.limits import masked, why_failed
-from draftverify.bench.tables.tables import WIDE
-from draftverify.bench.tables.words import about_seconds
+from draftverify.bench.tables.figures import NOT_KNOWN, is_known
+from draftverify.bench.tables.words import about_seconds, shortened
 from draftverify.engine.events import Event, RoundDone
 from draftverify.values import Failure, TaskRecord
 
@@ -98,9 +99,10 @@ class RunProgress:
         with self._lock:
             for bar in self._of.values():
                 self._bars.remove_task(bar)
+            short = shortened(list(totals), 20)
             self._of = {
-                name: self._bars.add_task(f"{phase} {name}"[:28], completed=done, total=total, now="")
-                for name, (done, total) in totals.items()
+                name: self._bars.add_task(f"{phase} {label}", completed=done, total=total, now="")
+                for label, (name, (done, total)) in zip(short, totals.items(), strict=True)
             }
             self._counts = {name: Counter() for name in totals}
             self._reasons.clear()
@@ -135,7 +137,7 @@ class RunProgress:
 
     def forecast(self, forecast: Forecast) -> None:
         """What is left will take long: how long."""
-        self._console.print(Text(forecast_line(forecast)), soft_wrap=True)
+        print_lines(self._console, [Text(forecast_line(forecast))])
 
     def _lines(self) -> None:
         """Now and then: count, rate, time left and what went wrong so far."""
@@ -210,6 +212,6 @@ def amounts(work: Remainder, currency: str) -> str:
 def _range(estimate: Estimate, written: Callable[[float], str]) -> str:
     if not math.isfinite(estimate.value):
         return "an unknown time"
-    sure = math.isfinite(estimate.high) and estimate.high <= WIDE * estimate.low
-    ends = f"{written(estimate.low)} to {written(estimate.high)}" if sure else "too few tasks for an interval"
+    sure = is_known(estimate.low, estimate.high, "ratio")
+    ends = f"{written(estimate.low)} to {written(estimate.high)}" if sure else f"its interval is {NOT_KNOWN}"
     return f"{written(estimate.value)} ({ends})"

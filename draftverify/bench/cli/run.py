@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 from rich.console import Console
+from rich.text import Text
 
 from draftverify.bench.cli import options
 from draftverify.bench.cli.exits import exit_with_tasks
 from draftverify.bench.cli.options import CommandLine
 from draftverify.bench.cli.progress import RunProgress, amounts, forecast_line, progress_of
+from draftverify.bench.cli.screen import print_lines
 from draftverify.bench.records.directory import TAG
 from draftverify.bench.tables.words import NAME, block, clean, words
 
@@ -81,8 +83,7 @@ def run(
     directory = Path(out) if out is not None else Path("runs") / experiment.name
     if dry_run:
         plan = runner.plan(experiment, out=directory, **settings)
-        for line in _plan_lines(experiment, plan, directory):
-            click.echo(line)
+        print_lines(Console(highlight=False), map(Text, _plan_lines(experiment, plan, directory)))
         return
     perform: Callable[..., Forecast | RunResult] = (
         runner.estimate
@@ -93,7 +94,7 @@ def run(
         command = ("draftverify", *CommandLine.now().arguments)
         result = perform(experiment, out=directory, watcher=progress, command=command, **settings)
     if isinstance(result, Forecast):
-        _print_forecast(result, directory)
+        print_lines(Console(highlight=False), map(Text, _forecast_lines(result, directory)))
         failed, waiting = bool(result.failed), False
     else:
         _print_result(result, experiment, settings["store"])
@@ -103,13 +104,13 @@ def run(
     exit_with_tasks(failed=failed, waiting=waiting)
 
 
-def _print_forecast(forecast: Forecast, directory: Path) -> None:
-    click.echo(forecast_line(forecast))
+def _forecast_lines(forecast: Forecast, directory: Path) -> Iterator[str]:
+    yield forecast_line(forecast)
     for name, work in forecast.pipelines.items():
-        click.echo(f"  {clean(name)}: {work.units} to do, {amounts(work, forecast.currency)}")
-    click.echo(f"what was done is in {directory}; without --estimate the same command goes on from it")
+        yield f"  {clean(name)}: {work.units} to do, {amounts(work, forecast.currency)}"
+    yield f"what was done is in {directory}; without --estimate the same command goes on from it"
     if forecast.failed:
-        click.echo(f"which failed, and why: draftverify show {directory} --tasks failed")
+        yield f"which failed, and why: draftverify show {directory} --tasks failed"
 
 
 def _print_result(result: RunResult, experiment: Experiment, store: str | None) -> None:
@@ -123,10 +124,10 @@ def _print_result(result: RunResult, experiment: Experiment, store: str | None) 
         places = {spec.name: spec.where for spec in experiment.pipelines}
         what_went_wrong(console, records, str(result.path), places)
     verb = "went on with" if result.resumed else "wrote"
-    click.echo(f"{verb} {result.path} (task runs now: {result.ran})")
-    click.echo(f"  {result.path / 'report.html'}\n  draftverify show {result.path} --tasks")
-    if result.failed:
-        click.echo("with --retry-errors the same command makes the failed tasks again")
+    lines = [f"{verb} {result.path} (task runs now: {result.ran})", f"  {result.path / 'report.html'}"]
+    lines.append(f"  draftverify show {result.path} --tasks")
+    lines += ["with --retry-errors the same command makes the failed tasks again"] if result.failed else []
+    print_lines(console, map(Text, lines))
 
 
 def _print_failures(progress: RunProgress) -> None:

@@ -17,6 +17,7 @@ from draftverify.bench.artifact import Interval
 from draftverify.bench.monitors.monitor import RateReport
 from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import StoredPrediction
+from draftverify.bench.tables.figures import Scale, is_known
 from draftverify.bench.tables.summary import (
     ALL,
     Identity,
@@ -120,7 +121,7 @@ def summarise(
                     )
                 else:
                     ratio = stats.measured_ratio(group_records, theirs)
-                speedup = figure(ratio)
+                speedup = figure(ratio, "ratio")
                 if guess and group in groups and guess.value is not None and guess.low is not None:
                     high = math.inf if guess.high is None else guess.high
                     key = f"{pipeline}/{group}"
@@ -166,10 +167,13 @@ def speedup_kind(scores: Scores) -> str:
     return f"speedup by {next(iter(scores))}"[:64] if scores else "speedup"
 
 
-def figure(estimate: Estimate) -> SummaryFigure:
+def figure(estimate: Estimate, scale: Scale = "share") -> SummaryFigure:
     """An estimate as plain data: what is not finite is None."""
     interval = Interval.of(estimate.value, estimate.low, estimate.high)
-    return SummaryFigure(interval.value, interval.low, interval.high, estimate.trials, estimate.clusters)
+    known = is_known(interval.low, interval.high, scale)
+    return SummaryFigure(
+        interval.value, interval.low, interval.high, estimate.trials, estimate.clusters, known
+    )
 
 
 def _row(
@@ -197,12 +201,17 @@ def _row(
         else None,
         acceptance=figure(stats.acceptance_rate(records)),
         retries=figure(stats.acceptance_rate(records, first_tries=False)),
-        per_pass=figure(stats.items_per_pass(records)),
+        per_pass=figure(stats.items_per_pass(records), "number"),
         solved={name: _solved(by_task, pipeline, records) for name, by_task in scores.items()},
         measures=measures,
         predicted=None
         if predicted is None
-        else SummaryFigure(predicted.value, predicted.low, predicted.high),
+        else SummaryFigure(
+            predicted.value,
+            predicted.low,
+            predicted.high,
+            known=is_known(predicted.low, predicted.high, "ratio"),
+        ),
         speedup=speedup,
         unpaired=unpaired,
         per_item=math.fsum(record.outcome.seconds for record in accepted) / items if items else None,
@@ -239,7 +248,7 @@ def _samples(records: Sequence[TaskRecord]) -> Samples | None:
             passed, biased = None, biased or str(error)
         rates.append(None if passed is None else figure(passed.rate))
         left_out = passed.left_out if passed is not None else left_out
-    drawn = figure(stats.arithmetic_mean(list(zip(records, counts, strict=True))))
+    drawn = figure(stats.arithmetic_mean(list(zip(records, counts, strict=True))), "number")
     return Samples(drawn=drawn, k=k, pass_1=rates[0], pass_k=rates[1], left_out=dict(left_out), biased=biased)
 
 
@@ -274,8 +283,10 @@ def _solved(by_task: Mapping[tuple[str, str], Score], pipeline: str, records: Se
         rate=figure(stats.solved_rate(pairs)),
         if_people_solve=figure(stats.solved_rate(if_solved)) if if_solved != pairs else None,
         precision=figure(stats.precision(pairs)),
-        seconds=figure(stats.cost_per_solved(pairs)),
-        cost=figure(stats.cost_per_solved(pairs, lambda record: record.outcome.cost)) if costly else None,
+        seconds=figure(stats.cost_per_solved(pairs), "ratio"),
+        cost=figure(stats.cost_per_solved(pairs, lambda record: record.outcome.cost), "ratio")
+        if costly
+        else None,
         failed=_failures(by_task, pipeline, records),
     )
 
@@ -294,12 +305,12 @@ def _measures(
         mean = stats.geometric_mean if by.mean == "geometric" else stats.arithmetic_mean
         failed = _failures(by_task, pipeline, records)
         measured[name] = MeasuredMean(
-            figure(mean(scored(by_task, pipeline, records))), by.unit, by.mean, failed
+            figure(mean(scored(by_task, pipeline, records)), "number"), by.unit, by.mean, failed
         )
     score_pairs = [(record, record.outcome.score) for record in records if record.outcome.score is not None]
     if score_pairs:
         measured.setdefault(
-            "score", MeasuredMean(figure(stats.arithmetic_mean(score_pairs)), "", "arithmetic")
+            "score", MeasuredMean(figure(stats.arithmetic_mean(score_pairs), "number"), "", "arithmetic")
         )
     return measured
 

@@ -34,10 +34,12 @@ ALL = ""
 
 
 class SummaryFigure(Interval, frozen=True):
-    """A figure with its 95 % interval, and how many trials and clusters it rests on."""
+    """A figure with its 95 % interval, how many trials and clusters it rests on, and whether the interval says anything
+    (`draftverify.bench.tables.figures.is_known`)."""
 
     trials: int = 0
     clusters: int = 0
+    known: bool = True
 
 
 class Solved(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
+from draftverify.bench.tables.figures import NOT_KNOWN, drafting_words
 from draftverify.bench.tables.summary import (
     ALL,
     MeasuredMean,
@@ -26,15 +27,12 @@ from draftverify.bench.tables.summary import (
     SummaryFigure,
     ValueDivergence,
 )
-from draftverify.bench.tables.words import NAME, clean, cost_words, words
+from draftverify.bench.tables.words import NAME, clean, cost_words, seconds_words, words
 
-__all__ = ["WIDE", "cells", "print_tables", "remarks", "step_cells", "tables"]
+__all__ = ["cells", "print_tables", "remarks", "step_cells", "tables"]
 
 SHOWN = 10
 """Divergences that the terminal names; the HTML report and summary.json have all."""
-
-WIDE = 100
-"""An interval whose ends differ by more than this factor says only that there are too few tasks."""
 
 
 def print_tables(console: Console, summary: Summary) -> None:
@@ -171,8 +169,8 @@ def cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
         ("samples", any(row.samples for row in every), _drawn),
         ("checks failed", any(_failed(row) != "–" for row in every), _failed),
         ("items/pass", True, lambda row: "–" if row.per_pass.value is None else f"{row.per_pass.value:.2f}"),
-        ("s/item", True, lambda row: "–" if row.per_item is None else f"{row.per_item:.3g}"),
-        ("s/task", True, lambda row: f"{row.seconds / row.tasks:.3g}" if row.tasks else "–"),
+        ("time/item", True, lambda row: "–" if row.per_item is None else seconds_words(row.per_item)),
+        ("time/task", True, lambda row: seconds_words(row.seconds / row.tasks) if row.tasks else "–"),
         ("predicted ×", predicted, lambda row: _figure(row.predicted)),
         ("measured ×", compared, speedup),
         ("cost", any(row.cost for row in every), lambda row: f"{row.cost:.4g}"),
@@ -206,8 +204,8 @@ def _metric_columns(name: str, is_first: bool, rows: Sequence[Row]) -> Iterator[
     def rate(row: Row) -> str:
         return _share(row.solved[name].rate, row.solved[name].if_people_solve, row)
 
-    def cost(figure: SummaryFigure | None) -> str:
-        return "–" if figure is None or figure.value is None else f"{figure.value:.3g}"
+    def cost(figure: SummaryFigure | None, write: Callable[[float], str]) -> str:
+        return "–" if figure is None or figure.value is None else write(figure.value)
 
     if not is_first:
         yield name, True, rate
@@ -215,13 +213,14 @@ def _metric_columns(name: str, is_first: bool, rows: Sequence[Row]) -> Iterator[
     costly = any(row.solved[name].cost is not None for row in rows)
     yield f"solved ({name})", True, rate
     yield "precision", True, cell(lambda solved: _figure(solved.precision, percent=True))
-    yield "s/solved", True, cell(lambda solved: cost(solved.seconds))
-    yield "cost/solved", costly, cell(lambda solved: cost(solved.cost))
+    yield "time/solved", True, cell(lambda solved: cost(solved.seconds, seconds_words))
+    yield "cost/solved", costly, cell(lambda solved: cost(solved.cost, "{:.3g}".format))
 
 
 def _unit(measured: MeasuredMean) -> str:
     """What follows a measure's name in a heading."""
-    parts = [clean(measured.unit)] if measured.unit else []
+    in_cells = measured.unit in ("", "s")  # a time has its unit with it
+    parts = [] if in_cells else [clean(measured.unit)]
     parts += ["geometric mean"] if measured.mean == "geometric" else []
     return f" ({', '.join(parts)})" if parts else ""
 
@@ -232,9 +231,10 @@ def _measure_cell(name: str) -> Callable[[Row], str]:
         if measured is None or measured.figure.value is None:
             return "–"
         value, low, high = measured.figure.value, measured.figure.low, measured.figure.high
-        if low is None or high is None or measured.figure.clusters < 2:
-            return f"{value:.3g}"
-        return f"{value:.3g} [{low:.3g}, {high:.3g}]"
+        write = seconds_words if measured.unit == "s" else "{:.3g}".format
+        if low is None or high is None or not measured.figure.known or measured.figure.clusters < 2:
+            return write(value)
+        return f"{write(value)} [{write(low)}, {write(high)}]"
 
     return cell
 
@@ -278,8 +278,8 @@ def _figure(figure: SummaryFigure | None, *, percent: bool = False) -> str:
     if figure is None or figure.value is None:
         return "–"
 
-    if not percent and (not figure.low or figure.high is None or figure.high > WIDE * figure.low):
-        return f"{figure.value:.2f} [too few tasks]"
+    if not figure.known:
+        return NOT_KNOWN
 
     def one(value: float | None) -> str:
         if value is None:
@@ -322,7 +322,7 @@ def remarks(summary: Summary, limit: int | None) -> Iterator[str]:
             why = pipeline.block.get("why") if isinstance(pipeline.block, dict) else None
             yield f"{pipeline.name}: block size: {words(why if why is not None else pipeline.block)}"
         if pipeline.drafting is not None:
-            yield f"{pipeline.name}: {clean(pipeline.drafting.said)}"
+            yield f"{pipeline.name}: {drafting_words(pipeline.drafting)}"
 
 
 def _samples(pipeline: PipelineSummary, limit: int | None) -> Iterator[str]:
@@ -386,7 +386,7 @@ def _parted(divergence: ValueDivergence) -> str:
 def step_cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
     """Headings and rows of the table of policy steps; without costs where there were none."""
     costly = any(row.cost for pipeline in summary.pipelines for row in pipeline.steps)
-    headings = ["pipeline", "step", "on", "taken", "tasks", "seconds", "progress", "accepted"]
+    headings = ["pipeline", "step", "on", "taken", "tasks", "time", "progress", "accepted"]
     rows = [
         [
             pipeline.name,
@@ -394,7 +394,7 @@ def step_cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
             ", ".join(f"{trouble} {count}" for trouble, count in sorted(row.on.items())),
             str(row.taken),
             str(row.tasks),
-            f"{row.seconds:.3g}",
+            seconds_words(row.seconds),
             *([f"{row.cost:.4g}"] if costly else []),
             str(row.progress),
             str(row.accepted),

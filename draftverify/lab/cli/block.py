@@ -14,7 +14,7 @@ from draftverify.bench.cli.exits import exit_with_tasks
 from draftverify.bench.cli.options import CommandLine
 from draftverify.bench.cli.progress import progress_of
 from draftverify.bench.cli.screen import new_table, wide_console
-from draftverify.bench.tables.tables import WIDE
+from draftverify.bench.tables.figures import NOT_KNOWN, is_known
 
 if TYPE_CHECKING:
     from draftverify.bench.artifact import Interval, ParallelPass
@@ -147,8 +147,8 @@ def _interval(figure: Interval, digits: int = 2) -> str:
     low, high = figure.low, figure.high
     if figure.value is None:
         return "–"
-    if low is None or high is None or high > WIDE * low:
-        return f"{number(figure.value)} [too few tasks]"
+    if low is None or high is None or not is_known(low, high, "ratio"):
+        return NOT_KNOWN
     return f"{number(figure.value)} [{number(low)}, {number(high)}]"
 
 

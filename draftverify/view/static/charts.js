@@ -1,9 +1,13 @@
 // Charts: ECharts options from the figures, drawn again when the theme, the width or the figures change.
 import { library } from "./source.js";
-import { digits, percent, plain, seconds, times } from "./text.js";
+import { digits, percent, plain, seconds, shortened, times } from "./text.js";
 
-const PART = { draft: "--c1", verify: "--c0", rest: "--c7" };
-const drawn = new Map(); // element → {chart, option}
+// A pipeline's colour means that pipeline and nothing else, green, red and amber how something ended, greys are parts of a whole.
+const PART = { draft: "--part0", verify: "--part1", rest: "--part2" };
+const SYMBOL = 13; // pixels of a point
+export const FEW = 8; // points; of more the numbers alone stand in the chart
+export const COLORS = 8;
+const drawn = new Map(); // element → {chart, option, height, width}
 
 /** Draw into an element: `option(theme)` gives what ECharts is to show, `height` its pixels. */
 export async function draw(element, height, option) {
@@ -15,20 +19,22 @@ export async function draw(element, height, option) {
   if (!own) {
     own = { chart: echarts.init(element, null, { renderer: "svg" }) };
     drawn.set(element, own);
-    new ResizeObserver(() => element.isConnected && own.chart.resize()).observe(element);
+    new ResizeObserver(() => element.isConnected && own.width !== element.clientWidth && paint(element, own)).observe(element);
   }
-  own.option = option;
-  own.chart.resize();
-  own.chart.setOption(option({ ...theme(), width: element.clientWidth }), { notMerge: true });
+  paint(element, Object.assign(own, { option, height }));
 }
 
-/** All charts again, in the theme as it is now. */
+/** A chart in the theme and at the width as they are now. */
+function paint(element, own) {
+  own.width = element.clientWidth;
+  own.chart.resize();
+  own.chart.setOption(own.option({ ...theme(), width: own.width, height: own.height }), { notMerge: true });
+}
+
+/** All charts again. */
 export function redraw() {
   forget();
-  for (const [element, own] of drawn) {
-    own.chart.resize();
-    own.chart.setOption(own.option({ ...theme(), width: element.clientWidth }), { notMerge: true });
-  }
+  for (const [element, own] of drawn) paint(element, own);
 }
 
 /** Let go of charts that stand in no page any more: a page that follows a run draws them again and again. */
@@ -49,7 +55,7 @@ function theme() {
     return getComputedStyle(probe).color;
   };
   const found = Object.fromEntries(["ink", "soft", "paper", "line", "accent", "gain", "loss", "unclear", "wait"].map((name) => [name, color(`--${name}`)]));
-  found.series = Array.from({ length: 8 }, (_, index) => color(`--c${index}`));
+  found.series = Array.from({ length: COLORS }, (_, index) => color(`--c${index}`));
   found.part = Object.fromEntries(Object.entries(PART).map(([part, name]) => [part, color(name)]));
   probe.remove();
   return found;
@@ -90,38 +96,39 @@ function whisker(dim, color, width = 1.5) {
   };
 }
 
-export const colorOf = (colors, index) => colors.series[index % colors.series.length];
+const colorOf = (colors, index) => colors.series[index % COLORS];
 
-/** Cost against quality: a point per pipeline with both intervals, the baseline a diamond. */
+/** Cost against quality: a point per pipeline with both intervals, the baseline a diamond; each with its name or number. */
 export function picture(found, unit) {
   return (colors) => {
     const points = found.points.filter((point) => point[unit]?.value > 0 && point.quality?.value !== null);
     const write = unit === "seconds" ? seconds : digits;
-    const few = points.length <= 8;
-    const wide = (figure) => figure.high !== null && figure.low > 0 && figure.high <= 100 * figure.low;
-    const xs = points.flatMap(({ [unit]: found }) => (wide(found) ? [found.value, found.low, found.high] : [found.value]));
+    const xs = points.flatMap(({ [unit]: found }) => (found.known ? [found.value, found.low, found.high] : [found.value]));
     const near = xs.length && Math.max(...xs) < 6 * Math.min(...xs);
-    const range = near ? { type: "value", min: 0, name: `${unit} per task` }
-      : { type: "log", name: `${unit} per task (log)`, min: () => niceLow(Math.min(...xs)), max: () => niceHigh(Math.max(...xs)) };
-    const [low, high] = near ? [0, 1.1 * Math.max(...xs)] : [niceLow(Math.min(...xs)), niceHigh(Math.max(...xs))].map(Math.log10);
-    const along = (point) => ((near ? point[unit].value : Math.log10(point[unit].value)) - low) / (high - low);
+    const [low, high] = near ? [0, 1.1 * Math.max(...xs)] : [niceLow(Math.min(...xs)), niceHigh(Math.max(...xs))];
+    const range = { type: near ? "value" : "log", name: `${unit} per task${near ? "" : " (log)"}`, min: low, max: high };
+    const along = (x) => (near ? x / high : Math.log(x / low) / Math.log(high / low));
+    const grid = { left: 64, right: 28, top: 30, bottom: 50 };
+    const [across, down] = [colors.width - grid.left - grid.right, colors.height - grid.top - grid.bottom];
     const names = points.map((point) => plain(point.pipeline) + (point.baseline ? " (baseline)" : ""));
-    const labels = few ? apart(points.map((point, place) => ({ x: 79 + along(point) * (colors.width - 139), y: 30 + (1 - point.quality.value) * 255, width: 7 * names[place].length })), colors.width) : points.map(() => ({ show: false }));
+    const spots = points.map((point) => ({ x: grid.left + along(point[unit].value) * across, y: grid.top + (1 - point.quality.value) * down }));
+    const field = { left: grid.left, right: colors.width, top: 0, bottom: grid.top + down };
+    const inWords = points.length <= FEW ? beside(spots, names, field, [10, 16]) : null;
+    const labels = inWords ?? beside(spots, points.map((point) => String(point.index + 1)), field, [0, 16, 32, 48]);
     return base(colors, {
-      grid: { left: 30, right: 40, top: 30, bottom: 34, containLabel: true },
-      xAxis: axis(colors, { ...range, nameGap: 28, axisLabel: { formatter: write, hideOverlap: true } }),
-      yAxis: axis(colors, { type: "value", name: found.quality, nameGap: 50, min: 0, max: 1, axisLabel: { formatter: percent } }),
+      grid,
+      xAxis: axis(colors, { ...range, nameGap: 28, axisLabel: { formatter: write, hideOverlap: true, showMinLabel: true } }),
+      yAxis: axis(colors, { type: "value", name: found.quality, nameGap: 48, min: 0, max: 1, axisLabel: { formatter: percent } }),
       series: [
-        { type: "custom", silent: true, renderItem: whisker(0, (index) => colorOf(colors, points[index].index), 1.2), data: points.map((point) => [point[unit].value, point.quality.value, ...(wide(point[unit]) ? [point[unit].low, point[unit].high] : [point[unit].value, point[unit].value])]), encode: { x: [0, 2, 3], y: 1 }, clip: true },
+        { type: "custom", silent: true, renderItem: whisker(0, (index) => colorOf(colors, points[index].index), 1.2), data: points.map((point) => [point[unit].value, point.quality.value, ...(point[unit].known ? [point[unit].low, point[unit].high] : [point[unit].value, point[unit].value])]), encode: { x: [0, 2, 3], y: 1 }, clip: true },
         { type: "custom", silent: true, renderItem: whisker(1, (index) => colorOf(colors, points[index].index), 1.2), data: points.map((point) => [point[unit].value, point.quality.value, point.quality.low, point.quality.high]), encode: { x: 0, y: [1, 2, 3] }, clip: true },
         {
           type: "scatter", z: 3,
           data: points.map((point, place) => ({
-            name: plain(point.pipeline), value: [point[unit].value, point.quality.value],
-            symbol: point.baseline ? "diamond" : "circle", symbolSize: point.baseline ? 15 : 11, label: labels[place],
+            name: names[place], value: [point[unit].value, point.quality.value], symbol: point.baseline ? "diamond" : "circle", symbolSize: SYMBOL,
             itemStyle: { color: point.baseline ? colors.paper : colorOf(colors, point.index), borderColor: colorOf(colors, point.index), borderWidth: 2 },
+            label: { ...labels?.[place], ...(inWords ? { color: colors.ink, textBorderColor: colors.paper, textBorderWidth: 3 } : badge(colors, point.index)) },
           })),
-          label: { textBorderColor: colors.paper, textBorderWidth: 3, formatter: (point) => names[point.dataIndex], color: colors.ink, fontSize: 12 },
           tooltip: { formatter: (point) => `${point.name}\n${found.quality}: ${percent(point.value[1])}\n${unit} per task: ${write(point.value[0])}` },
           markLine: reference(colors, points),
         },
@@ -137,20 +144,42 @@ export function picture(found, unit) {
   };
 }
 
-/** Where each point's name stands: beside it above or below, or nowhere if it would touch another, a point or the edge; the table has it. */
-function apart(spots, width) {
-  const taken = [];
-  const ways = [[14, -16, 0], [-3, -16, 1], [14, 16, 0], [-3, 16, 1]];
-  return spots.map(({ x, y, width: long }) => {
-    for (const [dx, dy, back] of ways) {
-      const box = { from: back ? x - 8 - long : x + 8, to: back ? x - 8 : x + 8 + long, y: y + dy };
-      const free = taken.every((other) => Math.abs(other.y - box.y) > 15 || other.to + 8 < box.from || box.to + 8 < other.from);
-      const crosses = spots.some((other) => other.x !== x && (dy > 0 || Math.abs(other.y - y) < 20) && other.x > box.from - 4 && other.x < box.to + 4);
-      if (!free || crosses || box.from < 4 || box.to > width - 4) continue;
+/** Where the names of points stand: of all of them, or null where one finds no room beside its point. */
+function beside(spots, texts, { left, right, top, bottom }, [air, ...distances]) {
+  const size = SYMBOL / 2;
+  const taken = spots.map(({ x, y }) => ({ left: x - size, right: x + size, top: y - size - air, bottom: y + size + air }));
+  const isFree = (box, own) => box.left > left + 3 && box.right < right - 3 && box.top >= top && box.bottom < bottom - 3
+    && taken.every((other, place) => place === own || box.right + 3 < other.left || other.right + 3 < box.left || box.bottom < other.top || other.bottom < box.top);
+  const labels = spots.map(({ x, y }, place) => {
+    const half = widthOf(texts[place]) / 2 + 3;
+    for (const far of distances) for (const [across, down] of [[1, -1], [-1, -1], [0, -1], [1, 1], [-1, 1], [0, 1], [1, 0], [-1, 0]]) {
+      const [dx, dy] = [across * (half + (down ? 0 : far - 4)), down * far];
+      const box = { left: x + dx - half, right: x + dx + half, top: y + dy - 8, bottom: y + dy + 8 };
+      if (!isFree(box, place)) continue;
       taken.push(box);
-      return { show: true, position: [dx, dy], align: back ? "right" : "left" };
+      return { show: true, formatter: texts[place], position: [dx + size, dy + size], align: "center", verticalAlign: "middle", fontSize: 12 };
     }
-    return { show: false };
+    return null;
+  });
+  return labels.includes(null) ? null : labels;
+}
+
+/** Pixels of a text in a chart. */
+function widthOf(text) {
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  return pen.measureText(text).width;
+}
+
+/** A pipeline's number on its colour, as tables have it. */
+const badge = (colors, index) => ({ color: colors.paper, backgroundColor: colorOf(colors, index), borderRadius: 2, padding: [3, 4, 2, 4], fontSize: 11, fontWeight: 600, textBorderWidth: 0 });
+
+/** The axis of rows that are of pipelines: number and name. */
+function rowAxis(colors, rows, names) {
+  const shown = shortened(names, Math.floor((0.45 * colors.width) / 7) - 4);
+  return axis(colors, {
+    type: "category", data: names, inverse: true, splitLine: { show: false },
+    axisLabel: { color: colors.ink, interval: 0, formatter: (_, place) => `${shown[place]} {${"p" + place}|${rows[place].index + 1}}`, rich: Object.fromEntries(rows.map((row, place) => ["p" + place, badge(colors, row.index)])) },
   });
 }
 
@@ -162,13 +191,13 @@ const niceHigh = (x) => ends(x).find((end) => end >= x) ?? x;
 /** Seconds per task by part, a bar per pipeline. */
 export function split(rows) {
   return (colors) => {
-    const names = rows.map((row) => plain(row.pipeline, 60));
+    const names = rows.map((row) => plain(row.pipeline));
     return base(colors, {
-      legend: keys(colors, ["draft", "verify", "rest"]),
+      legend: keys(colors, Object.keys(PART)),
       grid: { left: 8, right: 24, top: 30, bottom: 8, containLabel: true },
       tooltip: { ...base(colors).tooltip, trigger: "axis", axisPointer: { type: "shadow", shadowStyle: { opacity: 0.08 } }, formatter: (parts) => [parts[0].name, ...parts.map((part) => `${part.seriesName}: ${seconds(part.value)}`)].join("\n") },
       xAxis: axis(colors, { type: "value", axisLabel: { formatter: seconds, hideOverlap: true } }),
-      yAxis: axis(colors, { type: "category", data: names, inverse: true, axisLabel: { color: colors.ink, width: 0.4 * colors.width, overflow: "truncate" }, splitLine: { show: false } }),
+      yAxis: rowAxis(colors, rows, names),
       series: Object.keys(PART).map((part) => ({ name: part, type: "bar", stack: "s", barMaxWidth: 20, itemStyle: { color: colors.part[part] }, data: rows.map((row) => row.tasks ? row.split[part] / row.tasks : 0) })),
     });
   };
@@ -177,13 +206,12 @@ export function split(rows) {
 /** Predicted (grey) against measured (coloured by what it says), the line at 1. */
 export function speedups(rows) {
   return (colors) => {
-    const ends = rows.flatMap((row) => [row.speedup, row.predicted]).filter((each) => each?.value > 0);
-    const all = [1, ...ends.flatMap((each) => [each.value, usable(each) ? each.low : null, usable(each) ? each.high : null]).filter((x) => x > 0)];
-    const names = rows.map((row) => plain(row.label, 60));
-    const data = (key, offset) => rows.map((row, index) => ({ index, each: row[key], offset })).filter((one) => one.each?.value > 0);
+    const all = [1, ...rows.flatMap((row) => [row.speedup, row.predicted]).filter((each) => each?.known).flatMap((each) => [each.low, each.high])];
+    const names = rows.map((row) => plain(row.label));
+    const data = (key, offset) => rows.map((row, index) => ({ index, each: row[key], offset })).filter((one) => one.each?.known);
     const lane = (key, offset, color) => ({
       name: key === "speedup" ? "measured" : "predicted", type: "custom", clip: true, itemStyle: { color: key === "speedup" ? colors.ink : colors.soft },
-      data: data(key, offset).map(({ index, each }) => [each.value, index, usable(each) ? each.low : each.value, usable(each) ? each.high : each.value]),
+      data: data(key, offset).map(({ index, each }) => [each.value, index, each.low, each.high]),
       encode: { x: [0, 2, 3], y: 1 },
       renderItem: (params, api) => {
         const shade = color(rows[api.value(1)]);
@@ -201,7 +229,7 @@ export function speedups(rows) {
       legend: both ? keys(colors, ["measured", "predicted"]) : undefined,
       grid: { left: 8, right: 24, top: both ? 30 : 12, bottom: 30, containLabel: true },
       xAxis: axis(colors, { type: "log", logBase: 2, min: () => Math.min(0.5, 2 ** Math.floor(Math.log2(Math.min(...all)))), max: () => Math.max(2, 2 ** Math.ceil(Math.log2(Math.max(...all)))), name: "speed-up (log); left of 1× is a loss", nameGap: 26, axisLabel: { formatter: (x) => `${digits(x)}×`, hideOverlap: true } }),
-      yAxis: axis(colors, { type: "category", data: names, inverse: true, axisLabel: { color: colors.ink, width: 0.4 * colors.width, overflow: "truncate" }, splitLine: { show: false } }),
+      yAxis: rowAxis(colors, rows, names),
       series: [
         { ...lane("speedup", both ? -6 : 0, (row) => colors[row.verdict ?? "unclear"]), markLine: { silent: true, symbol: "none", label: { show: false }, lineStyle: { color: colors.ink, width: 1, type: "solid" }, data: [{ xAxis: 1 }] } },
         ...(both ? [lane("predicted", 7, () => colors.soft)] : []),
@@ -210,16 +238,13 @@ export function speedups(rows) {
   };
 }
 
-const usable = (each) => each.low > 0 && each.high !== null && each.high <= 100 * each.low;
-
 /** Acceptance by position, a line per pipeline, with intervals where there is one line. */
 export function positions(pipelines) {
   return (colors) => {
     const most = Math.max(...pipelines.flatMap((each) => each.positions.map((one) => one.position)), 1);
     const alone = pipelines.length <= 3;
     return base(colors, {
-      legend: keys(colors, pipelines.map((each) => plain(each.name))),
-      grid: { left: 30, right: 20, top: 32, bottom: 32, containLabel: true },
+      grid: { left: 30, right: 20, top: 12, bottom: 32, containLabel: true },
       xAxis: axis(colors, { type: "value", min: 0, max: most + 2, minInterval: 1, axisLabel: { formatter: (x) => (x === 0 || x > most + 1 ? "" : x) }, name: "position in the block", nameGap: 26, splitLine: { show: false } }),
       yAxis: axis(colors, { type: "value", min: 0, max: 1, name: "accepted of the checked", nameGap: 50, axisLabel: { formatter: percent } }),
       series: pipelines.flatMap((each) => {
@@ -240,8 +265,7 @@ export function roc(pipelines) {
     const share = (name) => axis(colors, { type: "value", min: 0, max: 1, name, nameGap: 26, axisLabel: { formatter: percent, hideOverlap: true } });
     const line = (each, points, type) => ({ name: plain(each.name), type: "line", symbol: "none", lineStyle: { width: 2, type, color: colorOf(colors, each.index) }, itemStyle: { color: colorOf(colors, each.index) }, data: points.map((one) => [one.false_pass, one.true_pass]) });
     return base(colors, {
-      legend: keys(colors, pipelines.map((each) => plain(each.name))),
-      grid: { left: 8, right: 24, top: 30, bottom: 26, containLabel: true },
+      grid: { left: 8, right: 24, top: 12, bottom: 26, containLabel: true },
       xAxis: { ...share("wrong items that pass, F"), nameLocation: "middle" },
       yAxis: share("T"),
       series: pipelines.flatMap((each) => [line(each, each.points, "solid"), line(each, each.within, "dashed")]),
@@ -254,7 +278,7 @@ const STAGES = [["handed_on", "handed on"], ["passed", "passed"], ["rejected", "
 /** What each stage did with the items that came to it. */
 export function stages(found) {
   return (colors) => {
-    const shades = { handed_on: colors.series[7], passed: colors.gain, rejected: colors.loss, timeouts: colors.series[4], errors: colors.series[3], abstentions: colors.series[5] };
+    const shades = { handed_on: colors.part.rest, passed: colors.gain, rejected: colors.loss, timeouts: colors.wait, errors: colors.part.draft, abstentions: colors.part.verify };
     const used = STAGES.filter(([key]) => found.some((stage) => stage[key]));
     return base(colors, {
       legend: keys(colors, used.map(([, name]) => name)),
@@ -282,14 +306,14 @@ export function flow(found) {
     };
     const link = (source, target, value) => links.set(`${source}>${target}`, { source, target, value: value + (links.get(`${source}>${target}`)?.value ?? 0) });
     for (const each of found) {
-      const parts = [node(0, plain(each.where, 40), colors.loss), node(1, plain(each.then, 40), colors.series[0]), node(2, each.ended, ended[each.ended] ?? colors.soft)];
+      const parts = [node(0, plain(each.where, 40), colors.loss), node(1, plain(each.then, 40), colors.soft), node(2, each.ended, ended[each.ended] ?? colors.soft)];
       link(parts[0], parts[1], each.items);
       link(parts[1], parts[2], each.items);
     }
     const short = (name) => name.replace(/^\d:/, "");
     return base(colors, {
       series: [{
-        type: "sankey", left: 4, right: ENDED, top: 8, bottom: 8, nodeWidth: 12, nodeGap: 12, draggable: false, emphasis: { focus: "adjacency" },
+        type: "sankey", left: 4, right: ENDED, top: 8, bottom: 8, nodeWidth: 12, nodeGap: colors.width < 500 ? 26 : 12, draggable: false, emphasis: { focus: "adjacency" },
         data: [...nodes.values()], links: [...links.values()],
         lineStyle: { color: "source", opacity: 0.22, curveness: 0.5 },
         label: { color: colors.ink, fontSize: 12, formatter: (one) => `${short(one.name)}  ${one.value}` },

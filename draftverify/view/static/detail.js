@@ -4,7 +4,7 @@ import { count, digits, el, seconds, table } from "./text.js";
 
 const FIRST = 6; // drafts of a round that are shown before "show all"
 const ROUNDS = [5, 2]; // rounds of a record that are, the first and the last of them
-const LINES = 1500; // of a text that are compared; the time of a comparison grows with their product
+const PIECES = 1500; // of a text that are compared; the time of a comparison grows with their product
 const MARK = { kept: "✓", refused: "✗", corrected: "↻", spliced: "+", held: "~", cut: "·", left: "·", passed: "·" };
 const FATE = { kept: "kept", refused: "refused", corrected: "corrected", held: "held", cut: "cut off", left: "not judged", passed: "not chosen" };
 
@@ -16,22 +16,59 @@ export function detail(task, review = null) {
     el("details", { open: input.every(([, value]) => value.length < 400) }, el("summary", {}, "What the task asks"),
       input.map(([name, value]) => el("div", {}, el("div", { class: "soft small" }, name), code(el("pre", { class: "box" }), value)))),
     labels.length ? el("div", {}, el("div", { class: "soft small" }, "What is expected"), labels.map(([name, value]) => el("div", {}, el("div", { class: "soft small" }, name), code(el("pre", { class: "box expected" }), value)))) : null,
+    task.pipelines.length > 1 ? sideBySide(task.pipelines) : null,
     task.pipelines.map((pipeline) => record(pipeline, task, review)));
 }
 
-function record(pipeline, task, review = null) {
+let chosen = []; // the two pipelines whose answers somebody chose to see beside each other, in every task
+
+/** Two pipelines' answers beside each other: the chosen two, else the first two that differ, with what differs marked. */
+function sideBySide(pipelines) {
+  const names = pipelines.map(({ name }) => name);
+  const texts = new Map(pipelines.map((pipeline) => [pipeline.name, ended(pipeline)]));
+  const couples = names.flatMap((left, place) => names.slice(place + 1).map((right) => [left, right]));
+  const parted = couples.find(([left, right]) => texts.get(left) !== texts.get(right));
+  const pair = chosen.length && chosen.every((name) => texts.has(name)) ? [...chosen] : [...(parted ?? couples[0])];
+  const columns = el("div", { class: "answers" });
+  const choose = (side, label) => el("select", { "aria-label": label, onchange: (event) => { pair[side] = event.target.value; chosen = pair; show(); } },
+    names.map((name) => el("option", { value: name, selected: name === pair[side] }, name)));
+  const choices = [choose(0, "answer on the left"), choose(1, "answer on the right")];
+  const show = () => {
+    const words = pair.map((name) => texts.get(name).split(/(?<=\s)(?=\S)/));
+    const parts = difference(...words);
+    columns.replaceChildren(...["del", "add"].map((own, side) => el("div", {},
+      choices[side], " ", facts(pipelines.find(({ name }) => name === pair[side])),
+      el("pre", { class: "box" }, parts.filter(({ kind }) => kind === "same" || kind === own).map(({ kind, text }) => (kind === own ? [el("mark", {}, text.trimEnd()), text.slice(text.trimEnd().length)] : text)), words[side].slice(PIECES).join("")))));
+  };
+  show();
+  return el("details", { class: "beside", open: Boolean(parted) }, el("summary", {}, parted ? "Answers side by side" : "Answers side by side: all are the same"), columns);
+}
+
+/** What a pipeline came to: its answer, else the best that was refused, else why there is none. */
+function ended({ status, value, words, refused, reason, failure }) {
+  const answer = words ?? value;
+  if (answer !== undefined && answer !== "null") return answer;
+  return refused ? refused.text : failure?.said ?? reason ?? status;
+}
+
+/** How a pipeline ended, and its figures. */
+function facts(pipeline) {
   const { scores = {} } = pipeline;
+  return [el("span", { class: `chip ${pipeline.status}` }, pipeline.status),
+    pipeline.differs ? [" ", el("span", { class: "chip differs" }, "differs")] : null, " ",
+    el("span", { class: "soft small" }, [
+      pipeline.seconds !== undefined ? seconds(pipeline.seconds) : null,
+      pipeline.cost,
+      pipeline.score !== undefined ? `score ${digits(pipeline.score)}` : null,
+      pipeline.support !== undefined ? `support ${digits(pipeline.support)}` : null,
+      pipeline.attempt ? `attempt ${pipeline.attempt + 1}` : null,
+      ...Object.entries(scores).map(([name, value]) => `${name} ${value === null ? "has no say" : digits(value)}`),
+    ].filter(Boolean).join(" · "))];
+}
+
+function record(pipeline, task, review = null) {
   return el("div", { class: "pipeline" },
-    el("h3", {}, pipeline.name, el("span", { class: `chip ${pipeline.status}` }, pipeline.status),
-      pipeline.differs ? el("span", { class: "chip differs" }, "differs") : null,
-      el("span", { class: "soft small" }, [
-        pipeline.seconds !== undefined ? seconds(pipeline.seconds) : null,
-        pipeline.cost,
-        pipeline.score !== undefined ? `score ${digits(pipeline.score)}` : null,
-        pipeline.support !== undefined ? `support ${digits(pipeline.support)}` : null,
-        pipeline.attempt ? `attempt ${pipeline.attempt + 1}` : null,
-        ...Object.entries(scores).map(([name, value]) => `${name} ${value === null ? "has no say" : digits(value)}`),
-      ].filter(Boolean).join(" · "))),
+    el("h3", {}, pipeline.name, " ", facts(pipeline)),
     pipeline.reason && !pipeline.failure ? el("p", { class: "small" }, pipeline.reason) : null,
     pipeline.question ? el("p", { class: "note" }, pipeline.question.state === "pending" ? ["Waits for a person. ", review && el("a", { href: review }, "Decide")] : `A person said ${pipeline.question.answer}${pipeline.question.note ? `: ${pipeline.question.note}` : ""}; the next run takes it up.`) : null,
     pipeline.failure ? el("div", { class: "note bad" }, el("div", { class: "text" }, pipeline.failure.said), pipeline.failure.traceback ? el("details", {}, el("summary", {}, "traceback"), el("pre", { class: "box" }, pipeline.failure.traceback)) : null) : null,
@@ -198,9 +235,9 @@ function alike(left, right) {
   return b.filter((line) => own.has(line)).length / Math.max(a.length, b.length);
 }
 
-/** The lines of two texts: [{kind: "same" | "del" | "add", text}], by their longest common subsequence. */
+/** The pieces of two texts, lines or words: [{kind: "same" | "del" | "add", text}], by their longest common subsequence. */
 export function difference(left, right) {
-  const [before, now] = [left.split("\n").slice(0, LINES), right.split("\n").slice(0, LINES)];
+  const [before, now] = [left.slice(0, PIECES), right.slice(0, PIECES)];
   let start = 0;
   while (start < before.length && start < now.length && before[start] === now[start]) start++;
   let end = 0;
@@ -223,7 +260,7 @@ export function difference(left, right) {
 
 /** What changed, with three lines around it. */
 function compared(left, right) {
-  const lines = difference(left, right);
+  const lines = difference(left.split("\n"), right.split("\n"));
   const near = new Set();
   lines.forEach((line, index) => line.kind !== "same" && [-3, -2, -1, 0, 1, 2, 3].forEach((step) => near.add(index + step)));
   const made = el("pre", { class: "body diff" });

@@ -1,5 +1,6 @@
 // The page: overview and tasks from one source, followed while the run goes on, in the reader's theme.
 import { redraw } from "./charts.js";
+import { keyboard } from "./keyboard.js";
 import { config, head, legend, sections } from "./overview.js";
 import { sourceOf } from "./source.js";
 import { tasks } from "./tasks.js";
@@ -41,11 +42,11 @@ function themes() {
 async function start() {
   const source = sourceOf();
   const state = remembered();
-  const button = themes();
   const main = document.querySelector("main");
   let run = await source.overview();
   const list = tasks(source, run, state);
   main.replaceChildren(list.node);
+  const buttons = [keyboard(list), themes()];
 
   /** All but the list of tasks, which stays where it is: what is open in it, typed in it or scrolled is not lost. */
   function show() {
@@ -53,7 +54,7 @@ async function start() {
     const before = sections(run);
     const after = [{ id: "config", name: "Config", node: config(run) }, { id: "legend", name: "Legend", node: legend() }];
     const every = [...before, { id: "tasks", name: "Tasks" }, ...after];
-    document.querySelector("header").replaceChildren(head(run, button));
+    document.querySelector("header").replaceChildren(head(run, buttons));
     document.querySelector("nav > div").replaceChildren(...every.map(({ id, name }) => el("a", { href: `#${id}`, onclick: (event) => { event.preventDefault(); document.getElementById(id).scrollIntoView(); } }, name)));
     const open = new Set([...document.querySelectorAll(DETAILS)].filter((each) => each.open).map(titled));
     for (const each of [...main.children]) if (each !== list.node) each.remove();

@@ -1,6 +1,6 @@
 // The run as a whole: head, results, charts with their figures, trust, config and legend.
-import { colorOf, draw, flow, picture, positions, roc, speedups, split, stages } from "./charts.js";
-import { count, digits, el, figure, percent, plain, seconds, table, times, typed } from "./text.js";
+import { COLORS, FEW, draw, flow, picture, positions, roc, speedups, split, stages } from "./charts.js";
+import { count, digits, el, figure, measured, percent, plain, seconds, table, times, typed } from "./text.js";
 
 const n = (text) => ({ text, n: true });
 const all = (pipeline) => pipeline.rows[pipeline.rows.length - 1];
@@ -36,15 +36,16 @@ function chart(label, height, option) {
 
 const pair = (left, right) => el("div", { class: "pair" }, el("div", {}, left), el("div", {}, right));
 const dot = (index) => {
-  const made = el("i", { class: "dot" });
-  made.style.background = `var(--c${index % 8})`;
+  const made = el("i", { class: "dot", "data-number": index + 1 });
+  made.style.background = `var(--c${index % COLORS})`;
   return made;
 };
-const label = (index, text, more) => el("span", { class: "name", title: plain(text) }, dot(index), text, more);
+const label = (index, text, more) => el("span", { class: "name" }, dot(index), text.split(/(?<=[@,/])/).map((part) => [part, el("wbr")]), more);
 const named = (run, pipeline) => label(pipeline.index, pipeline.name, pipeline.baseline ? el("span", { class: "soft" }, " baseline") : null);
+const namesOf = (run, pipelines) => el("div", { class: "keys" }, pipelines.map((pipeline) => named(run, pipeline)));
 
 /** Name, state, date, command. */
-export function head(run, themes) {
+export function head(run, buttons) {
   const { progress } = run;
   const state = run.finished ? el("span", { class: "chip accepted" }, "finished")
     : el("span", { class: "chip running" }, `${count(progress.done)} of ${count(progress.total)} done`);
@@ -52,7 +53,7 @@ export function head(run, themes) {
   const bar = el("i", {});
   bar.style.width = `${100 * share}%`;
   return el("div", {},
-    el("div", { class: "title" }, el("h1", {}, run.name), state, run.tags.map((tag) => el("span", { class: "chip" }, tag)), el("span", { class: "push" }, themes)),
+    el("div", { class: "title" }, el("h1", {}, run.name), state, run.tags.map((tag) => el("span", { class: "chip" }, tag)), el("span", { class: "push" }, buttons)),
     el("div", { class: "facts" },
       el("span", {}, `${count(run.tasks)} tasks`), el("span", {}, `${run.pipelines.length} pipelines`),
       run.started ? el("span", {}, `started ${when(run.started)}`) : null,
@@ -122,7 +123,7 @@ function measures(rows) {
   const names = [...new Set(rows.flatMap((row) => Object.keys(row.measures ?? {})))];
   return names.map((name) => {
     const unit = rows.map((row) => row.measures?.[name]?.unit).find(Boolean) ?? "";
-    return [unit && unit !== name ? `${name} (${unit})` : name, true, true, (row) => figure(row.measures?.[name]?.figure, digits)];
+    return [unit && unit !== name ? `${name} (${unit})` : name, true, true, (row) => measured(row.measures?.[name]?.figure, digits)];
   });
 }
 
@@ -160,24 +161,24 @@ function costs(run) {
   const found = { ...run.picture, points };
   const costly = points.some((point) => point.cost?.value > 0);
   return section("picture", "Cost and quality",
-    `Up is better, left is cheaper. Lines are 95 % intervals; ${points.filter((point) => point.baseline).length > 1 ? "diamonds are baselines" : "the dashed cross is the baseline"}.`,
+    `Up is better, left is cheaper. Numbers are those of the table, lines 95 % intervals; ${points.filter((point) => point.baseline).length > 1 ? "diamonds are baselines" : "the dashed cross is the baseline"}.`,
     pair(
       [chart("Cost per task against quality, a point per pipeline", 340, picture(found, "seconds")),
         costly ? el("details", {}, el("summary", {}, "The same in cost"), lazy(() => chart(`Cost per task${inCurrency(run)} against quality`, 320, picture(found, "cost")))) : null],
       table(["pipeline", n(run.picture.quality), n("time per task"), ...(costly ? [n(`cost per task${inCurrency(run)}`)] : [])], points.map((point) => [
-        named(run, run.pipelines[point.index]), figure(point.quality, percent), figure(point.seconds, seconds), ...(costly ? [figure(point.cost, digits)] : []),
+        named(run, run.pipelines[point.index]), figure(point.quality, percent), measured(point.seconds, seconds), ...(costly ? [measured(point.cost, digits)] : []),
       ]))));
 }
 
 /** What is made when the details around it are opened. */
 function lazy(make) {
   const place = el("div", {});
-  requestAnimationFrame(() => place.closest("details")?.addEventListener("toggle", () => place.append(make()), { once: true }));
+  requestAnimationFrame(() => place.closest("details")?.addEventListener("toggle", () => place.append(...[make()].flat()), { once: true }));
   return place;
 }
 
 function time(run) {
-  const rows = run.pipelines.map((pipeline) => ({ ...all(pipeline), pipeline: pipeline.name, of: pipeline }));
+  const rows = run.pipelines.map((pipeline) => ({ ...all(pipeline), pipeline: pipeline.name, index: pipeline.index, of: pipeline }));
   if (!rows.some((row) => row.seconds > 0)) return null;
   return section("time", "Where the time goes", "Seconds per task: drafting, verifying, and the rest (deciding, waiting, the engine itself).",
     pair(chart("Seconds per task by part", 54 + 30 * rows.length, split(rows)),
@@ -191,16 +192,14 @@ function time(run) {
 function speedup(run) {
   const rows = run.pipelines.filter((pipeline) => !pipeline.baseline).flatMap((pipeline) => pipeline.rows
     .filter((row) => row.speedup?.value > 0 || row.predicted?.value > 0)
-    .map((row) => ({ ...row, label: row.group ? `${pipeline.name} · ${row.group}` : pipeline.name, of: pipeline })));
+    .map((row) => ({ ...row, label: row.group ? `${pipeline.name} · ${row.group}` : pipeline.name, index: pipeline.index })));
   if (!rows.length) return null;
   const whole = rows.filter((row) => !row.group);
   const shown = rows.length > 9 && whole.length ? whole : rows;
-  const wide = (found) => found && found.high !== null && found.low > 0 && found.high <= 100 * found.low;
-  const says = (row) => (row.verdict === "unclear" && !wide(row.speedup) ? "–" : WORD[row.verdict] ?? "–");
   const shownIn = (some) => pair(chart("Speed-ups over the baseline", 70 + (both ? 34 : 28) * some.length, speedups(some)),
     table(["pipeline", ...(both ? [n("predicted")] : []), n("measured"), "says"], some.map((row) => [
-      label(row.of.index, row.label), ...(both ? [figure(row.predicted, times)] : []), figure(row.speedup, times, { kind: row.verdict }),
-      el("span", { class: row.verdict ?? "soft" }, says(row)),
+      label(row.index, row.label), ...(both ? [figure(row.predicted, times)] : []), figure(row.speedup, times, { kind: row.verdict }),
+      el("span", { class: row.verdict ?? "soft" }, WORD[row.verdict] ?? "–"),
     ])));
   const both = rows.some((row) => row.predicted?.value > 0);
   const hits = run.coverage?.value === null || !run.coverage ? "" : ` Of ${run.coverage.trials} predicted intervals ${Math.round(run.coverage.value * run.coverage.trials)} hold the measured figure.`;
@@ -216,7 +215,7 @@ function acceptance(run) {
   if (!lines.length && !staged.length) return null;
   return section("acceptance", "Acceptance by position and stage",
     "Of the items that were checked at a position of the block, the share that was accepted; items after the first refusal of a chain were not checked, and are not counted. Positions and stages count first tries alone.",
-    lines.length ? pair(chart("Acceptance by position in the block", 300, positions(lines.slice(0, 8).map((each) => ({ ...each, positions: each.positions.filter((one) => one.position < POSITIONS) })))),
+    lines.length ? pair([namesOf(run, lines.slice(0, FEW)), chart("Acceptance by position in the block", 280, positions(lines.slice(0, FEW).map((each) => ({ ...each, positions: each.positions.filter((one) => one.position < POSITIONS) }))))],
       byPosition(run, lines.slice(0, 3), 8)) : null,
     lines.length > 3 || lines.some((pipeline) => pipeline.positions.length > 8) ? el("details", {}, el("summary", {}, "All positions"), lazy(() => byPosition(run, lines, 8 * POSITIONS))) : null,
     staged.map((pipeline) => [el("h3", {}, `Stages of ${pipeline.name}`),
@@ -281,7 +280,7 @@ function byLabels(run, { labels, pipelines, shared, curves }) {
   const scored = run.pipelines.filter((each) => curves[each.name]).map((each) => ({ ...each, ...curves[each.name] }));
   return [el("h3", {}, `Item by item, by the labels of ${labels === "people" ? "people" : `the metric “${labels}”`}`),
     table(["", "figure", n(""), n("items"), "reads"], lines),
-    scored.length ? el("details", {}, el("summary", {}, "ROC curves of the scores"), lazy(() => chart("The share of right items that pass against that of wrong ones; dashed within tasks", 340, roc(scored)))) : null];
+    scored.length ? el("details", {}, el("summary", {}, "ROC curves of the scores"), lazy(() => [namesOf(run, scored), chart("The share of right items that pass against that of wrong ones; dashed within tasks", 320, roc(scored))])) : null];
 }
 
 const counted = (counts) => Object.entries(counts).sort((left, right) => right[1] - left[1]).map(([name, number]) => `${name} ${count(number)}`).join(", ");

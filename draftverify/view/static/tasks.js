@@ -2,7 +2,7 @@
 import { detail } from "./detail.js";
 import { section } from "./overview.js";
 import { cellOf } from "./source.js";
-import { count, digits, el, plain, seconds } from "./text.js";
+import { count, digits, el, plain, seconds, shortened } from "./text.js";
 
 const PAGE = 50;
 const MANY = 4; // pipelines; of more a row shows a square each
@@ -30,11 +30,12 @@ export function tasks(source, run, state) {
   const head = el("thead", {});
   const node = section("tasks", "Tasks", null,
     el("div", { class: "filters" }, choose("outcome", "outcome", OUTCOMES), choose("sort", "order", SORTS),
-      run.pipelines.length > 1 ? choose("pipeline", "pipeline", [["", "any pipeline"], ...run.pipelines.map(({ name }) => [name, plain(name, 60)])]) : null, search),
+      run.pipelines.length > 1 ? choose("pipeline", "pipeline", [["", "any pipeline"], ...run.pipelines.map(({ name }) => [name, plain(name)])]) : null, search),
     el("div", { class: "scroll" }, el("table", { id: "list" }, head, body)), pages);
 
   let asked = 0;
-  let entries = new Map(); // task → its line, and its rounds where they are open
+  let entries = new Map(); // task → its row, its line, and its rounds where they are open
+  let current = null; // the task that keys go on from
 
   /** Ask for the page of the list that the filters want; what has not changed on it stays as it stands. */
   async function load() {
@@ -66,7 +67,7 @@ export function tasks(source, run, state) {
   function entry(row, shown, squares) {
     const text = JSON.stringify([row, shown]);
     const known = entries.get(row.task);
-    const made = known?.text === text ? known : { text, line: line(row, shown, squares), detail: known?.detail };
+    const made = known?.text === text ? known : { text, row, line: line(row, shown, squares), detail: known?.detail };
     if (!state.open.has(row.task)) made.detail = null;
     else if (!made.detail) made.detail = opened(row);
     else if (made !== known || Object.values(row.cells).some(({ status }) => UNDER_WAY.includes(status))) read(row, made.detail);
@@ -76,7 +77,7 @@ export function tasks(source, run, state) {
   function line(row, shown, squares) {
     const cells = shown.map((name) => cellOf(row, name));
     return el("tr", {},
-      el("td", { class: "id" }, el("button", { class: "plain", "aria-expanded": String(state.open.has(row.task)), onclick: (event) => toggle(row, event.target.closest("button")) }, row.task)),
+      el("td", { class: "id" }, el("button", { class: "plain", "aria-expanded": String(state.open.has(row.task)), onclick: () => toggle(row.task) }, row.task)),
       run.groups.length > 1 ? el("td", { class: "narrow-off soft" }, row.group) : null,
       squares ? el("td", {}, el("span", { class: "squares" }, cells.map((cell, index) => cell && el("i", { class: `square ${cell.wrong ? "wrong" : cell.status}`, title: `${plain(shown[index])}: ${cell.status}${cell.wrong ? " and wrong" : ""}${cell.seconds !== undefined ? `, ${seconds(cell.seconds)}` : ""}` }))), wrongOnes(shown.filter((name, index) => cells[index]?.wrong)))
         : cells.map((cell) => el("td", {}, cell && [el("span", { class: `chip ${cell.status}`, title: cell.why ? plain(cell.why) : null }, cell.status),
@@ -85,20 +86,45 @@ export function tasks(source, run, state) {
       el("td", { class: "about narrow-off" }, row.about));
   }
 
-  function toggle(row, button) {
-    const own = entries.get(row.task);
-    const open = !state.open.has(row.task);
+  function toggle(task) {
+    const own = entries.get(task);
+    const open = !state.open.has(task);
     if (open) {
-      state.open.add(row.task);
-      own.detail = opened(row);
+      state.open.add(task);
+      own.detail = opened(own.row);
       own.line.after(own.detail);
     } else {
-      state.open.delete(row.task);
+      state.open.delete(task);
       own.detail?.remove();
       own.detail = null;
     }
-    button.setAttribute("aria-expanded", String(open));
+    current = task;
+    buttonOf(own).setAttribute("aria-expanded", String(open));
     state.save();
+  }
+
+  const buttonOf = (entry) => entry.line.querySelector("button");
+
+  /** To the next task of the page, or the one before (by −1); where the one that is left is open, it opens in its place. */
+  function step(by) {
+    const ids = [...entries.keys()];
+    const at = ids.indexOf(current);
+    const next = ids[at < 0 ? 0 : Math.min(Math.max(at + by, 0), ids.length - 1)];
+    if (next === undefined) return;
+    if (next !== current && state.open.has(current) && entries.has(current)) {
+      toggle(current);
+      if (!state.open.has(next)) toggle(next);
+    }
+    current = next;
+    buttonOf(entries.get(next)).focus({ preventScroll: true });
+    entries.get(next).line.scrollIntoView({ block: state.open.has(next) ? "start" : "center" });
+  }
+
+  /** Close the task that was opened or reached last. */
+  function close() {
+    if (!state.open.has(current) || !entries.has(current)) return;
+    toggle(current);
+    buttonOf(entries.get(current)).focus();
   }
 
   function opened(row) {
@@ -132,14 +158,14 @@ export function tasks(source, run, state) {
     }
   }
 
-  return { node, load };
+  return { node, load, search, step, close };
 }
 
 /** Who was accepted and wrong, by name where they are few. */
 function wrongOnes(names) {
   if (!names.length) return null;
   const rest = names.length - WRONG_NAMED;
-  return el("span", { class: "small wrongly" }, ` wrong: ${names.slice(0, WRONG_NAMED).map((name) => plain(name, 40)).join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`);
+  return el("span", { class: "small wrongly" }, ` wrong: ${shortened(names.map((name) => plain(name)), 40).slice(0, WRONG_NAMED).join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`);
 }
 
 function elsewhere(run) {

@@ -41,6 +41,21 @@ export function plain(text, most = 200) {
   return cleaned.length > most ? cleaned.slice(0, most - 1) + "…" : cleaned;
 }
 
+/** Names of at most so many characters: what those that begin alike have in common goes first, then the middle, so that they stay apart. */
+export function shortened(names, most) {
+  const words = names.map((name) => name.split(/(?<=[@,/=·\s])/));
+  return words.map((own, place) => {
+    if (names[place].length <= most) return names[place];
+    const family = words.filter((other) => other[0] === own[0]);
+    let alike = 0;
+    while (family.length > 1 && alike < own.length - 1 && family.every((other) => other[alike] === own[alike])) alike++;
+    const rests = Array.from({ length: alike }, (_, dropped) => `…${own.slice(dropped + 1).join("")}`);
+    const rest = rests.at(-1) ?? names[place];
+    const half = Math.max(2, (most - 1) / 2);
+    return rests.find((text) => text.length <= most) ?? `${rest.slice(0, Math.ceil(half))}…${rest.slice(-Math.floor(half))}`;
+  });
+}
+
 /** An element. Strings among the children become safe text; null and false are left out. */
 export function el(tag, attributes, ...children) {
   const made = document.createElement(tag);
@@ -67,19 +82,19 @@ export function seconds(value) {
   if (value >= 90) return `${(value / 60).toFixed(1)} min`;
   if (value >= 1) return `${value.toFixed(2)} s`;
   if (value >= 1e-3) return `${(1e3 * value).toFixed(value >= 0.1 ? 0 : 1)} ms`;
-  return value === 0 ? "0 s" : `${(1e6 * value).toFixed(0)} µs`;
+  return value === 0 ? "0 s" : `${(1e6 * value).toFixed(value >= 1e-6 ? 0 : 3)} µs`;
 }
 
-/** A figure with its interval; `wide` says in words where there are too few tasks for one. */
+/** A figure with its interval, where that says anything (`is_known` of `draftverify.bench.tables.figures`). */
 export function figure(found, write, { interval = true, kind = null } = {}) {
   if (!found || found.value === null) return el("span", { class: "soft" }, "–");
-  const bounds = found.high === null || (found.low !== null && found.low > 0 && found.high > 100 * found.low)
-    ? (write === percent ? [found.low, found.high] : null)
-    : [found.low, found.high];
-  const shown = bounds ? ` ${write(bounds[0])} – ${write(bounds[1])}`.replace(/ %|×/g, "") : " too few tasks";
+  if (interval && found.known === false) return el("span", { class: "soft whole" }, "not known yet");
   return el("span", {}, el(kind ? "b" : "span", { class: `value ${kind ?? ""}` }, write(found.value)),
-    interval ? el("span", { class: "between" }, shown) : null);
+    interval ? el("span", { class: "between" }, ` ${write(found.low)} – ${write(found.high)}`.replace(/ %|×/g, "")) : null);
 }
+
+/** What was measured on the tasks that ran, which stands alone as long as its interval says nothing. */
+export const measured = (found, write) => figure(found, write, { interval: Boolean(found?.known) });
 
 /** A table: headings are strings, or {text, n} for numbers. */
 export function table(headings, rows, attributes) {
