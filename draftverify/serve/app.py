@@ -33,24 +33,24 @@ from draftverify.bench.runner.bench import Done
 from draftverify.errors import DraftVerifyError
 from draftverify.secret import Secret, quiet, redact
 from draftverify.serve.answers import Chunks, completion, failed, failure, headers, rendered, unexpected
-from draftverify.serve.asking import Asking
+from draftverify.serve.asking import ServedQuestions
 from draftverify.serve.body import CompletionRequest, read_chat, read_completion
 from draftverify.serve.limits import ServerLimits
 from draftverify.serve.lockstep import Lockstep
 from draftverify.serve.metrics import Metrics
 from draftverify.serve.model import ServedAnswer, check_schema
 from draftverify.serve.questions import OpenQuestion
-from draftverify.serve.recording import Recording
-from draftverify.serve.request import Late, ServedRequest
+from draftverify.serve.recording import ServedRecords
+from draftverify.serve.request import ServedRequest, TooLate
 from draftverify.serve.tasks import Tasks
 from draftverify.serve.waiting import await_tasks, read_body, refusal, too_late
 
-__all__ = ["Api"]
+__all__ = ["ServedApi"]
 
 _log = quiet(logging.getLogger(__name__))
 
 
-class Api:
+class ServedApi:
     """The app's state, and its handlers.
 
     Args:
@@ -72,9 +72,9 @@ class Api:
     ) -> None:
         self.models = lockstep.models
         self.metrics = Metrics(self.models)
-        self.recording = None if directory is None else Recording(directory, self.models, self.metrics)
+        self.recording = None if directory is None else ServedRecords(directory, self.models, self.metrics)
         self.tasks = Tasks(limits.concurrency, limits.queue, self.metrics, lockstep, self.recording)
-        self.asking = Asking(self.tasks, self.recording, self.metrics, limits)
+        self.asking = ServedQuestions(self.tasks, self.recording, self.metrics, limits)
         self._hosts = hosts
         self._token = token
         self._limits = limits
@@ -233,7 +233,7 @@ class Api:
             yield chunks.last(answers, work.ignored)
             yield b"data: [DONE]\n\n"
             status = 200
-        except Late:
+        except TooLate:
             status = 504
             yield b"data: " + bytes(too_late(self._limits).body) + b"\n\n"
         except Exception as error:  # ours: the connection would end without a word

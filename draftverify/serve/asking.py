@@ -21,12 +21,12 @@ from draftverify.serve.answers import completion, failed, failure, rendered
 from draftverify.serve.limits import ServerLimits
 from draftverify.serve.metrics import Metrics
 from draftverify.serve.questions import KEPT, OpenQuestion, OpenQuestions, PersonsReply
-from draftverify.serve.recording import Answered, Recording
+from draftverify.serve.recording import AnsweredQuestion, ServedRecords
 from draftverify.serve.request import ServedRequest
 from draftverify.serve.tasks import Full, Tasks
 from draftverify.serve.waiting import await_tasks, read_body, refusal
 
-__all__ = ["Asking"]
+__all__ = ["ServedQuestions"]
 
 _log = quiet(logging.getLogger(__name__))
 
@@ -36,7 +36,7 @@ PAUSE = 1.0
 TAKEN = "somebody has answered this, or is about to"
 
 
-class Asking:
+class ServedQuestions:
     """The questions of a server.
 
     Args:
@@ -46,7 +46,7 @@ class Asking:
     """
 
     def __init__(
-        self, tasks: Tasks, recording: Recording | None, metrics: Metrics, limits: ServerLimits
+        self, tasks: Tasks, recording: ServedRecords | None, metrics: Metrics, limits: ServerLimits
     ) -> None:
         self._questions = OpenQuestions()
         self._tasks = tasks
@@ -142,7 +142,7 @@ class Asking:
                 held = await self._recording.hold(question.task.name, self._limits.timeout)
                 if held is None:
                     return failure(409, TAKEN)
-            posted = None if held is None else Answered(held, answer)
+            posted = None if held is None else AnsweredQuestion(held, answer)
             work, run = self._begin(question, answer, posted)
             ended = await await_tasks(request, [run], self._limits, begun)
             if isinstance(ended, Response):
@@ -159,7 +159,7 @@ class Asking:
                 await self._recording.release(held)
 
     def _begin(
-        self, question: OpenQuestion, answer: Answer, posted: Answered | None = None
+        self, question: OpenQuestion, answer: Answer, posted: AnsweredQuestion | None = None
     ) -> tuple[ServedRequest, asyncio.Task[Done]]:
         """Let the task of a question go on.
 

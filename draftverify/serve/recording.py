@@ -27,7 +27,7 @@ from draftverify.serve.model import ServedModel, ServedTask
 from draftverify.serve.questions import OpenQuestion
 from draftverify.values import Task
 
-__all__ = ["Answered", "Recording"]
+__all__ = ["AnsweredQuestion", "ServedRecords"]
 
 T = TypeVar("T")
 _log = quiet(logging.getLogger(__name__))
@@ -39,14 +39,14 @@ HOLDER = "server"
 """Who holds a question while an answer that was posted to the server is tried."""
 
 
-class Answered(NamedTuple):
+class AnsweredQuestion(NamedTuple):
     """A question with a person's answer to it."""
 
     question: Question
     answer: Answer
 
 
-class Recording:
+class ServedRecords:
     """Writes and reads a server's run directory, all of it in one thread.
 
     Args:
@@ -69,7 +69,7 @@ class Recording:
         task: ServedTask,
         done: Done,
         watched: MonitorEntry | None = None,
-        answered: Answered | None = None,
+        answered: AnsweredQuestion | None = None,
     ) -> None:
         """Write down what came of a task, and wait until it stands, if that takes no longer than `PATIENCE`.
 
@@ -86,7 +86,7 @@ class Recording:
         task: ServedTask,
         done: Done,
         watched: MonitorEntry | None = None,
-        answered: Answered | None = None,
+        answered: AnsweredQuestion | None = None,
     ) -> asyncio.Future[None]:
         """As `write`, for whoever cannot wait: after all that was given before."""
         loop = asyncio.get_running_loop()
@@ -101,10 +101,10 @@ class Recording:
         questions = await self._call(self._store.questions, "pending", limit=limit)
         return [question.task for question in questions]
 
-    async def answered(self) -> list[Answered]:
+    async def answered(self) -> list[AnsweredQuestion]:
         """Questions that were answered elsewhere, and whose tasks have not gone on."""
         questions = await self._call(self._store.questions, "answered")
-        return [Answered(question, _answer(question)) for question in questions]
+        return [AnsweredQuestion(question, _answer(question)) for question in questions]
 
     async def hold(self, name: str, seconds: float) -> Question | None:
         """Keep the question about a task from reviewers; None where it is answered, or one of them has it."""
@@ -129,7 +129,7 @@ class Recording:
         return await loop.run_in_executor(self._writer, lambda: call(*arguments, **options))
 
     def _write(
-        self, task: ServedTask, done: Done, watched: MonitorEntry | None, answered: Answered | None
+        self, task: ServedTask, done: Done, watched: MonitorEntry | None, answered: AnsweredQuestion | None
     ) -> None:
         store, name = self._store, done.pipeline
         try:

@@ -16,10 +16,10 @@ from draftverify.serve.model import ServedAnswer, ServedModel, ServedTask, befor
 from draftverify.serve.tasks import Tasks
 from draftverify.values import TaskRecord
 
-__all__ = ["Late", "ServedRequest", "all_ended"]
+__all__ = ["TooLate", "ServedRequest", "all_ended"]
 
 
-class Late(Exception):
+class TooLate(Exception):
     """A request took longer than it may."""
 
 
@@ -81,7 +81,7 @@ class ServedRequest:
         """Pieces of text with the answer that each is of, as they come, until all tasks have ended.
 
         Raises:
-            Late: they take longer than so many seconds.
+            TooLate: they take longer than so many seconds.
         """
         together = asyncio.create_task(all_ended(runs))
         late = time.monotonic() + seconds
@@ -95,7 +95,7 @@ class ServedRequest:
                 finally:
                     news.cancel()
                 if not done:
-                    raise Late
+                    raise TooLate
                 self._news.clear()
                 for index in range(len(self.tasks)):
                     if piece := self._piece(index):

@@ -26,7 +26,7 @@ from draftverify.bench.runner.marks import AUDITS, marks_of
 from draftverify.bench.runner.run import directory_of
 from draftverify.errors import ConfigError, ResourceError, below
 from draftverify.secret import Secret, quiet
-from draftverify.serve.app import Api
+from draftverify.serve.app import ServedApi
 from draftverify.serve.connection import Connection
 from draftverify.serve.limits import Recorded, ServerLimits
 from draftverify.serve.lockstep import Lockstep
@@ -134,7 +134,7 @@ def made_server(
         model.begin_watching(watched.get(model.name, ()))
     host, port = listening.getsockname()[:2]
     hosts = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]", _bracketed(host)))
-    api = Api(lockstep, hosts=hosts, token=token, limits=limits, directory=directory)
+    api = ServedApi(lockstep, hosts=hosts, token=token, limits=limits, directory=directory)
     app = api.app()
 
     @asynccontextmanager

@@ -18,7 +18,7 @@ from draftverify.errors import DraftVerifyError
 from draftverify.serve.lockstep import Lockstep
 from draftverify.serve.metrics import Metrics
 from draftverify.serve.model import ServedTask
-from draftverify.serve.recording import Answered, Recording
+from draftverify.serve.recording import AnsweredQuestion, ServedRecords
 from draftverify.values import Failure, TaskRecord
 
 __all__ = ["Full", "Tasks"]
@@ -56,7 +56,7 @@ class Tasks:
         queue: int,
         metrics: Metrics,
         lockstep: Lockstep,
-        recording: Recording | None,
+        recording: ServedRecords | None,
     ) -> None:
         self._places = asyncio.Semaphore(concurrency)
         self._room = concurrency + queue
@@ -82,7 +82,7 @@ class Tasks:
         pipeline: Pipeline,
         *,
         unit: Unit | None = None,
-        posted: Answered | None = None,
+        posted: AnsweredQuestion | None = None,
         **options: Any,
     ) -> Done:
         """Run a task to its end, tell its monitor, and write it down.

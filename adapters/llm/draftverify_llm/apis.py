@@ -1,6 +1,6 @@
 """What model servers are sent and what they send: OpenAI's chat and text completions, and Anthropic's messages.
 
-An API writes a request as its server reads it, and reads a reply as one `Reply`, whose form the cache of replies keeps.
+An API writes a request as its server reads it, and reads a reply into one form, which the cache of replies keeps.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import msgspec
 from draftverify.errors import ConfigError
 from draftverify_llm.text import Prompt, as_messages, only_text
 
-__all__ = ["APIS", "Api", "BrokenOff", "Reply", "Sampling", "refusal_of"]
+__all__ = ["APIS", "ModelApi", "BrokenOff", "ModelServerReply", "SamplingRequest", "refusal_of"]
 
 
-class Sampling(NamedTuple):
+class SamplingRequest(NamedTuple):
     """What is asked, but for how many answers."""
 
     prompt: Prompt
@@ -87,7 +87,7 @@ class _Usage(msgspec.Struct):
         return details.cached_tokens or 0 if details is not None else 0
 
 
-class Reply(msgspec.Struct):
+class ModelServerReply(msgspec.Struct):
     """A reply, in OpenAI's form."""
 
     choices: list[_Choice]
@@ -118,7 +118,7 @@ def refusal_of(data: bytes) -> _Problem | None:
         return None
 
 
-class Api(Protocol):
+class ModelApi(Protocol):
     """One API's requests and replies.
 
     Attributes:
@@ -135,7 +135,7 @@ class Api(Protocol):
     def headers(self) -> dict[str, str]: ...
 
     def request(
-        self, sampling: Sampling, n: int, place: int, logprobs: bool, top: int
+        self, sampling: SamplingRequest, n: int, place: int, logprobs: bool, top: int
     ) -> tuple[str, dict[str, Any]]:
         """The path and the fields of a request, but for the model's name.
 
@@ -151,7 +151,7 @@ class Api(Protocol):
         """
         ...
 
-    def read(self, data: bytes) -> Reply:
+    def read(self, data: bytes) -> ModelServerReply:
         """A reply, of a server that is not strict about JSON too: NaN is no number, half a character a question mark.
 
         Raises:
@@ -177,7 +177,7 @@ class OpenAIApi:
         return {}
 
     def request(
-        self, sampling: Sampling, n: int, place: int, logprobs: bool, top: int
+        self, sampling: SamplingRequest, n: int, place: int, logprobs: bool, top: int
     ) -> tuple[str, dict[str, Any]]:
         body: dict[str, Any] = {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature}
         # Servers differ in what they know; what is not asked for is not sent.
@@ -204,8 +204,8 @@ class OpenAIApi:
             body["top_logprobs"] = top
         return "/chat/completions", {**body, "messages": as_messages(sampling.prompt)}
 
-    def read(self, data: bytes) -> Reply:
-        return _decoded(data, Reply)
+    def read(self, data: bytes) -> ModelServerReply:
+        return _decoded(data, ModelServerReply)
 
     def refused(self, data: bytes) -> str | None:
         """As OpenAI's reasoning models word it."""
@@ -220,7 +220,7 @@ class OpenAIApi:
         return problem.param if not_taken and problem.param in self.spared else None
 
 
-class _Block(msgspec.Struct):
+class _MessagePart(msgspec.Struct):
     type: str = ""
     text: str = ""
 
@@ -235,7 +235,7 @@ class _MessageUsage(msgspec.Struct):
 
 
 class _MessageReply(msgspec.Struct):
-    content: list[_Block]
+    content: list[_MessagePart]
     stop_reason: str | None = None
     usage: _MessageUsage = msgspec.field(default_factory=_MessageUsage)
     id: str | None = None
@@ -263,7 +263,7 @@ class AnthropicApi:
         return {"anthropic-version": "2023-06-01"}
 
     def request(
-        self, sampling: Sampling, n: int, place: int, logprobs: bool, top: int
+        self, sampling: SamplingRequest, n: int, place: int, logprobs: bool, top: int
     ) -> tuple[str, dict[str, Any]]:
         if not sampling.chat:
             raise ConfigError("Anthropic's models take turns alone; leave `chat: false` out")
@@ -284,7 +284,7 @@ class AnthropicApi:
             body["output_config"] = {"format": {"type": "json_schema", "schema": dict(sampling.schema)}}
         return "/messages", body
 
-    def read(self, data: bytes) -> Reply:
+    def read(self, data: bytes) -> ModelServerReply:
         reply = _decoded(data, _MessageReply)
         cached = reply.usage.cache_read_input_tokens or 0
         tokens_in = reply.usage.input_tokens + cached + (reply.usage.cache_creation_input_tokens or 0)
@@ -293,7 +293,7 @@ class AnthropicApi:
             finish_reason=_FINISHES.get(reply.stop_reason or "", reply.stop_reason),
         )
         usage = _Usage(tokens_in, reply.usage.output_tokens, _PromptTokens(cached) if cached else None)
-        return Reply([choice], usage, reply.id, reply.model)
+        return ModelServerReply([choice], usage, reply.id, reply.model)
 
     def refused(self, data: bytes) -> str | None:
         """It stands at the beginning of the message: "temperature: Extra inputs are not permitted"."""
@@ -302,7 +302,7 @@ class AnthropicApi:
         return named[1] if named is not None and named[1] in self.spared else None
 
 
-APIS: Mapping[str, Api] = {"openai": OpenAIApi(), "anthropic": AnthropicApi()}
+APIS: Mapping[str, ModelApi] = {"openai": OpenAIApi(), "anthropic": AnthropicApi()}
 """By the name that `llm.endpoint` takes."""
 
 

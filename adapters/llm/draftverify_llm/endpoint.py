@@ -30,7 +30,7 @@ from draftverify.errors import (
     ResourceError,
 )
 from draftverify.secret import Secret, note_urls, quiet, redact
-from draftverify_llm.apis import APIS, BrokenOff, Reply, Sampling, refusal_of
+from draftverify_llm.apis import APIS, BrokenOff, ModelServerReply, SamplingRequest, refusal_of
 from draftverify_llm.bought import BoughtReplies, SingleFlight
 from draftverify_llm.family import family_of_name
 from draftverify_llm.text import Completion, Prompt, check_sampling, read_finish
@@ -251,7 +251,7 @@ class Endpoint:
             EndpointTimeout: no answer in time, at the last try too.
             EndpointError: the server refused, or what it sent is not a completion.
         """
-        sampling = Sampling(prompt, max_tokens, temperature, top_p, tuple(stop), seed, chat, schema)
+        sampling = SamplingRequest(prompt, max_tokens, temperature, top_p, tuple(stop), seed, chat, schema)
         check_sampling(n, max_tokens, temperature, top_p)
         completions = self._asked(sampling, n, 0) if self._api.counts or n == 1 else []
         if missing := range(len(completions), n):
@@ -276,7 +276,7 @@ class Endpoint:
         schema: Mapping[str, Any] | None = None,
     ) -> list[Completion]:
         """The same, awaited. Cancelling it closes the connection, which tells the server to stop."""
-        sampling = Sampling(prompt, max_tokens, temperature, top_p, tuple(stop), seed, chat, schema)
+        sampling = SamplingRequest(prompt, max_tokens, temperature, top_p, tuple(stop), seed, chat, schema)
         check_sampling(n, max_tokens, temperature, top_p)
         completions = await self._aasked(sampling, n, 0) if self._api.counts or n == 1 else []
         missing = range(len(completions), n)
@@ -309,7 +309,7 @@ class Endpoint:
         paid_in = (tokens_in - cached) * self.price_in + cached * price_cached
         return (paid_in + tokens_out * self.price_out) / 1e6
 
-    def _asked(self, sampling: Sampling, n: int, place: int) -> list[Completion]:
+    def _asked(self, sampling: SamplingRequest, n: int, place: int) -> list[Completion]:
         """The answers to one request, of which `place` is the first's place among all."""
         with self._flight(self._key(sampling, place), n) as flight:
             if flight.other is not None:
@@ -326,7 +326,7 @@ class Endpoint:
                 flight.keep(msgspec.json.encode(reply))
                 return self._answers(reply, n)
 
-    async def _aasked(self, sampling: Sampling, n: int, place: int) -> list[Completion]:
+    async def _aasked(self, sampling: SamplingRequest, n: int, place: int) -> list[Completion]:
         with self._flight(self._key(sampling, place), n) as flight:
             if flight.other is not None:
                 await asyncio.wait([asyncio.wrap_future(flight.other)], timeout=self.timeout_seconds)
@@ -351,14 +351,14 @@ class Endpoint:
         """The answers that were bought, perhaps more than are asked for; None too where what stands there is none."""
         kept = flight.kept()
         try:
-            reply = None if kept is None else msgspec.json.decode(kept.reply, type=Reply)
+            reply = None if kept is None else msgspec.json.decode(kept.reply, type=ModelServerReply)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
         if kept is None or reply is None or not reply.choices:
             return None
         return self._answers(reply, kept.n, cached=True)
 
-    def _key(self, sampling: Sampling, place: int) -> dict[str, Any]:
+    def _key(self, sampling: SamplingRequest, place: int) -> dict[str, Any]:
         """All that a reply depends on, the seed too where the model takes none: another seed is another try."""
         return {
             **sampling._asdict(),
@@ -371,7 +371,7 @@ class Endpoint:
             "api": self.api,
         }
 
-    def _request(self, sampling: Sampling, n: int, place: int) -> tuple[str, dict[str, Any]]:
+    def _request(self, sampling: SamplingRequest, n: int, place: int) -> tuple[str, dict[str, Any]]:
         path, fields = self._api.request(sampling, n, place, self.logprobs, self.top_logprobs)
         body = {name: value for name, value in fields.items() if name not in self._refused}
         if "max_tokens" in self._refused:
@@ -390,7 +390,7 @@ class Endpoint:
                 "%s takes no %s, which is left out: %s", self._place(), refused.parameter, refused.final
             )
 
-    def _answers(self, reply: Reply, count: int, *, cached: bool = False) -> list[Completion]:
+    def _answers(self, reply: ModelServerReply, count: int, *, cached: bool = False) -> list[Completion]:
         """The completions of a reply, at most `count`."""
         choices = sorted(reply.choices, key=lambda choice: choice.index)[:count]
         share, remainder = divmod(reply.usage.completion_tokens, len(choices))
@@ -412,7 +412,7 @@ class Endpoint:
             for i, choice in enumerate(choices)
         ]
 
-    def _send(self, path: str, body: dict[str, Any]) -> Reply:
+    def _send(self, path: str, body: dict[str, Any]) -> ModelServerReply:
         self._may_send()
         import httpx
 
@@ -435,7 +435,7 @@ class Endpoint:
                     time.sleep(self._wait(trouble, attempt))
         raise AssertionError("the last attempt raises")
 
-    async def _asend(self, path: str, body: dict[str, Any]) -> Reply:
+    async def _asend(self, path: str, body: dict[str, Any]) -> ModelServerReply:
         self._may_send()
         import httpx
 
@@ -475,14 +475,14 @@ class Endpoint:
         for (limiter, most), weight in zip(self._limiters, weights, strict=True):
             yield limiter, max(1, min(weight, most))
 
-    async def _post(self, client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> Reply:
+    async def _post(self, client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> ModelServerReply:
         async with client.stream("POST", self._url(path), json=body) as response:
             data = bytearray()
             async for chunk in response.aiter_raw():
                 _append(data, chunk)
         return self._judge(response, data)
 
-    def _judge(self, response: httpx.Response, data: bytes) -> Reply:
+    def _judge(self, response: httpx.Response, data: bytes) -> ModelServerReply:
         """The reply in an answer; _Again when it is worth asking again, EndpointError when it is not."""
         self._reached = True
         later = _retry_after(response.headers.get("retry-after"))
