@@ -228,8 +228,6 @@ def calibrated(scores: np.ndarray, right: np.ndarray) -> dict[str, Any]:
     return {
         "slope": fit.slope,
         "intercept": fit.intercept,
-        "threshold": fit.threshold,
-        "why": fit.why,
         "error": error,
         "bins": [{"promised": each.promised, **plain(each.right)} for each in bins],
     }

@@ -40,10 +40,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from benchmarks.provenance import write
-from draftverify import Context, Outcome, Pipeline, Proposal, Task, retry
+from draftverify import Context, Outcome, Pipeline, Proposal, Task
 from draftverify.bench import evaluate
 from draftverify.bench.artifact import write_artifact
-from draftverify.lab import Calibrated, fit_verifier
+from draftverify.lab import Calibrated, Promise, fit_verifier
+from draftverify.lab.certificate import last_kept
 from draftverify.rules import Best, EnoughEvidence
 from draftverify.stats.intervals import rate, t_quantile
 from draftverify.traits import GeneratorTraits
@@ -179,35 +180,32 @@ def ways(drafted: Asked, reader: Any, tasks: list[Task], folder: Path) -> dict[s
     }
 
 
-def promises(drafted: Asked, reader: Any, tasks: list[Task], folder: Path) -> dict[str, Any]:
-    """Thresholds fitted on one half of the questions' paragraphs and tried on the other, both ways round."""
+def promises(drafted: Asked, reader: Any, tasks: list[Task]) -> dict[str, Any]:
+    """Thresholds certified on one half of the questions' paragraphs and tried on the other, both ways round."""
     twins = [[on(task, "sentences"), on(task, "without", answerable=False)] for task in tasks]
     half = len(twins) // 2  # the file goes article by article, so halves share no paragraph but one
     folds = [[each for pair in part for each in pair] for part in (twins[:half], twins[half:])]
     made: dict[str, Any] = {}
+    answers = [evaluate({"best": best(drafted, reader)}, fold, size=16).records["best"] for fold in folds]
     for precision in (0.8, 0.9, 0.95):
         pairs: list[tuple[Task, Any]] = []
         fitted = []
-        for fold, (own, other) in enumerate((folds, folds[::-1])):
-            artifact, _ = fit_verifier(
-                drafted, reader, other, useful, block=5, precision=precision, best=True
-            )
-            fitted.append(
-                {"threshold": artifact.fit.threshold, "why": artifact.fit.why, "error": artifact.fit.error}
-            )
-            if artifact.fit.threshold is None:
+        for own, other, others in zip(folds, folds[::-1], answers[::-1], strict=True):
+            scored = [
+                (record.outcome.score, bool(useful(task, record.outcome)))
+                for task, record in zip(other, others, strict=True)
+                if record.outcome.score is not None
+            ]
+            thresholds = sorted({score for score, _ in scored}, reverse=True)
+            passing = ([right for score, right in scored if score >= least] for least in thresholds)
+            trials = ((len(hits), hits.count(False)) for hits in passing)
+            place, _ = last_kept(trials, Promise("precision", precision, 0.1), tasks=len(other))
+            fitted.append({"threshold": None if place is None else thresholds[place]})
+            if place is None:
                 continue
-            path = folder / f"promise-{precision}-{fold}.json"
-            write_artifact(path, artifact)
-            pipeline = Pipeline(
-                drafted,
-                Calibrated(reader, path),
-                Best(abstain_after=2),
-                block=5,
-                policy=retry(1),
-                name="careful",
-            )
-            records = evaluate({"careful": pipeline}, own, size=16).records["careful"]
+            records = evaluate({"best": best(drafted, reader, thresholds[place])}, own, size=16).records[
+                "best"
+            ]
             pairs += zip(own, records, strict=True)
         accepted = [(task, record) for task, record in pairs if record.outcome.status == "accepted"]
         hits = [float(useful(task, record.outcome)) for task, record in accepted]
@@ -222,6 +220,11 @@ def promises(drafted: Asked, reader: Any, tasks: list[Task], folder: Path) -> di
             "asked": len(pairs),
         }
     return made
+
+
+def best(drafted: Asked, reader: Any, threshold: float | None = None) -> Pipeline:
+    """The best of five passages, from a score on."""
+    return Pipeline(drafted, reader, Best(threshold, abstain_after=1), block=5, name="best")
 
 
 def by_text_model(name: str, drafted: Asked, tasks: list[Task]) -> dict[str, Any]:

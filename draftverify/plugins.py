@@ -94,7 +94,7 @@ ROLES: Mapping[Role, RoleInfo] = MappingProxyType(
         "model": RoleInfo("draftverify.models", "a model"),
         "tasks": RoleInfo("draftverify.tasks", "a source of tasks", "load"),
         "stopping": RoleInfo("draftverify.stopping", "a stopping rule", "__call__"),
-        "threshold": RoleInfo("draftverify.thresholds", "a threshold", "check_verifier"),
+        "threshold": RoleInfo("draftverify.thresholds", "a threshold", "check_pipeline"),
         "block": RoleInfo("draftverify.blocks", "a block size", "size"),
         "metric": RoleInfo("draftverify.metrics", "a metric", "__call__"),
         "executor": RoleInfo("draftverify.executors", "an executor"),

@@ -34,7 +34,7 @@ Done: TypeAlias = Callable[[Context, tuple[Any, ...]], int | None]
 that `context.rounds` ends before it, since its record is not made yet; `new` are the values that the decision added."""
 
 Threshold: TypeAlias = Annotated[float, "threshold"]
-"""A score that a rule compares with: in a config a number, or a part of the role threshold, `{use: calibrated, …}`."""
+"""A score that a rule compares with: in a config a number, or a part of the role threshold, `{use: certified, …}`."""
 
 Metric: TypeAlias = Callable[[Task, Outcome], object]
 """A metric, `metric(task, outcome)`: how right the outcome is by `task.expected`, 0 to 1 or a truth value, or None
@@ -171,7 +171,7 @@ class BringsBlock(Protocol):
 
 
 class ChecksVerifier(Protocol):
-    """A generator that cannot draft for every verifier, or a threshold that was fitted for one."""
+    """A generator that cannot draft for every verifier."""
 
     def check_verifier(self, verifier: Any) -> None:
         """Refuse, with a ConfigError, any other; called when both have been opened."""

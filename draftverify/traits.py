@@ -236,8 +236,6 @@ class RuleTraits(Traits):
         collects: when it gathers items over rounds, so that a round without one is no trouble (`Collects`); None for
             never.
         stepwise: whether an item is a step of an answer, or a part of one, so that no item can be labelled alone.
-        takes_best: whether it takes the item with the highest score of a task, so that a threshold may be certified on
-            these alone.
     """
 
     reads: Set[str] = frozenset()
@@ -249,7 +247,6 @@ class RuleTraits(Traits):
     abstains: bool = False
     collects: Collects | None = None
     stepwise: bool = False
-    takes_best: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

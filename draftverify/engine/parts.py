@@ -24,7 +24,6 @@ from draftverify.protocols import (
     BringsBlock,
     ChecksPipeline,
     ChecksSettings,
-    ChecksVerifier,
     ChoosesTasks,
     Done,
     Finishes,
@@ -65,6 +64,7 @@ class Parts:
         declared: by the id of each of them, its traits.
         verifier_traits, rule_traits, block_traits: what the others say of themselves.
         enough: how many passed items the rule needs; None for all.
+        given_done: the stopping rule that was given; None where verifier and rule bring theirs.
         prepares, finishes: whether verifier and rule have these methods.
         collects: whether a round that brings the rule nothing is no trouble under this stopping rule.
         partial: whether a policy step answers items that were refused beside accepted ones.
@@ -103,7 +103,7 @@ class Parts:
         self.rule = rule
         self.block: Any = _sized(block, "block") if block is not None else _brought(generator)
         self._fits = False
-        self._given_done = done
+        self.given_done = done
         self.done: Done | None = done if done is not None else either(verifier, rule)
         self.generators = [
             generator,
@@ -287,9 +287,7 @@ class Parts:
         for role, part in (("rule", self.rule), ("done", self.done)):
             for path, fitted in _fitted(part, role):
                 with below(path):
-                    fitted.check_verifier(self.verifier)
-                    if offers(fitted, ChecksPipeline):
-                        fitted.check_pipeline(self)
+                    fitted.check_pipeline(self)
         self._fits = True
 
     def roles(self) -> list[tuple[str, Any]]:
@@ -339,13 +337,13 @@ class Fixed:
 
 
 def _fitted(part: object, path: str) -> Iterator[tuple[str, Any]]:
-    """The arguments of a part, and of those in a list among them, that know which verifier they were fitted for."""
+    """The arguments of a part, and of those in a list among them, that know which pipeline they were fitted for."""
     try:
         arguments = arguments_of(part)
     except (TypeError, ValueError):  # nothing that a config or a person would have given a threshold
         return
     for name, value in arguments.items():
-        if offers(value, ChecksVerifier):
+        if offers(value, ChecksPipeline):
             yield f"{path}.{name}", value
         for place, inner in enumerate(value if isinstance(value, (list, tuple)) else ()):
             yield from _fitted(inner, f"{path}.{name}.{place}")

@@ -122,7 +122,7 @@ class Pipeline(Parts):
             "rule": self.rule,
             "policy": self.policy,
             "block": self.block,
-            "done": self._given_done,
+            "done": self.given_done,
             "budget": self.budget,
             "settings": self.settings,
             "seed": self.seed,

@@ -11,54 +11,56 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from draftverify.lab.calibrated import Calibrated
     from draftverify.lab.calibration import OperatingPoint, calibrate
+    from draftverify.lab.certificate import Certificate, Promise, certify
     from draftverify.lab.certified_threshold import CertifiedThreshold
     from draftverify.lab.choice import BlockChoice, choose
     from draftverify.lab.expectation import ExpectedBlock, expected_acceptance
     from draftverify.lab.fit import fit_verifier
     from draftverify.lab.recording import RecordedPipeline, Recording
-    from draftverify.lab.scores import Reliability, ScoreFit, fit_scores, reliability
-    from draftverify.lab.thresholds import LabelledScore, certified, tasks_needed
+    from draftverify.lab.scores import LabelledScore, Reliability, ScoreFit, fit_scores, reliability
 
 __all__ = [
     "Calibrated",
     "OperatingPoint",
+    "Certificate",
     "CertifiedThreshold",
     "BlockChoice",
     "ExpectedBlock",
     "LabelledScore",
+    "Promise",
     "RecordedPipeline",
     "Recording",
     "Reliability",
     "ScoreFit",
     "calibrate",
-    "certified",
+    "certify",
     "choose",
     "expected_acceptance",
     "fit_scores",
     "fit_verifier",
     "reliability",
-    "tasks_needed",
 ]
 
 _SOURCES = {
     "Calibrated": "draftverify.lab.calibrated",
     "OperatingPoint": "draftverify.lab.calibration",
+    "Certificate": "draftverify.lab.certificate",
     "CertifiedThreshold": "draftverify.lab.certified_threshold",
     "BlockChoice": "draftverify.lab.choice",
     "ExpectedBlock": "draftverify.lab.expectation",
-    "LabelledScore": "draftverify.lab.thresholds",
+    "LabelledScore": "draftverify.lab.scores",
+    "Promise": "draftverify.lab.certificate",
     "RecordedPipeline": "draftverify.lab.recording",
     "Recording": "draftverify.lab.recording",
     "Reliability": "draftverify.lab.scores",
     "ScoreFit": "draftverify.lab.scores",
     "calibrate": "draftverify.lab.calibration",
-    "certified": "draftverify.lab.thresholds",
+    "certify": "draftverify.lab.certificate",
     "choose": "draftverify.lab.choice",
     "expected_acceptance": "draftverify.lab.expectation",
     "fit_scores": "draftverify.lab.scores",
     "fit_verifier": "draftverify.lab.fit",
     "reliability": "draftverify.lab.scores",
-    "tasks_needed": "draftverify.lab.thresholds",
 }
 
 

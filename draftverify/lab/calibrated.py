@@ -31,14 +31,13 @@ class Calibrated(Combined):
     Args:
         verifier: gives scores, higher being better.
         scores: the file that `draftverify fit scores` wrote.
-        accept: the lowest probability that passes; when absent the scores pass that the fit certified, those from its
-            threshold on.
+        accept: the lowest probability that passes.
 
     Raises:
         ConfigError: the probability lies outside 0 to 1, or the verifier gives no scores.
     """
 
-    def __init__(self, verifier: Verifier, scores: Path, accept: float | None = None) -> None:
+    def __init__(self, verifier: Verifier, scores: Path, accept: float = 0.5) -> None:
         with below("verifier"):
             as_stages((verifier,))
         if "scores" not in traits_of(verifier, VerifierTraits).provides:
@@ -47,7 +46,7 @@ class Calibrated(Combined):
             )
         self.verifier = verifier
         self.scores = Path(scores)
-        if accept is not None and (not isinstance(accept, (int, float)) or not 0 <= accept <= 1):
+        if not isinstance(accept, (int, float)) or not 0 <= accept <= 1:
             raise ConfigError(f"accept is {accept!r}; a probability is needed, 0 to 1", path="accept")
         self.accept = accept
         self._read: ScoreArtifact | None = None
@@ -70,8 +69,7 @@ class Calibrated(Combined):
         """Open the verifier, and read what its scores mean.
 
         Raises:
-            ConfigError: there is no such file, it belongs to another verifier, or no threshold was certified and none
-                was given.
+            ConfigError: there is no such file, or it belongs to another verifier.
         """
         super().open()
         try:
@@ -86,12 +84,6 @@ class Calibrated(Combined):
             fitted = read_artifact(self.scores, ScoreArtifact)
             fitted_part = PartIdentity(fitted.name, fitted.verifier)
             check_made_with("verifier", self.verifier, fitted_part, fitted, self.scores)
-        if self.accept is None and fitted.fit.threshold is None:
-            raise ConfigError(
-                f"{self.scores} holds no threshold: {fitted.fit.why}. Fit with more tasks or a lower precision, or say "
-                "which probability to accept",
-                path="accept",
-            )
         return fitted
 
     def way(self, context: Context, proposal: Proposal) -> _CalibratedWay:
@@ -102,7 +94,7 @@ class Calibrated(Combined):
 
 
 class _CalibratedWay(AllWay):
-    def __init__(self, proposal: Proposal, fit: ScoreFit, accept: float | None) -> None:
+    def __init__(self, proposal: Proposal, fit: ScoreFit, accept: float) -> None:
         super().__init__(proposal)
         self.fit, self.accept = fit, accept
 
@@ -114,13 +106,7 @@ class _CalibratedWay(AllWay):
         if check.score is None or check.verdict not in ("pass", "reject", "abstain"):
             return check
         probability = self.fit.probability(check.score)
-        if self._passes(check.score, probability):
+        if probability >= self.accept:
             return msgspec.structs.replace(check, score=probability, verdict="pass", reason="")
         reason = check.reason or "improbable"
         return msgspec.structs.replace(check, score=probability, verdict="reject", reason=reason)
-
-    def _passes(self, score: float, probability: float) -> bool:
-        if self.accept is not None:
-            return probability >= self.accept
-        # By the score, of which the fit certified it: where few scores are wrong the probability may fall.
-        return self.fit.threshold is not None and score >= self.fit.threshold

@@ -1,50 +1,51 @@
-"""The score from which a rule accepts, as `draftverify fit scores` certified it: it knows whose scores it is of."""
+"""The score from which a rule accepts, as `draftverify certify` proved it: it knows whose answers it is of."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
-from draftverify.bench.artifact import PartIdentity, check_made_with, read_artifact
+from draftverify.bench.artifact import read_artifact
 from draftverify.engine.parts import Parts
+from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, below
-from draftverify.lab.scores import ScoreArtifact
-from draftverify.protocols import Verifier
-from draftverify.traits import name_of
+from draftverify.identity import arguments_of
+from draftverify.lab.certificate import Certificate, parts_of
 
-__all__ = ["CertifiedThreshold"]
+__all__ = ["CertifiedThreshold", "certified_marks"]
 
 
 class CertifiedThreshold(float):
-    """The lowest score from which so many items are right as a fit on labelled tasks promises, for rules of answers.
+    """The lowest score from which a pipeline's answers keep what a certificate promises.
 
-    It is a number, so a rule compares with it as with any other: `First(threshold=CertifiedThreshold("judge.json"))`,
-    in a config `threshold: {use: calibrated, path: ./judge.json}`. `draftverify fit scores CONFIG` writes the file, for
-    the verifier of the pipeline that names it. A pipeline with another verifier is refused as it is opened: scores of
-    another mean something else.
+    It is a number, so a rule compares with it as with any other: `First(threshold=CertifiedThreshold("first.json"))`,
+    in a config `threshold: {use: certified, path: ./first.json}`. `draftverify certify RUN` writes the file. A
+    pipeline with another generator, verifier, rule, policy, block or settings is refused as it is opened: of its
+    answers nothing was promised.
 
     Args:
-        path: the file that `draftverify fit scores` wrote.
+        path: the file that `draftverify certify` wrote.
 
     Raises:
         ConfigError: there is no such file, it is another kind of file, or nothing could be certified.
     """
 
     path: Path
-    _read: ScoreArtifact
+    certificate: Certificate
 
     def __new__(cls, path: Path) -> CertifiedThreshold:
         """The number that stands in the file now."""
         path = Path(path)
         with below("path"):
-            artifact = read_artifact(path, ScoreArtifact)
-        if artifact.fit.threshold is None:
+            certificate = read_artifact(path, Certificate)
+        if certificate.threshold is None:
             raise ConfigError(
-                f"{path} holds no threshold: {artifact.fit.why}. Fit with more tasks or a lower precision, or write a "
+                f"{path} holds no threshold: {certificate.why}. Certify with more tasks or promise less, or write a "
                 "number",
                 path="path",
             )
-        threshold = super().__new__(cls, artifact.fit.threshold)
-        threshold.path, threshold._read = path, artifact
+        threshold = super().__new__(cls, certificate.threshold)
+        threshold.path, threshold.certificate = path, certificate
         return threshold
 
     def __reduce__(self) -> tuple[type[CertifiedThreshold], tuple[Path]]:
@@ -52,30 +53,31 @@ class CertifiedThreshold(float):
         return CertifiedThreshold, (self.path,)
 
     def check_pipeline(self, pipeline: Parts) -> None:
-        """Refuse a rule that takes steps, and one that takes others than the best items where these alone were counted.
-
-        Raises:
-            ConfigError: it does.
-        """
-        if pipeline.rule_traits.stepwise:
-            raise ConfigError(
-                f"{self.path} promises something for whole answers, and the rule {name_of(pipeline.rule)} takes steps "
-                "of them; write a number"
-            )
-        if self._read.best and not pipeline.rule_traits.takes_best:
-            raise ConfigError(
-                f"{self.path} counts each task's best item alone (--best), and the rule {name_of(pipeline.rule)} takes "
-                f"others, of which it promises nothing; fit it again without: `{self._read.made_by}`"
-            )
-
-    def check_verifier(self, verifier: Verifier) -> None:
-        """Refuse any other verifier than the one whose scores it was fitted on.
+        """Refuse any other pipeline than the one whose answers it is of.
 
         Args:
-            verifier: of the pipeline, open.
+            pipeline: with its parts open.
 
         Raises:
             ConfigError: it is another one.
         """
-        fitted_part = PartIdentity(self._read.name, self._read.verifier)
-        check_made_with("verifier", verifier, fitted_part, self._read, self.path)
+        certified, present = self.certificate.parts, parts_of(pipeline)
+        for role, part in present.items():
+            if part.identity != certified[role].identity:
+                raise ConfigError(
+                    f"{self.path} was certified with the {role} {certified[role].name} ({certified[role].identity}), "
+                    f"and the {role} is {part.name} ({part.identity}): its class, arguments or files are others. Run "
+                    "the labelled tasks with it (--complete), and certify that run"
+                )
+
+
+def certified_marks(pipeline: Pipeline, audits: str | Path) -> Iterator[str]:
+    """A phrase for a pipeline whose rule's threshold was certified, to stand beside what labels say now.
+
+    Args:
+        pipeline: built.
+        audits: not looked at.
+    """
+    for value in arguments_of(pipeline.rule).values():
+        if isinstance(value, CertifiedThreshold):
+            yield f"certified: {value.certificate.promise}"

@@ -27,9 +27,7 @@ from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, ContractError, below
 from draftverify.identity import identity_of
 from draftverify.lab.calibrated import Calibrated
-from draftverify.lab.certified_threshold import CertifiedThreshold
-from draftverify.lab.scores import ScoreArtifact, fit_scores
-from draftverify.lab.thresholds import LabelledScore, tasks_needed
+from draftverify.lab.scores import LabelledScore, ScoreArtifact, fit_scores
 from draftverify.protocols import BlockSize, Generator, Metric, Verifier
 from draftverify.rejection import retry
 from draftverify.rules import All, Rounds
@@ -49,7 +47,7 @@ class Fitted(msgspec.Struct, frozen=True):
     """A file of scores that was written, and the fit in it.
 
     Args:
-        pipelines: those whose verifier, or whose rule's threshold, it is for.
+        pipelines: those whose verifier it is for.
         path: the file that was written.
         artifact: what stands in it.
         unscored: items without a score, and such as the metric had no say on; they taught nothing.
@@ -69,15 +67,11 @@ def fit(
     pipelines: Sequence[str] = (),
     metric: str | None = None,
     blocks: int = 1,
-    precision: float = 0.9,
-    confidence: float = 0.9,
-    best: bool = False,
     watcher: Callable[[str, int, int], None] = lambda name, done, total: None,
 ) -> list[Fitted]:
     """Fit what scores mean on an experiment's tasks, and write the files that its pipelines name.
 
-    A calibrated verifier names one, for the verifier within it, and so does a rule's or a stopping rule's threshold
-    `{use: calibrated, path: FILE}`, for its pipeline's verifier. Pipelines that draft for others are fitted alike, on
+    A calibrated verifier names one, for the verifier within it. Pipelines that draft for others are fitted alike, on
     the tasks of the outer one.
 
     Args:
@@ -85,27 +79,15 @@ def fit(
         pipelines: these alone.
         metric: by which an item is right: where it says ½ or more. The first of the experiment's when None.
         blocks: how many blocks of each task are drafted and judged.
-        precision: the share of accepted items that is to be right.
-        confidence: how sure that is to be.
-        best: count each task's best item alone, as for the rule `best`.
         watcher: told the pipeline, and how many of its tasks are done.
 
     Raises:
         ConfigError: no pipeline names such a file, or two verifiers share one; there is no metric, no item of a
-            pipeline is a whole answer, or no task taught anything; or the best items are to be counted, for a rule
-            that takes others.
+            pipeline is a whole answer, or no task taught anything.
         DraftVerifyError: a part cannot be built or opened, or a metric failed: what it would have said is unknown.
     """
     builder = Builder()
     named = _files_to_write(experiment, pipelines, builder)
-    for uses in named.values():
-        for spec, _ in uses:
-            if best and not _rule_traits(spec, builder).takes_best:
-                raise ConfigError(
-                    f"counting the best items (--best) promises something for the rule best alone, and {spec.name} has "
-                    f"{spec.rule.use}, which takes others; leave it out, or name pipelines (--pipeline)",
-                    path=f"{spec.path}.rule",
-                )
     metric_name, judging = judging_metric(experiment, builder, metric)
     loaded = workload(replace(experiment, predict=None), builder)
     check_metrics({metric_name: judging}, loaded.measured)
@@ -114,10 +96,6 @@ def fit(
         # Those that name one file share it; it is fitted in the first of their pipelines.
         spec, judge = uses[0]
         tasks = loaded.tasks(_outer(experiment, spec))
-        fewest = tasks_needed(precision, confidence)
-        if len(tasks) < fewest:
-            warning = "%s: %d tasks can certify no threshold; all right, %d are needed for %g at %g"
-            _log.warning(warning, path, len(tasks), fewest, precision, confidence)
         with below(spec.path):
             artifact, unscored = fit_verifier(
                 builder.pipeline(spec.generator)
@@ -131,9 +109,6 @@ def fit(
                 blocks=blocks,
                 settings=spec.settings,
                 seed=spec.seed,
-                precision=precision,
-                confidence=confidence,
-                best=best,
                 watcher=partial(watcher, spec.name),
             )
         write_artifact(path, artifact)
@@ -153,9 +128,6 @@ def fit_verifier(
     blocks: int = 1,
     settings: Mapping[str, Any] = EMPTY,
     seed: int = 0,
-    precision: float = 0.9,
-    confidence: float = 0.9,
-    best: bool = False,
     watcher: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[ScoreArtifact, int]:
     """Fit what a verifier's scores mean, on the items that a generator drafts for labelled tasks.
@@ -167,7 +139,7 @@ def fit_verifier(
         metric: by which an item is right: where it says ½ or more.
         metric_name: what the file calls it.
         block: how many items a block has; None: as the generator says, see `Pipeline`.
-        blocks, precision, confidence, best: as for `fit`.
+        blocks: as for `fit`.
         settings, seed: as for a Pipeline.
         watcher: told how many tasks are done.
 
@@ -220,18 +192,11 @@ def fit_verifier(
         raise ContractError(f"{_failed(failures, tasks)}; nothing says what a score means")
     if failures:
         _log.warning("%s; the fit is of the others", _failed(failures, tasks))
-    if best:
-        best_of_task: dict[str, LabelledScore] = {}
-        for item in items:
-            if item.task not in best_of_task or item.score > best_of_task[item.task].score:
-                best_of_task[item.task] = item
-        items = list(best_of_task.values())
     artifact = ScoreArtifact(
-        fit=fit_scores(items, precision=precision, confidence=confidence),
+        fit=fit_scores(items),
         verifier=fitted_part.identity,
         name=fitted_part.name,
         metric=metric_name,
-        best=best,
         versions={"draftverify": version("draftverify")},
     )
     return artifact, unscored
@@ -261,25 +226,20 @@ def _files_to_write(
         ConfigError: a pipeline is unknown, none names a file, two verifiers share one, or a rule takes steps.
     """
     chosen = [nested_spec for spec in experiment.only(pipelines) for nested_spec in _with_inner(spec)]
-    # Inner pipelines first, whose files those around them are built with; and verifiers before thresholds, which may be
-    # of the probabilities of one.
+    # Inner pipelines first, whose files those around them are built with.
     named = [
-        (-depth, 0, str(component.arguments["scores"]), spec, component.arguments["verifier"])
+        (-depth, str(component.arguments["scores"]), spec, component.arguments["verifier"])
         for depth, spec in chosen
         for component in _parts(spec.verifier, Calibrated)
-    ] + [
-        (-depth, 1, str(component.arguments["path"]), spec, spec.verifier)
-        for depth, spec in chosen
-        for component in _parts((spec.rule, spec.done), CertifiedThreshold)
     ]
     if not named:
         raise ConfigError(
-            "no pipeline has a calibrated verifier to fit, or a threshold; write verifier: {use: calibrated, verifier: "
-            "{…}, scores: FILE}, or threshold: {use: calibrated, path: FILE} of a rule",
+            "no pipeline has a calibrated verifier to fit; write verifier: {use: calibrated, verifier: {…}, scores: "
+            "FILE, accept: 0.9}",
             path="pipelines",
         )
     named_files: dict[str, list[tuple[PipelineSpec, Any]]] = {}
-    for *_, path, spec, judge in sorted(named, key=lambda entry: entry[:2]):
+    for _, path, spec, judge in sorted(named, key=lambda entry: entry[0]):
         if _rule_traits(spec, builder).stepwise:
             raise ConfigError(
                 f"the rule {spec.rule.use} makes an answer of many items, of which none is a whole one: a metric "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, get_args
@@ -184,6 +184,7 @@ class Recording(RecordedPipeline):
     Attributes:
         records: its tasks', in order.
         metric: the run's first one, by which tasks are solved; None: the run has none.
+        run: the run's id.
 
     Raises:
         ConfigError: as `RecordedPipeline`; or `drafts_from` is no word for it.
@@ -206,6 +207,7 @@ class Recording(RecordedPipeline):
             )
         super().__init__(run, pipeline, config=config)
         self.of = of
+        self.run = str(run.about["run"])
         self._drafts_from = drafts_from
         self._tasks = {task.id: task for task in run.tasks}
         self._entries: list[tuple[Task, Entry]] = [
@@ -228,6 +230,18 @@ class Recording(RecordedPipeline):
     def close(self) -> None:
         """Close the metric, where it was opened."""
         self._closing.close()
+
+    def answers(self, changes: Sequence[str]) -> Iterator[tuple[Replayed, float | None]]:
+        """Each task, replayed with something set, and how much of it is solved, as far as the metric can say.
+
+        Raises:
+            ConfigError: as `what_if`.
+        """
+        pipeline, changed = self._changed(changes)
+        replay = Replay(self.pipeline, self.records, pipeline, changed=changed, drafts_from=self._drafts_from)
+        for task, entry in self._entries:
+            replayed = replay.task(task, entry.record, memory=entry.memory)
+            yield replayed, None if replayed.record is None else self._solved(replayed.record)[0]
 
     @property
     def groups(self) -> Mapping[str, str]:

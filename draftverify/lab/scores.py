@@ -1,8 +1,7 @@
-"""What a verifier's score means: the probability that an item is right, and the score to accept from.
+"""What a verifier's score means: the probability that an item is right.
 
-All is learned from items that were judged and whose rightness is known. A task's items resemble each other, so whole
-tasks are left out when the probabilities are tried on data that they were not fitted on, and a threshold is certified
-only where each task has one item (`thresholds`).
+It is learned from items that were judged and whose rightness is known. A task's items resemble each other, so whole
+tasks are left out when the probabilities are tried on data that they were not fitted on.
 """
 
 from __future__ import annotations
@@ -15,13 +14,27 @@ import msgspec
 import numpy as np
 
 from draftverify.bench.artifact import ArtifactFile
-from draftverify.lab.thresholds import LabelledScore, certified, columns, inside
+from draftverify.errors import ConfigError
 from draftverify.stats.intervals import Estimate, share
 
-__all__ = ["Reliability", "ScoreFit", "fit_scores", "platt", "reliability"]
+__all__ = ["LabelledScore", "Reliability", "ScoreFit", "fit_scores", "platt", "reliability"]
 
 FOLDS = 10
 BINS = 10
+
+
+class LabelledScore(msgspec.Struct, frozen=True):
+    """An item that was judged, and what it turned out to be.
+
+    Args:
+        task: whose item it is.
+        score: the verifier's; higher is better.
+        right: whether it was right.
+    """
+
+    task: str
+    score: float
+    right: bool
 
 
 class Reliability(msgspec.Struct, frozen=True):
@@ -41,12 +54,6 @@ class ScoreFit(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         slope, intercept: of the log odds.
-        threshold: the lowest score to trust; None where none could be certified.
-        precision: the share of trusted items that is to be right.
-        confidence: how sure that is: over fits to other tasks like these, in so many of them the precision holds.
-        why: the threshold in words, or why there is none.
-        true_pass, false_pass: T and F, the shares of the right and of the wrong items at or above the threshold; None
-            without one, and where no item is right, or wrong.
         reliability: by score, in up to ten parts of equal size.
         error: the expected calibration error over these parts, Σ share · |promised − right|.
         tasks, items, right: how many it was fitted on.
@@ -54,12 +61,6 @@ class ScoreFit(msgspec.Struct, frozen=True, kw_only=True):
 
     slope: float
     intercept: float
-    threshold: float | None
-    precision: float
-    confidence: float
-    why: str
-    true_pass: Estimate | None
-    false_pass: Estimate | None
     reliability: tuple[Reliability, ...]
     error: float
     tasks: int
@@ -71,9 +72,7 @@ class ScoreFit(msgspec.Struct, frozen=True, kw_only=True):
         return float(_logistic(np.asarray([score]), self.slope, self.intercept)[0])
 
 
-def fit_scores(
-    judged: Iterable[LabelledScore], *, precision: float = 0.9, confidence: float = 0.9
-) -> ScoreFit:
+def fit_scores(judged: Iterable[LabelledScore]) -> ScoreFit:
     """Learn what a score means.
 
     The probability is Platt's: logistic in the score, towards (n + 1) / (n + 2) and 1 / (m + 2) in place of 1 and 0 for
@@ -81,34 +80,23 @@ def fit_scores(
 
     Args:
         judged: the items; of one task as many as there are.
-        precision, confidence: see `certified`.
 
     Raises:
-        ConfigError: no item is there, a score is not finite, or all items are of one task; or precision or confidence
-            lies outside (0, 1).
+        ConfigError: no item is there, a score is not finite, or all items are of one task.
 
     References:
         Platt, Probabilistic outputs for support vector machines (1999); Lin, Lin and Weng, A note on Platt's
         probabilistic outputs, Machine Learning 68 (2007).
     """
-    inside(precision=precision, confidence=confidence)
     items = list(judged)
-    scores, right, groups = columns(items)
+    scores, right, groups = _columns(items)
     slope, intercept = platt(scores, right)
     promised = _out_of_fold(scores, right, groups)
     parts = _reliability(promised, right, groups)
     error = sum(part.right.trials * abs(part.promised - part.right.value) for part in parts) / len(items)
-    threshold, why = certified(items, precision=precision, confidence=confidence)
-    chosen = scores >= (math.inf if threshold is None else threshold)
     return ScoreFit(
         slope=slope,
         intercept=intercept,
-        threshold=threshold,
-        precision=precision,
-        confidence=confidence,
-        why=why,
-        true_pass=_passing(chosen, right > 0, groups),
-        false_pass=_passing(chosen, right == 0, groups),
         reliability=tuple(parts),
         error=error,
         tasks=int(groups.max()) + 1,
@@ -159,6 +147,25 @@ def platt(scores: Any, right: Any) -> tuple[float, float]:
     return float(slope), float(coefficients[1] - slope * mean)
 
 
+def _columns(judged: Sequence[LabelledScore]) -> tuple[Any, Any, Any]:
+    """Scores, rightness and the number of the task of each item, [n] each.
+
+    Raises:
+        ConfigError: there is no item, a score is not finite, or all items are of one task.
+    """
+    if not judged:
+        raise ConfigError("no judged item is there: nothing says what a score means")
+    scores = np.array([item.score for item in judged], dtype=float)
+    if not np.isfinite(scores).all():
+        bad = judged[int(np.argmin(np.isfinite(scores)))]
+        raise ConfigError(f"an item of task {bad.task} has the score {bad.score}; scores are finite numbers")
+    numbers: dict[str, int] = {}
+    groups = np.array([numbers.setdefault(item.task, len(numbers)) for item in judged])
+    if len(numbers) < 2:
+        raise ConfigError("all judged items are of one task; what holds for others needs two at least")
+    return scores, np.array([item.right for item in judged], dtype=float), groups
+
+
 def _logistic(scores: Any, slope: float, intercept: float) -> Any:
     z = slope * scores + intercept
     return np.exp(-np.logaddexp(0.0, -z))
@@ -180,11 +187,6 @@ def _reliability(promised: Any, right: Any, groups: Any) -> list[Reliability]:
     return [Reliability(float(promised[at].mean()), share(right[at], groups[at])) for at in parts]
 
 
-def _passing(chosen: Any, kind: Any, groups: Any) -> Estimate | None:
-    """The share of the items of one kind that was chosen; None where none was, or there are no such items."""
-    return share(chosen[kind], groups[kind]) if chosen.any() and kind.any() else None
-
-
 class ScoreArtifact(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.scores"):
     """The file of what a verifier's scores mean.
 
@@ -193,7 +195,6 @@ class ScoreArtifact(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.sc
         verifier: the identity of the verifier whose scores they are; those of another mean something else.
         name: what to call that verifier in messages.
         metric: by which an item was right.
-        best: whether each task's best item alone was counted, rather than every item.
         versions: of the package and whatever else the scores depend on.
     """
 
@@ -204,5 +205,4 @@ class ScoreArtifact(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.sc
     verifier: str
     name: str
     metric: str
-    best: bool
     versions: Mapping[str, str] = {}

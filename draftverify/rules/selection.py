@@ -213,11 +213,6 @@ class Best(_Abstaining):
         abstain_after: as for `All`.
     """
 
-    @property
-    def traits(self) -> RuleTraits:
-        """That it takes the best item of a task."""
-        return replace(super().traits, takes_best=True)
-
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
     ) -> Decision:

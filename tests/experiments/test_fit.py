@@ -119,15 +119,14 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_fit_writes_the_file_that_a_run_then_decides_by(
     config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Once for the two pipelines that share it; what it promises is kept: every answer from 6 on, and no other."""
+    """Once for the two pipelines that share it."""
     assert main(["fit", "scores", config]) == 0
     out = capsys.readouterr().out
     assert "sure: 24 of 60 items right, 60 tasks" in out
     assert "fitted on what sure drafts; staged judge by it too" in out
     assert "wrote" in out
     made = read_artifact("judge.json", ScoreArtifact)
-    assert (made.fit.items, made.fit.tasks, made.fit.threshold) == (60, 60, 6.0)
-    assert (made.metric, made.best) == ("right", False)
+    assert (made.fit.items, made.fit.tasks, made.metric) == (60, 60, "right")
     assert main(["run", config, "--set", "metrics={right: {use: python, function: own.right}}"]) == 0
     summary = json.loads(Path("runs/fit/summary.json").read_text())
     text = json.dumps(summary)
@@ -149,33 +148,10 @@ def test_blocks_are_those_of_the_calibration(config: str, block: int, items: int
     assert read_artifact("judge.json", ScoreArtifact).fit.items == items
 
 
-def test_a_tasks_best_item_alone(config: str) -> None:
-    """For the rule `best`: 60 items of 60 tasks."""
-    Path(config).write_text(Path(config).read_text().replace("{use: all, abstain_after: 1}", "{use: best}"))
-    assert main(["fit", "scores", config, "--best", "--pipeline", "sure", "--blocks", "10"]) == 0
-    made = read_artifact("judge.json", ScoreArtifact)
-    assert (made.fit.items, made.best) == (60, True)
-    assert made.fit.right == 60  # of ten numbers the best is always right
-
-
 def test_more_blocks_are_more_items(config: str) -> None:
     """Drafted one after the other, whatever was accepted."""
     assert main(["fit", "scores", config, "--pipeline", "sure", "--blocks", "3"]) == 0
     assert read_artifact("judge.json", ScoreArtifact).fit.items == 60 * 3
-
-
-def test_several_items_of_a_task_certify_nothing_and_their_probabilities_are_written(
-    config: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It is said what to do instead, and a run that needs the threshold refuses the file."""
-    five = ["--pipeline", "sure", "--set", "pipelines.sure.block=5"]
-    assert main(["fit", "scores", config, *five]) == 0
-    assert "no threshold: a task has 5 items" in capsys.readouterr().out
-    made = read_artifact("judge.json", ScoreArtifact).fit
-    assert (made.threshold, made.items) == (None, 300)
-    assert made.probability(9.0) > 0.9
-    assert main(["run", config, *five[2:]]) == 3
-    assert "holds no threshold: a task has 5 items" in " ".join(capsys.readouterr().err.split())
 
 
 def test_in_python(tmp_path: Path) -> None:
@@ -186,7 +162,7 @@ def test_in_python(tmp_path: Path) -> None:
     made, unscored = fit_verifier(
         guesses, judge, tasks, lambda task, outcome: outcome.value >= task.expected["from"], block=1
     )
-    assert (made.fit.threshold, made.fit.items, unscored) == (6, 60, 0)
+    assert (made.fit.items, unscored) == (60, 0)
     write_artifact(tmp_path / "judge.json", made)
     with Pipeline(guesses, Calibrated(judge, tmp_path / "judge.json"), All(), block=10) as pipeline:
         assert set(pipeline.run(Task(id="3")).value) == {6, 7, 8, 9}
@@ -214,7 +190,7 @@ def test_the_order_of_the_tasks_does_not_matter() -> None:
 
 
 def test_a_pipeline_inside_another_is_fitted_too(config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """On the tasks of the outer one; so a threshold that is enforced there can be made, and used."""
+    """On the tasks of the outer one."""
     own = PARTS.replace("context.task.id", 'context.task.id.split("/")[0]').replace("% 10", "% 4 + 6")
     Path("own.py").write_text(own)
     Path(config).write_text("""
@@ -224,8 +200,8 @@ pipelines:
   outer:
     generator:
       generator: {use: own.Guesses}
-      verifier: {use: own.Scorer}
-      rule: {use: first, threshold: {use: calibrated, path: ./inner.json}}
+      verifier: {use: calibrated, verifier: {use: own.Scorer}, scores: ./inner.json}
+      rule: {use: first}
       block: 1
     verifier: {use: calibrated, verifier: {use: own.Scorer}, scores: ./outer.json, accept: 0.5}
     rule: {use: all}
@@ -235,7 +211,7 @@ metrics:
 """)
     assert main(["fit", "scores", config]) == 0
     inner, outer = (read_artifact(f"{each}.json", ScoreArtifact).fit for each in ("inner", "outer"))
-    assert (inner.items, inner.tasks, inner.threshold) == (60, 60, 6.0)
+    assert (inner.items, inner.tasks) == (60, 60)
     # The outer one judges what the inner one answered.
     assert outer.items == outer.right == 60
     assert main(["run", config]) == 0
@@ -303,7 +279,6 @@ def test_the_directory_of_the_file_is_made(config: str) -> None:
         (["--metric", "broken"], "the metric failed on task 0: KeyError"),
         (["--set", "metrics={}"], "there are no metrics"),
         (["--set", "tasks.count=0"], "no judged item"),
-        (["--best"], "the rule best alone, and sure has all, which takes others"),
         (
             ["--set", "pipelines.sure.rule={use: best_step}"],
             "makes an answer of many items, of which none is",
@@ -318,26 +293,6 @@ def test_what_cannot_be_fitted_is_said(
     assert main(["fit", "scores", config, *arguments]) != 0
     assert what in " ".join(capsys.readouterr().err.split())
     assert not Path("judge.json").exists()
-
-
-def test_too_few_tasks_are_said_and_the_probabilities_written(
-    config: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A run then needs a probability to accept."""
-    assert main(["fit", "scores", config, "--limit", "10", "--set", "tasks.count=10"]) == 0
-    assert "22 are needed" in " ".join(capsys.readouterr().out.split())
-    assert main(["run", config]) == 3
-    assert "holds no threshold" in " ".join(capsys.readouterr().err.split())
-
-
-def test_the_output_says_what_the_verifier_is_worth_at_the_threshold(
-    config: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Right are the answers from 6 on: it passes all of them and nothing else."""
-    assert main(["fit", "scores", config, "--pipeline", "sure"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "it passes T 1.00 [0.86, 1.00] of the right ones, F 0.00 [0.00, 0.10] of the wrong ones" in said
-    assert read_artifact("judge.json", ScoreArtifact).fit.threshold == 6.0
 
 
 def test_a_run_refuses_the_scores_of_a_verifier_that_has_changed(

@@ -51,6 +51,7 @@ def valid_tags(_: click.Context, option: click.Parameter, tags: tuple[str, ...])
 @click.option(
     "--max-cost", type=click.FloatRange(0), help="Stop once they cost more, in the experiment's currency."
 )
+@click.option("--complete", is_flag=True, help="Judge all that any threshold could need, for certify.")
 @click.option("--dry-run", is_flag=True, help="Check everything, say what there is to do; run nothing.")
 @click.option("--estimate", is_flag=True, help="Run each pipeline's first tasks, say what the rest takes.")
 @options.repeated("--tag", "tags", "T", "A word to find the run by", callback=valid_tags)
@@ -62,6 +63,7 @@ def run(
     retry_errors: bool,
     max_failures: int | None,
     max_cost: float | None,
+    complete: bool,
     dry_run: bool,
     estimate: bool,
     **settings: Any,
@@ -73,6 +75,7 @@ def run(
     and with 7 when tasks wait for a person. With --traceback it shows where the calls of parts failed.
     """
     from draftverify.bench.runner import run as runner
+    from draftverify.bench.runner.complete import complete as completed
     from draftverify.bench.runner.forecast import Forecast
 
     modes = {"--dry-run": dry_run, "--estimate": estimate, "--retry-errors": retry_errors}
@@ -80,7 +83,10 @@ def run(
     if len(chosen) > 1:
         raise click.UsageError(f"{chosen[0]} and {chosen[1]} do not go together")
     experiment = replace(experiment, tags=(*experiment.tags, *tags))
-    directory = Path(out) if out is not None else Path("runs") / experiment.name
+    directory = Path("runs") / experiment.name
+    if complete:
+        experiment, directory = completed(experiment), directory.with_name(f"{directory.name}.complete")
+    directory = Path(out) if out is not None else directory
     if dry_run:
         plan = runner.plan(experiment, out=directory, **settings)
         print_lines(Console(highlight=False), map(Text, _plan_lines(experiment, plan, directory)))

@@ -34,7 +34,7 @@ from draftverify.plugins import PartsFile, Role, did_you_mean, roles_of
 from draftverify.secret import Secret
 
 __all__ = ["Component", "Either", "FunctionForm", "Model", "Parameter", "PartForm", "Record"]
-__all__ += ["form_of", "keys_schema", "parameters", "summary"]
+__all__ += ["form_of", "keys_schema", "parameters", "summary", "threshold_of"]
 
 REQUIRED: Any = inspect.Parameter.empty
 
@@ -344,6 +344,15 @@ def keys_schema(
 
 
 @lru_cache(maxsize=512)
+def threshold_of(rule: Callable[..., Any]) -> str | None:
+    """The name of the argument of a rule's class that is a `Threshold`; None where it has none."""
+    return next((name for name, hint in _hints(rule).items() if _is_threshold(hint)), None)
+
+
+def _is_threshold(hint: Any) -> bool:
+    return "threshold" in getattr(hint, "__metadata__", ()) or any(map(_is_threshold, get_args(hint)))
+
+
 def parameters(target: Callable[..., Any]) -> Mapping[str, Parameter]:
     """The parameters of a component class, or of a function that returns a component.
 

@@ -19,7 +19,7 @@ from draftverify.checks.stages import AllWay, StagePass
 from draftverify.engine.parts import Parts
 from draftverify.engine.pipeline import Pipeline, TaskLike, as_task
 from draftverify.errors import PipelineError, below
-from draftverify.protocols import ChecksVerifier, Verifier
+from draftverify.protocols import ChecksPipeline, Verifier
 from draftverify.rejection import Policy
 from draftverify.secret import quiet
 from draftverify.traits import EvidenceKind, VerifierTraits, offers
@@ -258,16 +258,16 @@ def check_monitor(monitor: Monitor, pipeline: Parts) -> None:
 
 
 def check_threshold(monitor: Monitor, pipeline: Parts) -> None:
-    """Refuse a monitor whose threshold was fitted for another verifier; looked at once the pipeline is open or at
-    its first task, since an identity may read a model's files.
+    """Refuse a monitor whose threshold was certified for another pipeline; looked at once this one is open or at its
+    first task, since an identity may read a model's files.
 
     Raises:
         ConfigError: it was.
     """
     threshold: Any = monitor.threshold
-    if offers(threshold, ChecksVerifier):
+    if offers(threshold, ChecksPipeline):
         with below("monitor.threshold"):
-            threshold.check_verifier(pipeline.verifier)
+            threshold.check_pipeline(pipeline)
 
 
 def task_shares(monitor: Monitor, task: Task, record: TaskRecord, place: int, *, checks_all: bool) -> Shares:

@@ -2,8 +2,12 @@
 
 from draftverify.bench.cli.commands import LazyCommand
 
-__all__ = ["EXPORT", "FIT", "REPLAY"]
+__all__ = ["CERTIFY", "EXPORT", "FIT", "REPLAY"]
 
+CERTIFY = LazyCommand(
+    "draftverify.lab.cli.certify:certify",
+    "Prove from a labelled run the threshold at which a pipeline's answers keep a promise.",
+)
 EXPORT = LazyCommand(
     "draftverify.lab.cli.export:export",
     "Write a run's results as csv, jsonl or parquet, or as training data.",

@@ -30,31 +30,22 @@ fit.add_command(block)
 fit.add_command(part)
 
 
-@fit.command(short_help="Learn from labelled tasks what scores mean, and which to accept.")
+@fit.command(short_help="Learn from labelled tasks what scores mean.")
 @options.experiment
 @options.names
 @click.option("--metric", metavar="NAME", help="By which an item is right; the first when absent.")
-@click.option(
-    "--precision", type=options.SHARE, default=0.9, help="Of accepted items so many are to be right."
-)
-@click.option(
-    "--confidence", type=options.SHARE, default=0.9, help="How sure that is, on other tasks like these."
-)
-@click.option("--best", is_flag=True, help="Count each task's best item alone, for the rule `best`.")
 @click.option("--blocks", type=options.COUNT, default=1, help="Blocks of each task.")
 def scores(
     experiment: Experiment,
     names: tuple[str, ...],
     metric: str | None,
-    best: bool,
     blocks: int,
-    **shares: float,
 ) -> None:
-    """Learn from CONFIG's tasks what scores mean, and which to accept.
+    """Learn from CONFIG's tasks what scores mean.
 
     Drafts and judges a block of each task, asks a metric which items are right, and writes the file that each verifier
-    {use: calibrated, scores: FILE} and each threshold {use: calibrated, path: FILE} names: the probability of every
-    score, and the lowest score to accept. Give it other tasks than the run will have: --set tasks.path=labelled.jsonl.
+    {use: calibrated, scores: FILE} names: the probability of every score. Give it other tasks than the run will have:
+    --set tasks.path=labelled.jsonl.
     """
     from draftverify.lab.fit import fit as fit_scores
 
@@ -67,19 +58,16 @@ def scores(
                 bar_of[name] = bars.add_task(name, total=total, now="")
             bars.update(bar_of[name], completed=done)
 
-        fitted = fit_scores(
-            experiment, pipelines=names, metric=metric, blocks=blocks, best=best, watcher=watcher, **shares
-        )
+        fitted = fit_scores(experiment, pipelines=names, metric=metric, blocks=blocks, watcher=watcher)
     for scores in fitted:
         _print_fitted(console, scores)
 
 
 def _print_fitted(console: Console, fitted: Fitted) -> None:
-    """Print the threshold, and how the probabilities held on tasks that they were not fitted on."""
-    figures, artifact = fitted.artifact.fit, fitted.artifact
-    unit = "best items of tasks" if artifact.best else "items"
+    """Print how the probabilities held on tasks that they were not fitted on."""
+    figures = fitted.artifact.fit
     pipeline, *sharers = fitted.pipelines
-    console.print(Text(f"{pipeline}: {figures.right} of {figures.items} {unit} right, {figures.tasks} tasks"))
+    console.print(Text(f"{pipeline}: {figures.right} of {figures.items} items right, {figures.tasks} tasks"))
     if sharers:
         also = f"{', '.join(sharers)} judge by it too; --pipeline fits it on another's drafts"
         console.print(Text(f"fitted on what {pipeline} drafts; {also}"))
@@ -93,21 +81,6 @@ def _print_fitted(console: Console, fitted: Fitted) -> None:
         f"calibration error {figures.error:.3f}, on tasks that the probabilities were not fitted on"
     )
     lines = []
-    if figures.threshold is None:
-        console.print(Text(f"no threshold: {figures.why}", "bold red"))
-    else:
-        probability = figures.probability(figures.threshold)
-        lines.append(
-            f"accept from score {figures.threshold:.4g}, probability {probability:.3f}: "
-            f"a precision of {figures.precision:g} at {figures.confidence:g}; {figures.why}"
-        )
-        passes = (("T", "right", figures.true_pass), ("F", "wrong", figures.false_pass))
-        rates = (
-            f"{name} {rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}] of the {which} ones"
-            for name, which, rate in passes
-            if rate is not None
-        )
-        lines.append(f"it passes {', '.join(rates)}")
     if fitted.unscored:
         lines.append(f"{fitted.unscored} items had no score, or the metric no say on them")
     if fitted.unheard:
