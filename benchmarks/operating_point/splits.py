@@ -59,20 +59,23 @@ class Measured:
         run(whole, out=out, accept_changed=accept_changed, watcher=watcher)
         self.metric = solved_by(experiment)
         self._found = read_scored(whole, out, self.metric)
-        ended = set.intersection(*({record.task for record, _ in each} for each in self._found.values()))
+        ended = set.intersection(
+            *({record.task for record, _ in each} for each in self._found.records.values())
+        )
         self.tasks = [task for task in tasks if task.id in ended]
 
     def of(self, tasks: Collection[Task]) -> dict[str, Scored]:
         """Each candidate's records of these tasks."""
         ids = {task.id for task in tasks}
         return {
-            name: [pair for pair in scored if pair[0].task in ids] for name, scored in self._found.items()
+            name: [pair for pair in scored if pair[0].task in ids]
+            for name, scored in self._found.records.items()
         }
 
     def predicted(self, seed: int) -> tuple[OperatingPointFile, BlockCandidate, Sequence[Task]]:
         """What a split chooses and predicts; and the tasks that it has not seen."""
         first, rest = split(self.tasks, UNSEEN, seed)
-        known = self.of(first)
+        known = self._found._replace(records=self.of(first))
         made = choice_of(self.experiment, self.family, known, self.identities, first, rest, self.metric)
         return *made, rest
 

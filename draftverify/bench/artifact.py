@@ -127,8 +127,8 @@ class BlockTrial(msgspec.Struct, frozen=True, kw_only=True):
         block: items that were asked for.
         draft, verify, rest: fitted seconds of a round of that size; None where no round of it was timed.
         solved: tasks that were solved, in all.
-        cost: seconds per solved task.
-        gain: the baseline's seconds per solved task over these, on the tasks of both.
+        cost: per solved task, as the operating point counts it.
+        gain: the baseline's over this, on the tasks of both.
     """
 
     pipeline: str
@@ -181,6 +181,7 @@ class OperatingPointFile(ArtifactFile, frozen=True, kw_only=True, tag="draftveri
         drafts: whether drafting is worth it: False says that the baseline, or plain steps (block 0), cost less.
         why: the choice in words.
         metric: what says that a task is solved; None where accepted tasks were counted, for want of a metric.
+        of: what a solved task costs: "seconds", or "cost" where the parts say what they cost.
         generator, verifier, rule: whose operating point this is; for others it says nothing.
         conditions: what else the costs rest on, resolved: settings, done, on_rejection, budget and executor.
         data: the tasks that it was chosen on.
@@ -214,6 +215,7 @@ class OperatingPointFile(ArtifactFile, frozen=True, kw_only=True, tag="draftveri
     drafts: bool
     why: str
     metric: str | None
+    of: Literal["seconds", "cost"] = "seconds"
     generator: PartIdentity
     verifier: PartIdentity
     rule: PartIdentity

@@ -92,11 +92,13 @@ def calibrate(
     perform = partial(run, fresh=fresh, accept_changed=accept_changed, watcher=watcher, command=command)
     sizes = experiment_of(experiment, trying, choosing)
     ran(perform(sizes, out=folder / "sizes"))
-    scored = read_scored(sizes, folder / "sizes", metric)
+    tried_run = read_scored(sizes, folder / "sizes", metric)
     choices: list[tuple[OperatingPoint, BlockCandidate]] = []
     for family in tried:
         with below(f"pipelines.{family.name}"):
-            artifact, tested = choice_of(experiment, family, scored, identities, choosing, measuring, metric)
+            artifact, tested = choice_of(
+                experiment, family, tried_run, identities, choosing, measuring, metric
+            )
         path = folder / f"{family.name}.json"
         written = _written(path) if not fresh else None
         if written is not None and _same(written, artifact):
@@ -109,7 +111,7 @@ def calibrate(
     finalists = [candidate for candidate in trying if candidate.name in ends]
     unseen_run = experiment_of(experiment, finalists, measuring)
     ran(perform(unseen_run, out=folder / "unseen"))
-    scored_unseen = read_scored(unseen_run, folder / "unseen", metric)
+    scored_unseen = read_scored(unseen_run, folder / "unseen", metric).records
     measured = []
     for calibrated, tested in choices:
         gain = solved_ratio(scored_unseen[tested.name], scored_unseen[tested.base])

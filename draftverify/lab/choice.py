@@ -28,7 +28,7 @@ class BlockChoice(msgspec.Struct, frozen=True):
 
     Args:
         name: its name.
-        cost: of a solved task, in seconds.
+        cost: of a solved task.
         base: the same of what it is compared with; infinite where that solved none.
         tasks: on how many tasks all candidates were compared.
         agreeing: the share of resamples of those tasks on which it would have been chosen too.
@@ -131,7 +131,7 @@ def _predicted(sides: Any, winner: int, new: int) -> tuple[SpeedupPrediction, fl
     if math.isfinite(spread):
         reach = t_quantile(TAIL, min(tasks, BLOCKS) - 1) * spread
         low, high = math.exp(value - min(reach, 700.0)), math.exp(min(value + reach, 700.0))
-    return SpeedupPrediction(math.exp(value), low, high, f"{tasks} tasks, seconds per solved task"), agreeing
+    return SpeedupPrediction(math.exp(value), low, high, f"{tasks} tasks, cost per solved task"), agreeing
 
 
 def _per_solved(cost: Any, solved: Any) -> Any:

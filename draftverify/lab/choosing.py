@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from draftverify.bench.artifact import BlockTrial, Interval, OperatingPointFile, ParallelPass
 from draftverify.bench.config.specs import Experiment, PipelineSpec
@@ -14,7 +14,7 @@ from draftverify.bench.monitors.monitor import shares_of
 from draftverify.bench.records import load_run
 from draftverify.bench.records.database import store_url
 from draftverify.bench.records.directory import versions
-from draftverify.bench.tables.words import seconds_words
+from draftverify.bench.tables.words import cost_words, seconds_words
 from draftverify.errors import ConfigError
 from draftverify.exchanges import exchanges_of
 from draftverify.lab.candidates import BlockCandidate, Family, Identified, data_hash
@@ -26,13 +26,13 @@ from draftverify.stats import (
     solved_ratio,
 )
 from draftverify.stats.costs import CostModel, fit_costs, parallel_pass
-from draftverify.stats.solved import Scored
+from draftverify.stats.solved import Scored, charged
 from draftverify.values import Round, Task, TaskRecord
 
 __all__ = ["choice_of", "interval_of", "now", "read_scored"]
 
 ESTIMATOR = (
-    "least seconds per solved task among the sizes tried; the gain on each task of what wins on resamples without it; "
+    "least cost per solved task among the sizes tried; the gain on each task of what wins on resamples without it; "
     "its interval from what resamples say of as many other tasks, t on the log scale"
 )
 
@@ -49,7 +49,19 @@ def counted(tasks: int) -> int:
     return tasks - (tasks >= FEW)
 
 
-def read_scored(experiment: Experiment, path: Path, metric: str | None) -> dict[str, Scored]:
+class ScoredRun(NamedTuple):
+    """Records of a run, by pipeline, each with what the metric said.
+
+    Args:
+        of: what is counted, and stands as the records' seconds: what the parts say that they cost where one says so,
+            else seconds.
+    """
+
+    records: Mapping[str, Scored]
+    of: Literal["seconds", "cost"]
+
+
+def read_scored(experiment: Experiment, path: Path, metric: str | None) -> ScoredRun:
     """Each pipeline's records of a run with the metric's score, or without a metric whether they were accepted.
 
     The first task of several is left out. It pays for what is made at the first use (processes, compiled code), and the
@@ -62,23 +74,28 @@ def read_scored(experiment: Experiment, path: Path, metric: str | None) -> dict[
     left_out = chosen[0] if counted(len(chosen)) < len(chosen) else None
     url = store_url(experiment.store) if experiment.store else None
     scored: dict[str, list[tuple[TaskRecord, float]]] = {name: [] for name in experiment.names}
+    bought = ""
     with load_run(path, url=url, thorough=False, patient=True) as records:
         metric_scores = records.store.named_scores() if metric is not None else {}
         for entry in records.store.entries(phase="measure", texts=False):
             record = entry.record
             if any(_bought_before(round) for round in record.rounds):
-                raise ConfigError(
-                    "answers that were bought before took no time, and block sizes are told apart by it; leave out the "
-                    "`cache` of its models",
-                    path=f"pipelines.{entry.pipeline}",
-                )
+                bought = bought or entry.pipeline
             if metric is None:
                 value: float | None = float(record.outcome.status == "accepted")
             else:
                 value = metric_scores.get((entry.pipeline, record.task, metric))
             if value is not None and record.task != left_out:
                 scored[entry.pipeline].append((record, value))
-    return dict(scored)
+    if any(record.outcome.cost for side in scored.values() for record, _ in side):
+        return ScoredRun({name: charged(side) for name, side in scored.items()}, "cost")
+    if bought:
+        raise ConfigError(
+            "answers that were bought before took no time, and block sizes are told apart by it; leave out the `cache` "
+            "of its models, or give their prices",
+            path=f"pipelines.{bought}",
+        )
+    return ScoredRun(scored, "seconds")
 
 
 def _bought_before(round: Round) -> bool:
@@ -88,7 +105,7 @@ def _bought_before(round: Round) -> bool:
 def choice_of(
     experiment: Experiment,
     family: Family,
-    scored: Mapping[str, Scored],
+    run: ScoredRun,
     identities: Mapping[str, Identified],
     counted_tasks: Sequence[Task],
     unseen_tasks: Sequence[Task],
@@ -99,7 +116,7 @@ def choice_of(
     Args:
         experiment: with the pipelines as they stand in the file.
         family: of which one is chosen.
-        scored: of each candidate, and of what it is compared with, the records of the tasks to calibrate on.
+        run: of each candidate, and of what it is compared with, the records of the tasks to calibrate on.
         identities: by the candidates' origins.
         counted_tasks, unseen_tasks: the tasks to calibrate on, and those that are not seen yet.
         metric: what says that a task is solved.
@@ -107,6 +124,7 @@ def choice_of(
     Raises:
         ConfigError: no candidate solved a task.
     """
+    scored = run.records
     sizes = tuple(sorted({candidate.size for candidate in family.candidates}))
     drafting = {candidate.name: candidate for candidate in family.candidates if candidate.drafts}
     against = {name: scored[candidate.base] for name, candidate in drafting.items()}
@@ -114,7 +132,7 @@ def choice_of(
     tested = drafting[best.name]
     variants = [candidate for candidate in family.candidates if candidate.origin == tested.origin]
     solved = "accepted" if metric is None else "solved"
-    block, drafts, why = _decided(experiment, best, tested, variants, scored, solved)
+    block, drafts, why = _decided(experiment, best, tested, variants, run, solved)
     records = [record for candidate in variants for record, _ in scored[candidate.name]]
     won = [record for record, _ in scored[tested.name]]
     costs = _costs(records)
@@ -132,6 +150,7 @@ def choice_of(
         drafts=drafts,
         why=why,
         metric=metric,
+        of=run.of,
         generator=identified.generator,
         verifier=identified.verifier,
         rule=identified.rule,
@@ -162,7 +181,7 @@ def _decided(
     best: BlockChoice,
     tested: BlockCandidate,
     variants: Sequence[BlockCandidate],
-    scored: Mapping[str, Scored],
+    run: ScoredRun,
     solved: str,
 ) -> tuple[int, bool, str]:
     """The block, whether to draft, and why.
@@ -171,6 +190,7 @@ def _decided(
     by having won. Of what costs less than that, a pipeline can be run at its own smallest block, where that is the
     baseline, and at an empty one.
     """
+    scored, written = run.records, seconds_words if run.of == "seconds" else cost_words
     plain = next((candidate for candidate in variants if not candidate.size and scored[candidate.name]), None)
     stepping = _finite(cost_per_solved(scored[plain.name]).value) if plain is not None else math.inf
     smallest = next((variant for variant in variants if variant.name == tested.base and variant.size), None)
@@ -179,10 +199,10 @@ def _decided(
         expected = best.cost
     else:
         expected = _finite(best.base / gain)
-    evidence = f"blocks of {tested.size} cost {seconds_words(best.cost)} per {solved} task, {tested.base} "
-    evidence += seconds_words(best.base) if math.isfinite(best.base) else f"{solved} none"
+    evidence = f"blocks of {tested.size} take {written(best.cost)} per {solved} task, {tested.base} "
+    evidence += written(best.base) if math.isfinite(best.base) else f"{solved} none"
     if plain is not None:
-        evidence += ", plain steps " + (seconds_words(stepping) if math.isfinite(stepping) else "solved none")
+        evidence += ", plain steps " + (written(stepping) if math.isfinite(stepping) else "solved none")
     if expected >= best.base > best.cost:
         evidence += f"; on other tasks a choice made so gains × {gain:.3g}"
     if best.agreeing < CLEAR:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -34,6 +34,7 @@ from draftverify.lab.replay.question import CHANGES, Change
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import Closes, Opens, TellsChance
 from draftverify.stats import Estimate
+from draftverify.stats.solved import charged
 from draftverify.traits import DraftsFrom, name_of, offers
 from draftverify.values import Outcome, Task, TaskRecord
 
@@ -179,7 +180,7 @@ class Recording(RecordedPipeline):
         run: the run's records.
         pipeline, config: as of `RecordedPipeline`.
         drafts_from: what the drafts of generators depend on that do not say so themselves.
-        of: what costs are counted in.
+        of: what costs are counted in; None: in what the parts say that they cost, where one says so, else in seconds.
 
     Attributes:
         records: its tasks', in order.
@@ -198,7 +199,7 @@ class Recording(RecordedPipeline):
         *,
         config: str | Path | None = None,
         drafts_from: DraftsFrom | None = None,
-        of: str = "seconds",
+        of: Literal["seconds", "cost"] | None = None,
     ) -> None:
         if drafts_from is not None and drafts_from not in get_args(DraftsFrom):
             raise ConfigError(
@@ -206,7 +207,6 @@ class Recording(RecordedPipeline):
                 path="drafts_from",
             )
         super().__init__(run, pipeline, config=config)
-        self.of = of
         self.run = str(run.about["run"])
         self._drafts_from = drafts_from
         self._tasks = {task.id: task for task in run.tasks}
@@ -214,6 +214,7 @@ class Recording(RecordedPipeline):
             (self._tasks[entry.record.task], entry) for entry in run.entries(pipeline=self.name, texts=False)
         ]
         self.records = [entry.record for _, entry in self._entries]
+        self.of = of or ("cost" if any(record.outcome.cost for record in self.records) else "seconds")
         self._closing = ExitStack()
         self.metric = self._first_metric()
         self._solved_by_outcome = self._scores(run) if self.metric is not None else {}
@@ -445,13 +446,7 @@ class Recording(RecordedPipeline):
 
     def _charged(self, scored: Sequence[tuple[TaskRecord, float]]) -> list[tuple[TaskRecord, float]]:
         """The records with their cost where `stats` looks for seconds."""
-        if self.of == "seconds":
-            return list(scored)
-        set_ = msgspec.structs.replace
-        return [
-            (set_(record, outcome=set_(record.outcome, seconds=record.outcome.cost)), value)
-            for record, value in scored
-        ]
+        return list(scored) if self.of == "seconds" else charged(scored)
 
     def _side(self, scored: Sequence[tuple[TaskRecord, float]]) -> ReplaySide:
         records = [record for record, _ in scored]

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 
 from draftverify.stats.intervals import Estimate, log_jackknife, rate
@@ -19,6 +20,7 @@ from draftverify.values import TaskRecord
 __all__ = [
     "Scored",
     "accepted_rate",
+    "charged",
     "cost_per_solved",
     "mean_cost",
     "precision",
@@ -34,6 +36,15 @@ Scored: TypeAlias = "Sequence[tuple[TaskRecord, float]]"
 def seconds(record: TaskRecord) -> float:
     """A task's latency."""
     return record.outcome.seconds
+
+
+def charged(scored: Scored) -> list[tuple[TaskRecord, float]]:
+    """The records with their cost where these functions look for seconds."""
+    set_ = msgspec.structs.replace
+    return [
+        (set_(record, outcome=set_(record.outcome, seconds=record.outcome.cost)), value)
+        for record, value in scored
+    ]
 
 
 def accepted_rate(statuses: Iterable[str]) -> Estimate:

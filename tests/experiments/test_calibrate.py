@@ -146,7 +146,7 @@ def test_where_items_are_accepted_less_often_than_they_cost_it_says_do_not_draft
     found = made.artifact
     assert not found.drafts
     assert found.block == 0
-    assert found.why.startswith("do not draft: blocks of 1 cost")
+    assert found.why.startswith("do not draft: blocks of 1 take")
     assert found.tested == 1
     assert found.predicted.value is not None
     assert found.predicted.value < 1.0
@@ -542,7 +542,7 @@ def test_the_command_prints_predicted_beside_measured(
         "no metric says what is solved",
         "in one pass",
         "predicted ×",
-        "(9 tasks, seconds per solved task)",
+        "(9 tasks, cost per solved task)",
     ):
         assert words in said
     assert "as predicted" in said
@@ -569,11 +569,13 @@ def test_the_command_says_when_the_tasks_were_too_few(
 def test_the_shipped_examples_are_calibrated(
     template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Chains and trees without declared costs: every pipeline has its file, and a run that takes its block from it."""
+    """Chains and trees whose passes cost one each: every pipeline has its file, which says to draft though no second is
+    won, and a run takes its block from it."""
     monkeypatch.chdir(tmp_path)
     assert main(["init", "--template", template, "."]) == 0
     found = calibrate(load_experiment("experiment.yaml"), out="out", at_most=4)
     for each in found:
+        assert (each.artifact.of, each.artifact.drafts) == ("cost", True), each.artifact.why
         path = f"pipelines.{each.path.stem}"
         chosen = load_experiment(
             "experiment.yaml", overrides=[f"{path}.block={{use: fitted, path: {each.path}}}"]

@@ -22,7 +22,7 @@ from draftverify.bench.records import load_run, timeless
 from draftverify.bench.runner.run import run
 from draftverify.errors import ConfigError
 from draftverify.lab.calibration import calibrate
-from draftverify.lab.fit import fit
+from draftverify.lab.certificate import Promise, certify
 from draftverify.lab.recording import Recording, WhatIf
 from draftverify.lab.tune import tune
 from draftverify.values import TaskRecord
@@ -193,7 +193,7 @@ def test_a_replay_is_what_a_run_of_the_same_cache_records(
 def test_what_was_never_bought_is_not_known(bought: BoughtRun, capsys: pytest.CaptureFixture[str]) -> None:
     """A longer block, until a run has bought it; a refusal that no generator was shown."""
     sent = len(bought.server.requests)
-    line = ["replay", str(bought.path / "run"), "--pipeline", "checked", "--cost", "--set"]
+    line = ["replay", str(bought.path / "run"), "--pipeline", "checked", "--set"]
     assert main([*line, "block=8"]) == 0
     told = capsys.readouterr().out
     assert "answered 0 of 30 tasks" in told
@@ -273,16 +273,23 @@ def test_what_a_cache_lacks_is_answered_from_the_record_or_not_at_all(
 def test_tuning_and_fitting_answer_from_it_too(
     bought: BoughtRun, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Every candidate that was bought is one; `fit scores` drafts and judges what the run did; `fit block`, which tells
-    sizes apart by their times, is refused."""
+    """Every candidate that was bought is one; `certify` replays it; `fit block`, which tells sizes apart by their times
+    where nothing has a price, is refused."""
     sent = len(bought.server.requests)
     with recorded(bought.path / "run", "compared") as recording:
         tuned = tune(recording, {"block": [1, 2, 3], "rule": [{"use": "best"}, {"use": "tournament"}]})
     assert (tuned.candidates, tuned.refused) == (7, ())
+    with recorded(bought.path / "run", "judged") as recording:
+        certificate = certify(recording, Promise("wrong", 0.9, 0.1))
+    assert certificate.tasks == TASKS
+    assert 0 < certificate.tried[0].unknown < TASKS  # of the others the stricter threshold needs rounds nobody bought
     monkeypatch.setenv("BOUGHT_KEY", "sk-that-fits")
-    threshold = "rule.threshold={use: calibrated, path: ./threshold.json}"
-    (fitted,) = fit(bought.experiment({"judged": (threshold,)}), pipelines=["judged"])
-    assert fitted.artifact.fit.tasks == TASKS
-    assert len(bought.server.requests) == sent
+    free = [f"models.{model}.{price}=0" for model in ("m", "j") for price in ("price_in", "price_out")]
     with pytest.raises(ConfigError, match="bought before took no time"):
-        calibrate(bought.experiment({}), out=tmp_path / "sizes", pipelines=["staged"], at_most=1)
+        calibrate(
+            load_experiment(bought.file, overrides=free),
+            out=tmp_path / "sizes",
+            pipelines=["staged"],
+            at_most=1,
+        )
+    assert len(bought.server.requests) == sent

@@ -86,7 +86,7 @@ def _print_choice(console: Console, point: OperatingPoint) -> None:
         console.print(Text("no metric says what is solved, so accepted tasks are counted"))
     table = new_table(
         "pipeline", ">block", ">draft ms", ">verify ms", ">rest ms",
-        f">{unit.partition(' ')[0]}", f">s/{unit}", f">× {artifact.baseline}",
+        f">{unit.partition(' ')[0]}", f">{artifact.of}/{unit}", f">× {artifact.baseline}",
     )  # fmt: skip
     for size in artifact.tried:
         is_chosen = size.pipeline == artifact.pipeline and size.block == artifact.tested

@@ -38,7 +38,7 @@ SHOWN = 6
 @click.option(
     "--drafts-from", type=click.Choice(get_args(DraftsFrom)), help="What drafts depend on, if none says."
 )
-@click.option("--cost", is_flag=True, help="Count what the parts cost rather than seconds.")
+@click.option("--seconds", is_flag=True, help="Count seconds, though parts say what they cost.")
 @options.moved_config
 @options.as_json
 @options.store
@@ -47,7 +47,7 @@ def replay(
     changes: tuple[str, ...],
     space: str | None,
     pipeline: str | None,
-    cost: bool,
+    seconds: bool,
     as_json: bool,
     store: str | None,
     **source: Any,
@@ -67,7 +67,7 @@ def replay(
     if space is not None and changes:
         raise click.UsageError("--tune chooses what to change; leave out --set")
     with load_run(run, url=store) as records:
-        recording = Recording(records, pipeline, of="cost" if cost else "seconds", **source)
+        recording = Recording(records, pipeline, of="seconds" if seconds else None, **source)
     answer: Expected | Tuned | WhatIf
     lines: Iterator[Text | Table]
     with recording:
