@@ -12,17 +12,22 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
 from draftverify import ContractError, ResourceError
 from draftverify_code.patches.tree import Change, File, Tree
 
-__all__ = ["Applied", "Repository", "Unapplied", "commit_at"]
+__all__ = ["WRITTEN", "Applied", "Repository", "Unapplied", "commit_at"]
 
 SECONDS = 60.0  # that one command on a patch may take
-BOUNDED = ("sh", "-c", 'ulimit -v 8388608 && ulimit -t 60 && exec "$@"', "sh")
-"""Before a command that reads what a model wrote: 8 GiB of address space, in which git also maps its packs."""
+WRITTEN = 64 << 20
+"""Bytes of the files that a patch may write."""
+BOUNDED = ("sh", "-c", 'ulimit -v 2097152 && ulimit -t 60 && exec "$@"', "sh")
+"""Before git reads what a model wrote: 2 GiB of address space, since a binary patch of a MiB may hold a thousand."""
+MAPPED = ("-c", "core.packedGitWindowSize=32m", "-c", "core.packedGitLimit=256m")
+"""How much of a user's packs git maps then."""
 OWN = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -113,7 +118,7 @@ class Repository:
         with tempfile.NamedTemporaryFile(dir=self.folder) as index:
             shutil.copyfile(self.folder / "index", index.name)
             own = {"GIT_INDEX_FILE": index.name}
-            applying = ("apply", "--cached", "--3way", "--whitespace=nowarn", "-")
+            applying = (*MAPPED, "apply", "--cached", "--3way", "--whitespace=nowarn", "-")
             done = self._git(*applying, stdin=patch, environment=own, bounded=True)
             if done.returncode:
                 lines = done.stderr.decode(errors="replace").strip().splitlines()
@@ -142,11 +147,16 @@ class Repository:
         """What raw rows of a diff say: `:mode mode blob blob status`."""
         modes = {path: int(row.split()[1], 8) for path, row in rows.items()}
         there = [path for path, mode in modes.items() if mode and mode != LINK]
-        contents = dict(zip(there, self._contents(rows[path].split()[3] for path in there), strict=True))
+        blobs = self._contents((rows[path].split()[3] for path in there), WRITTEN)
+        contents = dict(zip(there, blobs, strict=True))
         return {path: File(mode, contents.get(path, b"")) if mode else None for path, mode in modes.items()}
 
-    def _contents(self, identities: Iterable[bytes]) -> Iterator[bytes]:
-        """The blobs, one after the other."""
+    def _contents(self, identities: Iterable[bytes], most: float = inf) -> Iterator[bytes]:
+        """The blobs, one after the other.
+
+        Raises:
+            Unapplied: they hold more bytes than `most` together.
+        """
         with tempfile.TemporaryFile(dir=self.folder) as wanted:
             wanted.write(b"".join(identity + b"\n" for identity in identities))
             wanted.seek(0)
@@ -159,7 +169,11 @@ class Repository:
                     identity, *about = header.split()
                     if len(about) != 2:
                         raise ContractError(f"the repository lacks the object {identity.decode()}")
-                    content = git.stdout.read(int(about[1]))
+                    most -= (size := int(about[1]))
+                    if most < 0:
+                        git.kill()
+                        raise Unapplied(f"it writes more than {WRITTEN >> 20} MiB")
+                    content = git.stdout.read(size)
                     git.stdout.read(1)
                     yield content
 
@@ -191,7 +205,8 @@ def commit_at(directory: str, commit: str) -> tuple[Repository, Tree]:
     def ask(*arguments: str) -> str:
         done = _run(["git", "-C", directory, "rev-parse", *arguments], _environment())
         if done.returncode:
-            raise ContractError(f"{directory}: {done.stderr.decode(errors='replace').strip()}")
+            message = done.stderr.decode(errors="replace").strip()
+            raise ContractError(f"{directory} has no revision {commit}: {message}")
         return done.stdout.decode().strip()
 
     revision = ask("--verify", "--end-of-options", f"{commit}^{{commit}}")

@@ -10,10 +10,12 @@ if sys.path and sys.path[0] == "":
 
 import os
 
+LINK = 0o120000  # git's mode of a symbolic link
+
 
 def unpack(names):
     """Write the files of archives; those of later archives replace those of earlier ones, and a mode of 0 removes."""
-    placed, folders = set(), {""}
+    placed, links = set(), []
     for name in reversed(names):
         with open(name, "rb") as archive:
             archive.seek(-8, 2)
@@ -26,29 +28,56 @@ def unpack(names):
                 content = archive.read(int(size))
                 if path not in placed:
                     placed.add(path)
-                    put(os.fsdecode(path), int(mode), content, folders)
-        remove(name)
+                    put(os.fsdecode(path), int(mode), content)
+                    if int(mode) == LINK and not command:
+                        links.append(os.fsdecode(path))
+        if os.path.dirname(name) == "":  # else it is shared
+            remove(name)
+    for path in links:
+        follow(path)
     if os.path.isdir("src"):
         source = os.path.abspath("src")
         sys.path.append(source)  # behind the standard library, which a candidate is not to replace
         os.environ["PYTHONPATH"] = source
 
 
-def put(path, mode, content, folders):
+def put(path, mode, content):
     """Write one file, or remove it."""
-    folder = os.path.dirname(path)
-    remove(path)
     if not mode:
-        remove(folder, os.removedirs)
+        remove(path)
+        remove(os.path.dirname(path), os.removedirs)
         return
-    if folder not in folders:
-        os.makedirs(folder, exist_ok=True)
-        folders.add(folder)
-    if mode == 0o120000:
+    try:
+        write(path, mode, content)
+    except OSError:  # the directory is not there, or something else is
+        remove(path)
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        write(path, mode, content)
+
+
+def write(path, mode, content):
+    """Make a file, or a symbolic link."""
+    if mode == LINK:
         os.symlink(content, path)
         return
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o777), "wb") as file:
-        file.write(content)
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o777)
+    content = memoryview(content)
+    while content:
+        content = content[os.write(number, content) :]
+    os.close(number)
+
+
+def follow(path):
+    """Put a copy in the place of a link to a file, and nothing in that of one to nowhere.
+
+    Who watches over the files of a test run reads no links.
+    """
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            content = file.read()
+        put(path, 0o644, content)
+    elif not os.path.exists(path):
+        remove(path)
 
 
 def remove(path, way=os.unlink):
@@ -60,8 +89,8 @@ def remove(path, way=os.unlink):
 
 
 cut = sys.argv.index("--")
-unpack(sys.argv[1:cut])
 command = sys.argv[cut + 1 :]
+unpack(sys.argv[1:cut])
 del sys.argv[1:]
 if command:
     try:

@@ -21,7 +21,7 @@ from msgspec import UNSET
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
 from draftverify_code.patches.container import Container
-from draftverify_code.patches.repository import Repository, Unapplied, commit_at
+from draftverify_code.patches.repository import WRITTEN, Repository, Unapplied, commit_at
 from draftverify_code.patches.tree import BASE, BLOCK, Change, File, Tree, files_in, pack, shelf
 from draftverify_code.program import program_of, texts_of
 from draftverify_code.sandbox import Sandbox, SandboxCommand, default_sandbox
@@ -37,7 +37,6 @@ PROTECTED = (
 """What candidates may not change. A pattern that ends in a slash is a directory anywhere, one with a slash inside a
 path, any other a file's name."""
 PATCH = 10 << 20  # characters of a patch
-CHANGED = 64 << 20  # bytes of the files that a candidate writes
 FILES = 2000  # that a candidate changes
 CHANGE = ".draftverify-change"
 """The name of a candidate's archive in the scratch directory."""
@@ -75,7 +74,7 @@ class Workspace:
     """
 
     def __init__(self, task: Task, protected: Sequence[str]) -> None:
-        fields = task.input
+        self.fields = fields = task.input
         self.name = f"task {task.id}"
         self.protected = texts_of(protected, "`protected`")
         self.image = str(fields.get("image") or "")
@@ -251,8 +250,8 @@ class Workspace:
     def _admit(self, change: Change) -> None:
         """Refuse what leads out of the files, is no file, or is too much."""
         written = {path: file for path, file in change.items() if file is not None}
-        if len(change) > FILES or sum(len(file.content) for file in written.values()) > CHANGED:
-            raise Unapplied(f"it changes more than {FILES} files, or writes more than {CHANGED >> 20} MiB")
+        if len(change) > FILES or sum(len(file.content) for file in written.values()) > WRITTEN:
+            raise Unapplied(f"it changes more than {FILES} files, or writes more than {WRITTEN >> 20} MiB")
         there = {*self.tree.modes, *self.tests} - change.keys() | written.keys()
         for path, file in written.items():
             if not _is_inside(path):

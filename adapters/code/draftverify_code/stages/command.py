@@ -11,7 +11,15 @@ from draftverify_code.patches import PROTECTED
 from draftverify_code.patches.tree import Change
 from draftverify_code.patches.workspace import workspace_of
 from draftverify_code.sandbox import CommandExit, Sandbox, SandboxCommand
-from draftverify_code.stages.running import Sandboxed, abnormal, capped, limits_of, sandbox_for, verified
+from draftverify_code.stages.running import (
+    Sandboxed,
+    abnormal,
+    capped,
+    limits_of,
+    sandbox_for,
+    seconds_of,
+    verified,
+)
 
 __all__ = ["ExitStatus"]
 
@@ -67,7 +75,7 @@ class ExitStatus(Sandboxed):
                 stand.
         """
         argv = self._argv(context.task)
-        limits = limits_of(self.timeout, self.memory)
+        limits = limits_of(seconds_of(context.task.input, self.timeout), self.memory)
         if any("{file}" in argument for argument in argv):
             box = sandbox_for(self.sandbox)
             file = f"main{self.suffix}"

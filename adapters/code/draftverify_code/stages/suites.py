@@ -28,6 +28,7 @@ from draftverify_code.stages.running import (
     capped,
     lacking,
     limits_of,
+    seconds_of,
 )
 from draftverify_code.stages.shared import OUTPUT, Event, ExpectedTests, Run, judged, report
 
@@ -213,7 +214,8 @@ class Suites(Sandboxed):
             "plugins": any(name.startswith(("pytest-", "pytest_")) for name in box.packages),
             "configured": any(name in paths for name in CONFIGURATION),
         }
-        run = Run.of(job, {}, limits_of(self.timeout, self.memory, OUTPUT))
+        seconds = seconds_of(workspace.fields, self.timeout)
+        run = Run.of(job, {}, limits_of(seconds, self.memory, OUTPUT))
         command = workspace.laid_out(run.command, {**change, **plan.canaries}, inside=True)
         if plan.listed and self.runner == "pytest":
             command = msgspec.structs.replace(command, env={"PYTEST_ADDOPTS": shlex.join(plan.tests)})
