@@ -311,6 +311,7 @@ def measure(repeats: int) -> dict[str, Any]:
         "timeout": SECONDS,
         "repeats": repeats,
         "differing": differing,
+        "differing_count": len(differing),
         "verdicts": verdicts,
         "candidates_a_minute": {
             name: {way: 60 * sizes[name] * repeats / sum(took) for way, took in ways_of.items()}

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from math import inf
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple
 
 from draftverify import ContractError, ResourceError
-from draftverify_code.patches.tree import Change, File, Tree
+from draftverify_code.patches.tree import Change, File, Tree, remove
 
 __all__ = ["WRITTEN", "Applied", "Repository", "Unapplied", "commit_at"]
 
@@ -65,8 +65,8 @@ class Repository:
 
     def __init__(self, objects: str = "") -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="draftverify-git-"))
-        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
-        _read(_run(["git", "init", "--bare", "-q", "--template=", str(self.folder)], {}))
+        weakref.finalize(self, remove, self.folder, os.getpid())
+        _read(_run(["git", "init", "--bare", "-q", "--template=", str(self.folder)], self._environment))
         if objects:
             (self.folder / "objects/info").mkdir(exist_ok=True)
             (self.folder / "objects/info/alternates").write_text(objects + "\n")
@@ -76,13 +76,15 @@ class Repository:
     def of(files: Iterable[tuple[str, File]]) -> Repository:
         """One that holds these files."""
         repository = Repository()
-        lines = [b"commit refs/heads/files\ncommitter draftverify <> 0 +0000\ndata 0\n"]
-        for path, file in files:
-            name = os.fsencode(path).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
-            lines.append(
-                b'M %o inline "%s"\ndata %d\n%s\n' % (file.mode, name, len(file.content), file.content)
-            )
-        _read(repository._git("fast-import", "--quiet", "--done", stdin=b"".join([*lines, b"done\n"])))
+        with tempfile.TemporaryFile(dir=repository.folder) as stream:
+            stream.write(b"commit refs/heads/files\ncommitter draftverify <> 0 +0000\ndata 0\n")
+            for path, file in files:
+                name = os.fsencode(path).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+                stream.write(b'M %o inline "%s"\ndata %d\n' % (file.mode, name, len(file.content)))
+                stream.write(file.content + b"\n")
+            stream.write(b"done\n")
+            stream.seek(0)
+            _read(repository._git("fast-import", "--quiet", "--done", stdin=stream))
         repository._take("refs/heads/files^{tree}")
         return repository
 
@@ -93,17 +95,11 @@ class Repository:
     def files(self) -> Iterator[tuple[str, File]]:
         """The tree's files; what is a repository itself is left out."""
         rows = _read(self._git("ls-tree", "-r", "-z", "--full-tree", self.tree)).split(b"\0")[:-1]
-        modes, names = [], list[str]()
-        identities = []
-        for row in rows:
-            about, _, path = row.partition(b"\t")
-            mode, _, identity = about.split()
-            if int(mode, 8) != LINK:
-                modes.append(int(mode, 8))
-                names.append(os.fsdecode(path))
-                identities.append(identity)
-        for mode, path, content in zip(modes, names, self._contents(identities), strict=True):
-            yield path, File(mode, content)
+        entries = [(*about.split(), path) for about, _, path in (row.partition(b"\t") for row in rows)]
+        entries = [entry for entry in entries if int(entry[0], 8) != LINK]
+        contents = self._contents(identity for _, _, identity, _ in entries)
+        for (mode, _, _, path), content in zip(entries, contents, strict=True):
+            yield os.fsdecode(path), File(int(mode, 8), content)
 
     def apply(self, patch: bytes, left_out: Iterable[str] | None = None) -> Applied:
         """Apply a patch to the tree, three-way where it names blobs that are there.
@@ -179,22 +175,25 @@ class Repository:
 
     @property
     def _environment(self) -> dict[str, str]:
-        return {**_environment(), "GIT_DIR": str(self.folder)}
+        return {**_inherited(), **OWN, "GIT_DIR": str(self.folder)}
 
     def _git(
-        self, *arguments: str, stdin: bytes = b"", environment: Mapping[str, str] = {}, bounded: bool = False
+        self,
+        *arguments: str,
+        stdin: bytes | IO[bytes] = b"",
+        environment: Mapping[str, str] = {},
+        bounded: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
         command = [*(BOUNDED if bounded else ()), "git", *arguments]
         return _run(command, {**self._environment, **environment}, stdin)
 
 
-@lru_cache(maxsize=4)
 def commit_at(directory: str, commit: str) -> tuple[Repository, Tree]:
-    """A commit of a user's repository and its files, read once.
+    """A commit of a user's repository and its files, which are read once.
 
     Args:
         directory: the work tree, a directory in it (whose part of the tree is meant), or a bare repository.
-        commit: the name of a revision, which is looked up once.
+        commit: the name of a revision.
 
     Raises:
         ContractError: there is no such repository or revision.
@@ -203,30 +202,37 @@ def commit_at(directory: str, commit: str) -> tuple[Repository, Tree]:
         raise ContractError(f"there is no repository {directory}")
 
     def ask(*arguments: str) -> str:
-        done = _run(["git", "-C", directory, "rev-parse", *arguments], _environment())
+        # By the user's own configuration, which says whose repositories are safe.
+        done = _run(["git", "-C", directory, "rev-parse", *arguments], {**_inherited(), "LC_ALL": "C"})
         if done.returncode:
             message = done.stderr.decode(errors="replace").strip()
             raise ContractError(f"{directory} has no revision {commit}: {message}")
         return done.stdout.decode().strip()
 
     revision = ask("--verify", "--end-of-options", f"{commit}^{{commit}}")
-    prefix = ask("--show-prefix")
-    repository = Repository(os.path.abspath(os.path.join(directory, ask("--git-path", "objects"))))
-    repository._take(f"{revision}:{prefix.rstrip('/')}")
+    prefix = ask("--show-prefix").rstrip("/")
+    objects = os.path.abspath(os.path.join(directory, ask("--git-path", "objects")))
+    return _tree_at(objects, f"{revision}:{prefix}")
+
+
+@lru_cache(maxsize=4)
+def _tree_at(objects: str, name: str) -> tuple[Repository, Tree]:
+    repository = Repository(objects)
+    repository._take(name)
     return repository, Tree(repository.files())
 
 
-def _environment() -> dict[str, str]:
-    return {**{name: value for name, value in os.environ.items() if not name.startswith("GIT_")}, **OWN}
+def _inherited() -> dict[str, str]:
+    """This process's variables without git's: a hook that runs this has some."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 
 
 def _run(
-    command: list[str], environment: Mapping[str, str], stdin: bytes = b""
+    command: list[str], environment: Mapping[str, str], stdin: bytes | IO[bytes] = b""
 ) -> subprocess.CompletedProcess[bytes]:
+    given: dict[str, Any] = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
     try:
-        return subprocess.run(
-            command, input=stdin, capture_output=True, env={**_environment(), **environment}, timeout=SECONDS
-        )
+        return subprocess.run(command, capture_output=True, env=environment, timeout=SECONDS, **given)
     except FileNotFoundError:
         raise ResourceError("git, which applies patches, is not installed") from None
     except subprocess.TimeoutExpired:

@@ -16,7 +16,7 @@ from typing import IO, NamedTuple, TypeAlias
 
 from draftverify import ContractError
 
-__all__ = ["BASE", "Change", "File", "Tree", "files_in", "pack", "shelf"]
+__all__ = ["BASE", "Change", "File", "Tree", "files_in", "pack", "remove", "shelf"]
 
 SMALL = 1 << 20
 """Bytes of an archive that goes to the sandbox with each candidate; a larger one lies where all of them read it."""
@@ -80,7 +80,7 @@ class Tree:
         self.archive = Path(body.name)
         body.close()
         self.archive.chmod(0o644)
-        weakref.finalize(self, self.archive.unlink, missing_ok=True)
+        weakref.finalize(self, remove, self.archive, os.getpid())
 
     def read(self, path: str) -> bytes:
         """A file's content.
@@ -96,8 +96,10 @@ class Tree:
             return file.read(size)
 
     def files(self) -> Iterator[tuple[str, File]]:
-        """All of them."""
-        return ((path, File(mode, self.read(path))) for path, mode in self.modes.items())
+        """All of them, in their order."""
+        with io.BytesIO(self.archive) if isinstance(self.archive, bytes) else self.archive.open("rb") as file:
+            for path, mode in self.modes.items():
+                yield path, File(mode, file.read(self._places[path][1]))
 
 
 def pack(change: Change) -> bytes:
@@ -119,13 +121,18 @@ def shelf() -> Path:
     """The directory of this process for archives that candidates read."""
     folder = Path(tempfile.mkdtemp(prefix="draftverify-files-"))
     folder.chmod(0o755)
-    weakref.finalize(shelf, _remove, folder, os.getpid())
+    weakref.finalize(shelf, remove, folder, os.getpid())
     return folder
 
 
-def _remove(folder: Path, process: int) -> None:
-    if os.getpid() == process:  # a fork has its parent's
-        shutil.rmtree(folder, ignore_errors=True)
+def remove(path: Path, process: int) -> None:
+    """Remove what a process made; what a fork has is its parent's."""
+    if os.getpid() != process:
+        return
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def files_in(directory: Path) -> Iterator[tuple[str, File]]:

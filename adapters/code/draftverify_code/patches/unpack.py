@@ -94,6 +94,6 @@ unpack(sys.argv[1:cut])
 del sys.argv[1:]
 if command:
     try:
-        os.execvp(command[0], command)
+        os.execvp(command[1], command[1:])
     except OSError as error:
-        sys.exit(f"draftverify: {command[0]} could not be started: {error}")
+        sys.exit(f"{command[0]}{command[1]} could not be started: {error}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +41,8 @@ PATCH = 10 << 20  # characters of a patch
 FILES = 2000  # that a candidate changes
 CHANGE = ".draftverify-change"
 """The name of a candidate's archive in the scratch directory."""
+NOT_STARTED = f"draftverify {secrets.token_hex(16)}: "
+"""What is written before the reason why a command could not be started: a program that runs has never seen it."""
 REGULAR, EXECUTABLE, SYMBOLIC = 0o100644, 0o100755, 0o120000
 
 
@@ -110,7 +113,7 @@ class Workspace:
     def _repository(self) -> Repository:
         return Repository.of(self.tree.files())
 
-    @property
+    @cached_property
     def paths(self) -> list[str]:
         """The files before any candidate, with the tests' patch."""
         paths = dict.fromkeys((*self.tree.modes, *self.tests))
@@ -147,6 +150,8 @@ class Workspace:
             judge: one pass over different changes.
         """
         names = [_name(item) for item in proposal.items]
+        if not self.target and any(map(_is_text, proposal.items)):
+            _ = self._repository  # made here, once, and not by the threads
         items = dict(zip(names, proposal.items, strict=True))
 
         def check(wanted: Sequence[str]) -> list[Check]:
@@ -189,7 +194,7 @@ class Workspace:
         argv = (
             (*command.argv[:-1], _unpack() + command.argv[-1], *names, "--")
             if inside
-            else (sys.executable, "-I", "-S", "-c", _unpack(), *names, "--", *command.argv)
+            else (sys.executable, "-I", "-S", "-c", _unpack(), *names, "--", NOT_STARTED, *command.argv)
         )
         return msgspec.structs.replace(command, argv=argv, files=files, limits=limits)
 
@@ -243,16 +248,27 @@ class Workspace:
             for pattern in self.protected
         )
 
-    def watches(self, path: str) -> bool:
-        """Whether what a file defines is to stay the same while tests run: tests, and all beside a target."""
-        return bool(self.target) or path.endswith("__init__.py") or "test_zzz_" in path or self.protects(path)
+    @cached_property
+    def watched(self) -> list[str]:
+        """The files whose functions are to stay the same while tests run: tests, and beside a target all others."""
+        return [
+            path
+            for path in self.paths
+            if path != self.target
+            and (
+                self.target
+                or (path.endswith(".py") and (path.endswith("__init__.py") or self.protects(path)))
+            )
+        ]
 
     def _admit(self, change: Change) -> None:
         """Refuse what leads out of the files, is no file, or is too much."""
         written = {path: file for path, file in change.items() if file is not None}
         if len(change) > FILES or sum(len(file.content) for file in written.values()) > WRITTEN:
             raise Unapplied(f"it changes more than {FILES} files, or writes more than {WRITTEN >> 20} MiB")
-        there = {*self.tree.modes, *self.tests} - change.keys() | written.keys()
+        there: set[str] = set()
+        if not written.keys() <= self.tree.modes.keys():
+            there = {*self.tree.modes, *self.tests} - change.keys() | written.keys()
         for path, file in written.items():
             if not _is_inside(path):
                 raise Unapplied(f"{path!r} is no path of a file in the repository")

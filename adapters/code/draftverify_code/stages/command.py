@@ -9,7 +9,7 @@ from draftverify import Check, Context, ContractError, Proposal, Task, Verificat
 from draftverify.traits import VerifierTraits
 from draftverify_code.patches import PROTECTED
 from draftverify_code.patches.tree import Change
-from draftverify_code.patches.workspace import workspace_of
+from draftverify_code.patches.workspace import NOT_STARTED, workspace_of
 from draftverify_code.sandbox import CommandExit, Sandbox, SandboxCommand
 from draftverify_code.stages.running import (
     Sandboxed,
@@ -98,7 +98,7 @@ class ExitStatus(Sandboxed):
         def judge(changes: Sequence[Change]) -> list[Check]:
             command = SandboxCommand(argv, limits=limits)
             ends = place.run([workspace.laid_out(command, change) for change in changes])
-            return [abnormal(ended, limits) or _by_status(ended) for ended in ends]
+            return [_not_started(ended) or abnormal(ended, limits) or _by_status(ended) for ended in ends]
 
         return workspace.verified(context, proposal, place, self.name, judge)
 
@@ -111,10 +111,16 @@ class ExitStatus(Sandboxed):
         return tuple(map(str, argv))
 
 
+def _not_started(ended: CommandExit) -> Check | None:
+    """The error of a command that never ran; None of one that did."""
+    message = ended.stderr.decode(errors="replace")
+    if not message.startswith(NOT_STARTED):
+        return None
+    return Check("error", reason="sandbox", feedback=capped(message.removeprefix(NOT_STARTED).strip()))
+
+
 def _by_status(ended: CommandExit) -> Check:
     if ended.status == 0:
         return Check("pass")
     output = capped((ended.stdout + ended.stderr).decode(errors="replace").strip())
-    if ended.status == 1 and output.startswith("draftverify: ") and "could not be started: " in output:
-        return Check("error", reason="sandbox", feedback=output)
     return Check("reject", reason="status", feedback=f"it ended with status {ended.status}\n{output}")

@@ -37,6 +37,8 @@ __all__ = ["Suites"]
 CONFIGURATION = (
     "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg", "pytest.toml", ".pytest.toml",
 )  # fmt: skip
+CANARY = "test_zzz_"
+"""How the names of files begin whose tests must fail."""
 NAMED = 5  # failed tests that the feedback names beside the first
 
 
@@ -115,7 +117,9 @@ class Suites(Sandboxed):
         if key not in context.scratch:
             context.scratch[key] = self._plan(box, workspace, tests)
         plan: SuitePlan = context.scratch[key]
-        if plan.trouble is not None and plan.trouble.reason == "sandbox":
+        if plan.trouble is not None and (
+            plan.trouble.verdict == "timeout" or plan.trouble.reason == "sandbox"
+        ):
             del context.scratch[key]  # another time it may work
 
         def check(changes: Sequence[Change]) -> list[Check]:
@@ -143,9 +147,8 @@ class Suites(Sandboxed):
     def _tests(self, workspace: Workspace) -> list[str]:
         """The files in which the framework looks for tests; of listed ones those that hold them."""
         pattern = ("test*.py", "*_test.py")[: 1 if self.runner == "unittest" else 2]
-        listed = {test.partition("::")[0] for test in (*workspace.must_turn, *workspace.must_stay)}
-        if listed and self.runner == "pytest":
-            return sorted(listed)
+        if workspace.listed and self.runner == "pytest":
+            return sorted({test.partition("::")[0] for test in workspace.listed})
         return sorted(
             path
             for path in workspace.paths
@@ -154,15 +157,15 @@ class Suites(Sandboxed):
 
     def _plan(self, box: Sandbox | Container, workspace: Workspace, tests: Sequence[str]) -> SuitePlan:
         """Learn which tests there are, and of listed ones how they end before any candidate."""
-        listed = (*workspace.must_turn, *workspace.must_stay)
+        listed = bool(workspace.listed)
         if absent := [path for path in tests if path not in workspace.paths]:
             return SuitePlan(trouble=_broken(f"the listed tests are not there: {absent[0]} is no file"))
         # Imported last, so that it sees what was changed before; a file of its own name in each directory of tests.
-        wrong = f"test_zzz_{secrets.token_hex(6)}"
+        wrong = f"{CANARY}{secrets.token_hex(6)}"
         folders = sorted(set(map(posixpath.dirname, tests)))
         canaries = [posixpath.join(folder, f"{wrong}_{number}.py") for number, folder in enumerate(folders)]
         text = File(REGULAR, _must_fail(self.runner))
-        plan = SuitePlan(dict.fromkeys(canaries, text), (*tests, *canaries), ExpectedTests({}), bool(listed))
+        plan = SuitePlan(dict.fromkeys(canaries, text), (*tests, *canaries), ExpectedTests({}), listed)
         stands: list[Change] = [{}]
         if workspace.target.endswith(".py"):
             stands = [
@@ -202,17 +205,14 @@ class Suites(Sandboxed):
         *,
         collect: bool = False,
     ) -> Run:
-        paths = workspace.paths
         job: dict[str, Any] = {
             "mode": self.runner,
             "collect": collect,
             "target": workspace.target,
-            "files": [
-                path for path in (*paths, *plan.canaries) if path not in change and workspace.watches(path)
-            ],
+            "files": [path for path in (*workspace.watched, *plan.canaries) if path not in change],
             "tests": plan.tests,
             "plugins": any(name.startswith(("pytest-", "pytest_")) for name in box.packages),
-            "configured": any(name in paths for name in CONFIGURATION),
+            "configured": any(name in workspace.paths for name in CONFIGURATION),
         }
         seconds = seconds_of(workspace.fields, self.timeout)
         run = Run.of(job, {}, limits_of(seconds, self.memory, OUTPUT))
@@ -260,12 +260,12 @@ def _with_listed(
     """
     ends = {_short(event.id, workspace.listed): event for event in before if event.id}
     known = {_short(test, workspace.listed): lenient for test, lenient in collected.items()}
-    uncollected = {id for id, event in ends.items() if event.outcome == "failed" and "::" not in id}
+    uncollected = {id for id, event in ends.items() if event.outcome == "failed" and not _is_test(id)}
     turned = [id for id in workspace.must_turn if id in ends and ends[id].outcome == "passed"]
     trouble = None
     if strange is not None:
         trouble = (
-            strange if strange.verdict == "error" else _broken(f"before any candidate, {strange.feedback}")
+            _broken(f"before any candidate, {strange.feedback}") if strange.verdict == "reject" else strange
         )
     elif turned:
         trouble = _broken(f"{turned[0]} of FAIL_TO_PASS passes before any candidate")
@@ -278,13 +278,16 @@ def _with_listed(
                 f"{id} of PASS_TO_PASS does not pass before any candidate: {text}{lacking(text)}"
             )
             break
-    missing = [
-        id for id in workspace.must_turn if id not in known and id.partition("::")[0] not in uncollected
-    ]
-    if trouble is None and missing and not any("::" not in id for id in uncollected):
+    missing = [id for id in workspace.must_turn if id not in known]
+    if trouble is None and missing and not uncollected:  # else a candidate may bring what their file imports
         trouble = _broken(f"there is no test {missing[0]}, which FAIL_TO_PASS lists")
     lenient = {id: id in workspace.must_stay and known.get(id, False) for id in workspace.listed}
     return msgspec.structs.replace(plan, expected=ExpectedTests(lenient, wrong), trouble=trouble)
+
+
+def _is_test(id: str) -> bool:
+    """Whether a report's name is a test's, pytest's or unittest's, and not that of a file or directory."""
+    return "::" in id or not ("/" in id or id.endswith(".py"))
 
 
 def _short(test: str, listed: Iterable[str]) -> str:
@@ -302,7 +305,7 @@ def _counted(run: Run, ended: CommandExit, tests: Mapping[str, bool]) -> Command
                 event = json.loads(line.removeprefix(nonce))
         if id := event.get("id"):
             event["id"] = _short(id, tests)
-            counts = event["id"] in tests or "::" not in id or "test_zzz_" in id
+            counts = event["id"] in tests or not _is_test(id) or CANARY in id
             if event.get("outcome") == "failed" and not counts:
                 continue
             line = nonce + json.dumps(event).encode()
