@@ -20,7 +20,7 @@ from draftverify.kit import Subject, check_component, make_context
 from draftverify_code.generators.extract import extract
 from draftverify_code.patches import Workspace
 from draftverify_code.patches.container import Container
-from draftverify_code.patches.tree import Tree, files_in
+from draftverify_code.patches.files import PackedFiles, files_in
 from draftverify_code.patches.workspace import PATCH, PROTECTED
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.stages.command import ExitStatus
@@ -271,8 +271,8 @@ def test_a_test_patch_brings_the_tests(ledger, box):
     [
         ({"PASS_TO_PASS": [f"{SPLIT}[5-4]"]}, "of PASS_TO_PASS does not pass before any candidate"),
         ({"FAIL_TO_PASS": ["tests/test_money.py::test_show"]}, "of FAIL_TO_PASS passes before any candidate"),
-        ({"FAIL_TO_PASS": ["tests/test_money.py::test_nothing"]}, "there is no test"),
-        ({"PASS_TO_PASS": ["tests/test_money.py::test_nothing"]}, "there is no such test"),
+        ({"FAIL_TO_PASS": ["tests/test_money.py::test_nothing"]}, "of FAIL_TO_PASS is not there"),
+        ({"PASS_TO_PASS": ["tests/test_money.py::test_nothing"]}, "it is not there"),
         ({"FAIL_TO_PASS": ["tests/test_none.py::test_x"]}, "tests/test_none.py is no file"),
     ],
 )
@@ -307,6 +307,44 @@ def test_without_lists_tests_that_do_not_import_are_an_error(box, tmp_path):
     (check,) = checks_of(Suites(box), tmp_path, [{"a.py": "def f():\n    return 1\n"}], base_commit=None)
     assert (check.verdict, check.reason) == ("error", "tests")
     assert "FAIL_TO_PASS" in check.feedback
+
+
+def test_a_package_that_the_tests_lack_is_an_error_and_one_that_a_patch_lacks_is_not(box, tmp_path):
+    """In a test function, or where a file of tests is imported; with lists and without."""
+    if box.tier == "none":
+        pytest.skip("this machine does not allow this isolation tier")
+    (tmp_path / "a.py").write_text("def f():\n    return 0\n")
+    late = "from a import f\n\ndef test_f():\n    import hypothesis\n    assert f()\n"
+    early = "import hypothesis\nfrom a import f\n\ndef test_f():\n    assert f()\n"
+    lists = {"FAIL_TO_PASS": ["test_a.py::test_f"]}
+    for test in (late, early):
+        (tmp_path / "test_a.py").write_text(test)
+        for given in ({}, lists):
+            (check,) = checks_of(Suites(box), tmp_path, [{"a.py": ""}], base_commit=None, **given)
+            assert (check.verdict, check.reason) == ("error", "tests")
+            assert "add hypothesis to the sandbox's `packages`" in check.feedback
+    lacks = {"a.py": "def f():\n    import hypothesis\n    return 1\n"}
+    candidates = [lacks, {"a.py": "def f():\n    return 1\n"}]
+    (tmp_path / "test_a.py").write_text("from a import f\n\ndef test_f():\n    assert f()\n")
+    for given in ({}, lists):
+        wrong, right = checks_of(Suites(box), tmp_path, candidates, base_commit=None, **given)
+        assert (wrong.verdict, wrong.reason, right.verdict) == ("reject", "exception", "pass")
+        assert "hypothesis" in wrong.feedback
+
+
+def test_the_lists_may_name_tests_of_unittest(box, tmp_path):
+    """By unittest's names."""
+    (tmp_path / "a.py").write_text("def f(x):\n    return 0\n")
+    test = "import unittest\nfrom a import f\n\nclass T(unittest.TestCase):\n"
+    for name, text in (("zero", "f(0), 0"), ("one", "f(1), 1"), ("other", "f(2), 3")):
+        test += f"    def test_{name}(self):\n        self.assertEqual({text})\n"
+    (tmp_path / "test_a.py").write_text(test)
+    lists = {"FAIL_TO_PASS": ["test_a.T.test_one"], "PASS_TO_PASS": ["test_a.T.test_zero"]}
+    items = [{"a.py": f"def f(x):\n    return {text}\n"} for text in ("x", "1")]
+    stage = Suites(box, "unittest")
+    right, wrong = checks_of(stage, tmp_path, items, base_commit=None, **lists)
+    assert (right.verdict, right.score) == ("pass", 1.0)
+    assert (wrong.verdict, wrong.score) == ("reject", 0.5)
 
 
 def test_a_sandbox_without_pytest_is_an_error(ledger):
@@ -388,7 +426,7 @@ def test_an_archive_of_any_size_gives_back_what_went_in(tmp_path):
     (tmp_path / ".hidden").write_text("")
     for size in (10, 3 << 20):
         (tmp_path / "large").write_bytes(b"\xfe" * size)
-        tree = Tree(files_in(tmp_path))
+        tree = PackedFiles(files_in(tmp_path))
         assert dict(tree.files()) == dict(files_in(tmp_path))
         assert tree.modes == {"large": 0o100644, "link": 0o120000, "odd \n name": 0o100644, "run": 0o100755}
         archive = tree.archive

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from draftverify import ContractError, ResourceError
-from draftverify_code.patches.tree import Change, File, Tree, remove
+from draftverify_code.patches.files import Change, GitFile, PackedFiles, remove
 
 __all__ = ["WRITTEN", "Applied", "Repository", "Unapplied", "commit_at"]
 
@@ -73,7 +73,7 @@ class Repository:
         self.tree = ""
 
     @staticmethod
-    def of(files: Iterable[tuple[str, File]]) -> Repository:
+    def of(files: Iterable[tuple[str, GitFile]]) -> Repository:
         """One that holds these files."""
         repository = Repository()
         with tempfile.TemporaryFile(dir=repository.folder) as stream:
@@ -92,14 +92,14 @@ class Repository:
         self.tree = _read(self._git("rev-parse", "--verify", "--end-of-options", tree)).decode().strip()
         _read(self._git("read-tree", self.tree))
 
-    def files(self) -> Iterator[tuple[str, File]]:
+    def files(self) -> Iterator[tuple[str, GitFile]]:
         """The tree's files; what is a repository itself is left out."""
         rows = _read(self._git("ls-tree", "-r", "-z", "--full-tree", self.tree)).split(b"\0")[:-1]
         entries = [(*about.split(), path) for about, _, path in (row.partition(b"\t") for row in rows)]
         entries = [entry for entry in entries if int(entry[0], 8) != LINK]
         contents = self._contents(identity for _, _, identity, _ in entries)
         for (mode, _, _, path), content in zip(entries, contents, strict=True):
-            yield os.fsdecode(path), File(int(mode, 8), content)
+            yield os.fsdecode(path), GitFile(int(mode, 8), content)
 
     def apply(self, patch: bytes, left_out: Iterable[str] | None = None) -> Applied:
         """Apply a patch to the tree, three-way where it names blobs that are there.
@@ -145,7 +145,9 @@ class Repository:
         there = [path for path, mode in modes.items() if mode and mode != LINK]
         blobs = self._contents((rows[path].split()[3] for path in there), WRITTEN)
         contents = dict(zip(there, blobs, strict=True))
-        return {path: File(mode, contents.get(path, b"")) if mode else None for path, mode in modes.items()}
+        return {
+            path: GitFile(mode, contents.get(path, b"")) if mode else None for path, mode in modes.items()
+        }
 
     def _contents(self, identities: Iterable[bytes], most: float = inf) -> Iterator[bytes]:
         """The blobs, one after the other.
@@ -188,7 +190,7 @@ class Repository:
         return _run(command, {**self._environment, **environment}, stdin)
 
 
-def commit_at(directory: str, commit: str) -> tuple[Repository, Tree]:
+def commit_at(directory: str, commit: str) -> tuple[Repository, PackedFiles]:
     """A commit of a user's repository and its files, which are read once.
 
     Args:
@@ -216,10 +218,10 @@ def commit_at(directory: str, commit: str) -> tuple[Repository, Tree]:
 
 
 @lru_cache(maxsize=4)
-def _tree_at(objects: str, name: str) -> tuple[Repository, Tree]:
+def _tree_at(objects: str, name: str) -> tuple[Repository, PackedFiles]:
     repository = Repository(objects)
     repository._take(name)
-    return repository, Tree(repository.files())
+    return repository, PackedFiles(repository.files())
 
 
 def _inherited() -> dict[str, str]:

@@ -22,8 +22,8 @@ from msgspec import UNSET
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
 from draftverify_code.patches.container import Container
+from draftverify_code.patches.files import BASE, BLOCK, Change, GitFile, PackedFiles, files_in, pack, shelf
 from draftverify_code.patches.repository import WRITTEN, Repository, Unapplied, commit_at
-from draftverify_code.patches.tree import BASE, BLOCK, Change, File, Tree, files_in, pack, shelf
 from draftverify_code.program import program_of, texts_of
 from draftverify_code.sandbox import Sandbox, SandboxCommand, default_sandbox
 from draftverify_code.stages.running import SHARED, capped, imported, verified
@@ -46,7 +46,7 @@ NOT_STARTED = f"draftverify {secrets.token_hex(16)}: "
 REGULAR, EXECUTABLE, SYMBOLIC = 0o100644, 0o100755, 0o120000
 
 
-class Draft(msgspec.Struct, frozen=True):
+class JudgedChange(msgspec.Struct, frozen=True):
     """A candidate as it is judged.
 
     Args:
@@ -95,11 +95,11 @@ class Workspace:
                 raise ContractError(
                     f"the `files` of {self.name} hold {outside[0]!r}, which leads out of them"
                 )
-            self.tree = Tree(files.items())
+            self.packed = PackedFiles(files.items())
         elif commit:
-            self._repository, self.tree = commit_at(str(directory), str(commit))
+            self._repository, self.packed = commit_at(str(directory), str(commit))
         elif Path(str(directory)).is_dir():
-            self.tree = Tree(files_in(Path(str(directory))))
+            self.packed = PackedFiles(files_in(Path(str(directory))))
         else:
             raise ContractError(f"there is no directory {directory}, the `repository` of {self.name}")
         self.tests: Change = {}
@@ -111,21 +111,21 @@ class Workspace:
 
     @cached_property
     def _repository(self) -> Repository:
-        return Repository.of(self.tree.files())
+        return Repository.of(self.packed.files())
 
     @cached_property
     def paths(self) -> list[str]:
         """The files before any candidate, with the tests' patch."""
-        paths = dict.fromkeys((*self.tree.modes, *self.tests))
+        paths = dict.fromkeys((*self.packed.modes, *self.tests))
         return [path for path in paths if self.tests.get(path, True) is not None]
 
     def box(self, sandbox: Sandbox | None, framework: Sequence[str] = ()) -> Sandbox | Container:
         """Where candidates run: the task's image, the sandbox, or one that shows what the Python files import."""
         if self.image:
             return Container(self.image)
-        shelves = () if isinstance(self.tree.archive, bytes) else (shelf(),)
+        shelves = () if isinstance(self.packed.archive, bytes) else (shelf(),)
         if sandbox is None:
-            imports = "\n".join(f"import {name}" for name in self.tree.imports)
+            imports = "\n".join(f"import {name}" for name in self.packed.imports)
             return default_sandbox((*framework, *imported([imports], self.paths)), shelves)
         if not shelves:
             return sandbox
@@ -157,9 +157,14 @@ class Workspace:
         def check(wanted: Sequence[str]) -> list[Check]:
             with ThreadPoolExecutor(box.at_once) as pool:
                 drafts = list(pool.map(lambda name: self._draft(items[name]), wanted))
-            keys = [frozenset(draft.change.items()) if isinstance(draft, Draft) else None for draft in drafts]
+            keys = [
+                frozenset(draft.change.items()) if isinstance(draft, JudgedChange) else None
+                for draft in drafts
+            ]
             changes = {
-                key: draft.change for key, draft in zip(keys, drafts, strict=True) if isinstance(draft, Draft)
+                key: draft.change
+                for key, draft in zip(keys, drafts, strict=True)
+                if isinstance(draft, JudgedChange)
             }
             checks = dict(zip(changes, judge(list(changes.values())), strict=True))
             return [
@@ -182,14 +187,14 @@ class Workspace:
         final = pack({**change, **self.tests})
         files, names, limits = {CHANGE: final}, [CHANGE], command.limits
         if not self.image:
-            archive = self.tree.archive
+            archive = self.packed.archive
             names.insert(0, BASE if isinstance(archive, bytes) else str(archive))
             if isinstance(archive, bytes):
                 files[BASE] = archive
             limits = msgspec.structs.replace(
                 limits,
-                disk=limits.disk + self.tree.size + len(final) + BLOCK * len(change),
-                files=limits.files + self.tree.entries + 2 * len(change),
+                disk=limits.disk + self.packed.size + len(final) + BLOCK * len(change),
+                files=limits.files + self.packed.entries + 2 * len(change),
             )
         argv = (
             (*command.argv[:-1], _unpack() + command.argv[-1], *names, "--")
@@ -198,16 +203,16 @@ class Workspace:
         )
         return msgspec.structs.replace(command, argv=argv, files=files, limits=limits)
 
-    def _draft(self, item: Any) -> Draft | Check:
+    def _draft(self, item: Any) -> JudgedChange | Check:
         """What a candidate makes of the files, or why it is refused."""
         try:
             if not _is_text(item):
                 return self._settled(self._written(_files(item, "a candidate's files")), dict(item))
             text = program_of(item)
             if self.target:
-                change = self._written({self.target: File(REGULAR, text.encode(errors="replace"))})
+                change = self._written({self.target: GitFile(REGULAR, text.encode(errors="replace"))})
                 self._admit(change)
-                return Draft(change)
+                return JudgedChange(change)
             if len(text) > PATCH:
                 raise Unapplied(f"the patch has more than {PATCH >> 20} MiB")
             patch = _terminated(text)
@@ -215,14 +220,14 @@ class Workspace:
         except Unapplied as error:
             return Check("reject", 0.0, "patch", capped(str(error)))
 
-    def _written(self, files: Mapping[str, File]) -> Change:
+    def _written(self, files: Mapping[str, GitFile]) -> Change:
         """Files as a candidate writes them, whose modes stay as they are."""
-        modes = self.tree.modes
+        modes = self.packed.modes
         if links := [path for path in files if modes.get(path) == SYMBOLIC]:
             raise Unapplied(f"{links[0]} is a symbolic link")
-        return {path: File(modes.get(path, REGULAR), file.content) for path, file in files.items()}
+        return {path: GitFile(modes.get(path, REGULAR), file.content) for path, file in files.items()}
 
-    def _settled(self, change: Change, item: bytes | dict[str, Any]) -> Draft:
+    def _settled(self, change: Change, item: bytes | dict[str, Any]) -> JudgedChange:
         """A change without what is protected."""
         protected = tuple(path for path in change if self.protects(path))
         kept = {path: file for path, file in change.items() if path not in protected}
@@ -230,11 +235,11 @@ class Workspace:
             raise Unapplied(f"it changes nothing but what is protected: {_listed(protected)}")
         self._admit(kept)
         if not protected:
-            return Draft(kept)
+            return JudgedChange(kept)
         if isinstance(item, bytes):
-            return Draft(kept, protected, self._repository.apply(item, protected).text)
+            return JudgedChange(kept, protected, self._repository.apply(item, protected).text)
         judged = {path: text for path, text in item.items() if posixpath.normpath(path) in kept}
-        return Draft(kept, protected, judged)
+        return JudgedChange(kept, protected, judged)
 
     def protects(self, path: str) -> bool:
         """Whether candidates may not change a path."""
@@ -267,12 +272,12 @@ class Workspace:
         if len(change) > FILES or sum(len(file.content) for file in written.values()) > WRITTEN:
             raise Unapplied(f"it changes more than {FILES} files, or writes more than {WRITTEN >> 20} MiB")
         there: set[str] = set()
-        if not written.keys() <= self.tree.modes.keys():
-            there = {*self.tree.modes, *self.tests} - change.keys() | written.keys()
+        if not written.keys() <= self.packed.modes.keys():
+            there = {*self.packed.modes, *self.tests} - change.keys() | written.keys()
         for path, file in written.items():
             if not _is_inside(path):
                 raise Unapplied(f"{path!r} is no path of a file in the repository")
-            if path not in self.tree.modes:
+            if path not in self.packed.modes:
                 parts = path.split("/")
                 if any("/".join(parts[:length]) in there for length in range(1, len(parts))):
                     raise Unapplied(f"{path} lies below a file")
@@ -318,7 +323,7 @@ def _name(item: Any) -> str:
     return json.dumps(dict(item), sort_keys=True)
 
 
-def _files(files: Any, label: str) -> dict[str, File]:
+def _files(files: Any, label: str) -> dict[str, GitFile]:
     """A mapping of paths to texts, as files.
 
     Raises:
@@ -327,7 +332,8 @@ def _files(files: Any, label: str) -> dict[str, File]:
     if not isinstance(files, Mapping) or not all(isinstance(text, str) for text in files.values()):
         raise ContractError(f"{label} must be a mapping of relative paths to texts")
     return {
-        posixpath.normpath(path): File(REGULAR, text.encode(errors="replace")) for path, text in files.items()
+        posixpath.normpath(path): GitFile(REGULAR, text.encode(errors="replace"))
+        for path, text in files.items()
     }
 
 
@@ -347,7 +353,7 @@ def _terminated(patch: str) -> bytes:
     return (patch if patch.endswith("\n") else patch + "\n").encode(errors="replace")
 
 
-def _marked(draft: Draft, check: Check) -> Check:
+def _marked(draft: JudgedChange, check: Check) -> Check:
     """A check with what was left out of the candidate: what was judged in its place, or words for whoever mends it."""
     if not draft.protected:
         return check

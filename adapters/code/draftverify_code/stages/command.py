@@ -8,7 +8,7 @@ from functools import cached_property
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
 from draftverify.traits import VerifierTraits
 from draftverify_code.patches import PROTECTED
-from draftverify_code.patches.tree import Change
+from draftverify_code.patches.files import Change
 from draftverify_code.patches.workspace import NOT_STARTED, workspace_of
 from draftverify_code.sandbox import CommandExit, Sandbox, SandboxCommand
 from draftverify_code.stages.running import (

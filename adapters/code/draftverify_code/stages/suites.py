@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 import secrets
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ import msgspec
 from draftverify import Check, Context, ContractError, Proposal, Verification
 from draftverify.traits import VerifierTraits
 from draftverify_code.patches import PROTECTED, Container, Workspace
-from draftverify_code.patches.tree import Change, File
+from draftverify_code.patches.files import Change, GitFile
 from draftverify_code.patches.workspace import REGULAR, workspace_of
 from draftverify_code.sandbox import CommandExit, Sandbox
 from draftverify_code.stages.running import (
@@ -39,6 +40,7 @@ CONFIGURATION = (
 )  # fmt: skip
 CANARY = "test_zzz_"
 """How the names of files begin whose tests must fail."""
+NO_MODULE = re.compile(r"No module named '(\w+)")
 NAMED = 5  # failed tests that the feedback names beside the first
 
 
@@ -133,8 +135,7 @@ class Suites(Sandboxed):
 
     def _check(self, plan: SuitePlan, run: Run, ended: CommandExit) -> Check:
         """A candidate's check, which names all tests that failed."""
-        if plan.listed:
-            ended = _counted(run, ended, plan.expected.tests)
+        ended = _counted(plan, run, ended)
         check = judged(run, ended, plan.expected)
         failed = [event.id for event in report(run, ended) if event.outcome == "failed" and event.id]
         others = [test for test in dict.fromkeys(failed) if test not in plan.expected.wrong][1:]
@@ -164,18 +165,20 @@ class Suites(Sandboxed):
         wrong = f"{CANARY}{secrets.token_hex(6)}"
         folders = sorted(set(map(posixpath.dirname, tests)))
         canaries = [posixpath.join(folder, f"{wrong}_{number}.py") for number, folder in enumerate(folders)]
-        text = File(REGULAR, _must_fail(self.runner))
-        plan = SuitePlan(dict.fromkeys(canaries, text), (*tests, *canaries), ExpectedTests({}), listed)
+        text = GitFile(REGULAR, _must_fail(self.runner))
+        plan = SuitePlan(
+            dict.fromkeys(canaries, text), (*tests, *canaries), listed=listed, patched=not workspace.target
+        )
         stands: list[Change] = [{}]
         if workspace.target.endswith(".py"):
             stands = [
                 *stands[: workspace.target in workspace.paths],
-                {workspace.target: File(REGULAR, _STAND_IN)},
+                {workspace.target: GitFile(REGULAR, _STAND_IN)},
             ]
         runs = [self._run(box, workspace, plan, stand, collect=True) for stand in stands]
-        runs += [self._run(box, workspace, plan, {})] if listed else []
+        runs += [self._run(box, workspace, plan, {})] if listed or plan.patched else []
         ends = box.run([run.command for run in runs])
-        trouble = _uncollected("no `files` entry for the target")
+        trouble: Check | None = _uncollected("no `files` entry for the target")
         for run, ended in zip(runs[: len(stands)], ends, strict=False):
             events = report(run, ended)
             tests_there = dict(next((event.tests for event in events if event.tests is not None), []))
@@ -183,17 +186,21 @@ class Suites(Sandboxed):
             undisturbed = any(event.end for event in events) and not any(event.tampered for event in events)
             if undisturbed and tests_there and (failed is None or listed):
                 must = frozenset(test for test in tests_there if wrong in test)
-                own = {test: lenient for test, lenient in tests_there.items() if wrong not in test}
+                own = {_short(test, workspace.listed): lenient for test, lenient in tests_there.items()}
+                own = {test: lenient for test, lenient in own.items() if wrong not in test}
+                before = [*events, *report(runs[-1], ends[-1])]
                 if listed:
-                    before = report(runs[-1], ends[-1])
-                    return _with_listed(
-                        plan, workspace, own, must, before, abnormal(ends[-1], runs[-1].command.limits)
+                    strange = abnormal(ends[-1], runs[-1].command.limits)
+                    trouble = _unready(workspace, own, before) or _unlike_the_lists(
+                        workspace, own, before, strange
                     )
+                    own = {id: id in workspace.must_stay and own.get(id, False) for id in workspace.listed}
+                    return msgspec.structs.replace(plan, expected=ExpectedTests(own, must), trouble=trouble)
                 if own:
-                    return msgspec.structs.replace(plan, expected=ExpectedTests(own, must))
-            trouble = _trouble(events, failed, abnormal(ended, run.command.limits), ended.stderr)
-            if failed is not None and not workspace.target:
-                trouble = msgspec.structs.replace(trouble, feedback=f"{trouble.feedback}\n{_HINT}")
+                    trouble = _unready(workspace, own, before) if plan.patched else None
+                    return msgspec.structs.replace(plan, expected=ExpectedTests(own, must), trouble=trouble)
+            hint = f"\n{_HINT}" if failed is not None and plan.patched else ""
+            trouble = _trouble(events, failed, abnormal(ended, run.command.limits), ended.stderr, hint)
         return msgspec.structs.replace(plan, trouble=trouble)
 
     def _run(
@@ -230,6 +237,7 @@ class SuitePlan(msgspec.Struct, frozen=True):
         tests: paths of the files that hold tests, these among them.
         expected: what a report must show.
         listed: whether the task says which tests count.
+        patched: whether candidates are patches, and not the text of one file.
         trouble: why the tests cannot be run.
     """
 
@@ -237,52 +245,63 @@ class SuitePlan(msgspec.Struct, frozen=True):
     tests: tuple[str, ...] = ()
     expected: ExpectedTests = ExpectedTests({})
     listed: bool = False
+    patched: bool = False
     trouble: Check | None = None
 
 
-def _with_listed(
-    plan: SuitePlan,
-    workspace: Workspace,
-    collected: Mapping[str, bool],
-    wrong: frozenset[str],
-    before: Sequence[Event],
-    strange: Check | None,
-) -> SuitePlan:
-    """The plan for the listed tests, by how they ended before any candidate.
+def _unready(workspace: Workspace, tests: Iterable[str], before: Sequence[Event]) -> Check | None:
+    """The error of tests that want what neither their files nor any candidate's can be: a package that is not shown.
 
     Args:
-        plan: without them.
-        workspace: which lists them.
-        collected: the tests that there are, and whether each may be skipped.
-        wrong: those that must fail.
-        before: the events of the run without a candidate.
-        strange: how that run ended, where it did not end by itself.
+        workspace: the files.
+        tests: those that count.
+        before: the events of the runs without a candidate.
     """
+    local = {part.removesuffix(".py") for path in workspace.paths for part in path.split("/")}
+    counting = {*workspace.listed, *tests} | {test.partition("::")[0] for test in workspace.listed}
+    for event in before:
+        id, text = event.id, event.text
+        if event.broken:
+            id, _, text = event.broken.partition(": ")
+        wanted = [module for module in NO_MODULE.findall(text) if module not in local]
+        if wanted and _short(id, workspace.listed) in counting:
+            return _broken(f"{id}: {text}{lacking(text)}")
+    return None
+
+
+def _unlike_the_lists(
+    workspace: Workspace, collected: Mapping[str, bool], before: Sequence[Event], strange: Check | None
+) -> Check | None:
+    """The error of lists that say something else of the tests than how they end before any candidate.
+
+    Args:
+        workspace: which has the lists.
+        collected: the tests that there are, and whether each may be skipped.
+        before: the events of the runs without a candidate.
+        strange: how these ended, where not by themselves.
+    """
+    if strange is not None and strange.verdict != "reject":
+        return strange
     ends = {_short(event.id, workspace.listed): event for event in before if event.id}
-    known = {_short(test, workspace.listed): lenient for test, lenient in collected.items()}
-    uncollected = {id for id, event in ends.items() if event.outcome == "failed" and not _is_test(id)}
-    turned = [id for id in workspace.must_turn if id in ends and ends[id].outcome == "passed"]
-    trouble = None
-    if strange is not None:
-        trouble = (
-            _broken(f"before any candidate, {strange.feedback}") if strange.verdict == "reject" else strange
-        )
-    elif turned:
-        trouble = _broken(f"{turned[0]} of FAIL_TO_PASS passes before any candidate")
-    for id in workspace.must_stay if trouble is None else ():
-        event = ends.get(id)
-        if event is None or event.outcome == "failed" or "Skipped" in event.text:
-            file = ends.get(id.partition("::")[0], Event(text="there is no such test"))
-            text = (event or file).text
-            trouble = _broken(
-                f"{id} of PASS_TO_PASS does not pass before any candidate: {text}{lacking(text)}"
+    for id in workspace.must_stay:
+        end = ends.get(id) or ends.get(id.partition("::")[0])
+        if end is None or end.outcome == "failed" or "Skipped" in end.text:
+            text = (
+                end.text
+                if end is not None
+                else strange.feedback
+                if strange is not None
+                else "it is not there"
             )
-            break
-    missing = [id for id in workspace.must_turn if id not in known]
-    if trouble is None and missing and not uncollected:  # else a candidate may bring what their file imports
-        trouble = _broken(f"there is no test {missing[0]}, which FAIL_TO_PASS lists")
-    lenient = {id: id in workspace.must_stay and known.get(id, False) for id in workspace.listed}
-    return msgspec.structs.replace(plan, expected=ExpectedTests(lenient, wrong), trouble=trouble)
+            return _broken(f"{id} of PASS_TO_PASS does not pass before any candidate: {text}")
+    for id in workspace.must_turn:
+        if id in ends and ends[id].outcome == "passed":
+            return _broken(f"{id} of FAIL_TO_PASS passes before any candidate")
+    uncollected = any(event.outcome == "failed" and not _is_test(event.id) for event in before)
+    missing = [id for id in workspace.must_turn if id not in collected]
+    if missing and not uncollected:  # else a candidate may bring what their file imports
+        return _broken(f"{missing[0]} of FAIL_TO_PASS is not there")
+    return None
 
 
 def _is_test(id: str) -> bool:
@@ -295,25 +314,36 @@ def _short(test: str, listed: Iterable[str]) -> str:
     return test if test in listed else next(iter(test.split()), test)
 
 
-def _counted(run: Run, ended: CommandExit, tests: Mapping[str, bool]) -> CommandExit:
-    """A report in which the failures of tests that do not count are left out."""
+def _counted(plan: SuitePlan, run: Run, ended: CommandExit) -> CommandExit:
+    """A report of what counts: not the failures of other tests than the listed ones; and where all is there that the
+    tests want, what is missing now is missing for the candidate.
+    """
+    tests = plan.expected.tests
     nonce, lines = run.nonce.encode() + b" ", []
     for line in ended.stdout.splitlines():
         event: dict[str, Any] = {}
         if line.startswith(nonce):
             with suppress(ValueError):  # who wrote it, the report says
                 event = json.loads(line.removeprefix(nonce))
-        if id := event.get("id"):
+        if plan.patched and event.get("broken"):
+            continue
+        if plan.listed and (id := event.get("id")):
             event["id"] = _short(id, tests)
-            counts = event["id"] in tests or not _is_test(id) or CANARY in id
-            if event.get("outcome") == "failed" and not counts:
+            if (
+                event.get("outcome") == "failed"
+                and event["id"] not in tests
+                and _is_test(id)
+                and CANARY not in id
+            ):
                 continue
             line = nonce + json.dumps(event).encode()
         lines.append(line)
     return msgspec.structs.replace(ended, stdout=b"\n".join(lines))
 
 
-def _trouble(events: Iterable[Event], failed: Event | None, strange: Check | None, errors: bytes) -> Check:
+def _trouble(
+    events: Iterable[Event], failed: Event | None, strange: Check | None, errors: bytes, hint: str
+) -> Check:
     if strange is not None and strange.reason == "sandbox":
         return strange
     message = next(
@@ -326,7 +356,7 @@ def _trouble(events: Iterable[Event], failed: Event | None, strange: Check | Non
         or (strange.feedback if strange is not None else "")
         or errors.decode(errors="replace")[-1000:]
     )
-    return _uncollected(message or "there are none")
+    return _uncollected((message or "there are none") + hint)
 
 
 def _uncollected(message: str) -> Check:

@@ -16,7 +16,7 @@ from typing import IO, NamedTuple, TypeAlias
 
 from draftverify import ContractError
 
-__all__ = ["BASE", "Change", "File", "Tree", "files_in", "pack", "remove", "shelf"]
+__all__ = ["BASE", "Change", "GitFile", "PackedFiles", "files_in", "pack", "remove", "shelf"]
 
 SMALL = 1 << 20
 """Bytes of an archive that goes to the sandbox with each candidate; a larger one lies where all of them read it."""
@@ -27,18 +27,18 @@ LEFT_OUT = frozenset({"__pycache__", "node_modules"})
 IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([A-Za-z_]\w*)", re.M)
 
 
-class File(NamedTuple):
+class GitFile(NamedTuple):
     """A file as git has it: 0o100644, 0o100755, or 0o120000 with the target of a symbolic link as its content."""
 
     mode: int
     content: bytes
 
 
-Change: TypeAlias = Mapping[str, File | None]
+Change: TypeAlias = Mapping[str, GitFile | None]
 """What a candidate changes: path → the new file, or None where it removes one."""
 
 
-class Tree:
+class PackedFiles:
     """Files in an archive.
 
     Args:
@@ -52,7 +52,7 @@ class Tree:
         imports: the modules that Python files import.
     """
 
-    def __init__(self, files: Iterable[tuple[str, File]]) -> None:
+    def __init__(self, files: Iterable[tuple[str, GitFile]]) -> None:
         self.modes: dict[str, int] = {}
         self._places: dict[str, tuple[int, int]] = {}
         self.size = 0
@@ -95,11 +95,11 @@ class Tree:
             file.seek(start)
             return file.read(size)
 
-    def files(self) -> Iterator[tuple[str, File]]:
+    def files(self) -> Iterator[tuple[str, GitFile]]:
         """All of them, in their order."""
         with io.BytesIO(self.archive) if isinstance(self.archive, bytes) else self.archive.open("rb") as file:
             for path, mode in self.modes.items():
-                yield path, File(mode, file.read(self._places[path][1]))
+                yield path, GitFile(mode, file.read(self._places[path][1]))
 
 
 def pack(change: Change) -> bytes:
@@ -135,7 +135,7 @@ def remove(path: Path, process: int) -> None:
         path.unlink(missing_ok=True)
 
 
-def files_in(directory: Path) -> Iterator[tuple[str, File]]:
+def files_in(directory: Path) -> Iterator[tuple[str, GitFile]]:
     """The files of a directory, without hidden ones, `__pycache__` and `node_modules`; links as links.
 
     Raises:
@@ -149,9 +149,9 @@ def files_in(directory: Path) -> Iterator[tuple[str, File]]:
             try:
                 mode = place.lstat().st_mode
                 if stat.S_ISLNK(mode):
-                    file = File(0o120000, os.fsencode(os.readlink(place)))
+                    file = GitFile(0o120000, os.fsencode(os.readlink(place)))
                 elif stat.S_ISREG(mode):
-                    file = File(0o100755 if mode & 0o100 else 0o100644, place.read_bytes())
+                    file = GitFile(0o100755 if mode & 0o100 else 0o100644, place.read_bytes())
                 else:
                     raise ContractError(f"{place} is neither a file nor a link")
             except OSError as error:
