@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from time import perf_counter
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -36,6 +37,7 @@ SECONDS = 10.0
 """For the tests of one patch."""
 WORKERS = 4
 """More than there are cores: a patch that hangs asleep keeps none busy."""
+SEED = 20261128
 AUTHOR = ("-c", "user.name=draftverify", "-c", "user.email=draftverify@example.org")
 MONEY, REPORT = "ledger/money.py", "ledger/report.py"
 WRONG = "    share = cents // parts\n    return [share] * parts\n"
@@ -184,6 +186,7 @@ def make_patches(folder: Path) -> list[Patch]:
         Patch("into git's own files", "non-applying", _new_file(".git/hooks/post-checkout")),
         Patch("prose", "non-applying", "Change `split` so that it uses divmod.\n"),
     ]
+    Random(SEED).shuffle(patches)  # as samples come, and not by their kinds
     return patches
 
 
