@@ -35,7 +35,7 @@ from draftverify_code import Sandbox, Suites
 REPOSITORY = Path(__file__).parents[2] / "examples" / "patches" / "repository"
 SECONDS = 10.0
 """For the tests of one patch."""
-WORKERS = 4
+WORKERS = 6
 """More than there are cores: a patch that hangs asleep keeps none busy."""
 SEED = 20261128
 AUTHOR = ("-c", "user.name=draftverify", "-c", "user.email=draftverify@example.org")

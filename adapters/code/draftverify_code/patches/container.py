@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
 
@@ -42,7 +41,7 @@ class Container:
 
     @property
     def at_once(self) -> int:
-        """How many containers run at once."""
+        """How many containers are to run at once."""
         return usable_cores()
 
     def run(self, commands: Sequence[SandboxCommand]) -> list[CommandExit]:
@@ -51,8 +50,7 @@ class Container:
         if engine is None:
             missing = f"the task names the image {self.image}, and neither docker nor podman is installed"
             return [CommandExit(failure=missing)] * len(commands)
-        with ThreadPoolExecutor(self.at_once) as pool:
-            return list(pool.map(lambda command: self._run(engine, command), commands))
+        return [self._run(engine, command) for command in commands]
 
     def _run(self, engine: str, command: SandboxCommand) -> CommandExit:
         limits, name = command.limits, f"draftverify-{secrets.token_hex(8)}"

@@ -6,6 +6,7 @@ A repository of our own holds what is made; a user's is read through it, and its
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -21,11 +22,13 @@ from draftverify_code.patches.files import Change, GitFile, PackedFiles, remove
 
 __all__ = ["WRITTEN", "Applied", "Repository", "Unapplied", "commit_at"]
 
-SECONDS = 60.0  # that one command on a patch may take
+VERSION = (2, 32)  # the first git that applies to an index three-way
+SECONDS = 60.0  # that git may take for one patch
 WRITTEN = 64 << 20
 """Bytes of the files that a patch may write."""
-BOUNDED = ("sh", "-c", 'ulimit -v 2097152 && ulimit -t 60 && exec "$@"', "sh")
-"""Before git reads what a model wrote: 2 GiB of address space, since a binary patch of a MiB may hold a thousand."""
+BOUNDED = ("sh", "-c", '(ulimit -v 2097152) 2>&- && ulimit -v 2097152; exec "$@"', "sh")
+"""Before git reads what a model wrote: 2 GiB of address space, where that is less than now. A binary patch of a MiB
+may hold a thousand."""
 MAPPED = ("-c", "core.packedGitWindowSize=32m", "-c", "core.packedGitLimit=256m")
 """How much of a user's packs git maps then."""
 OWN = {
@@ -64,6 +67,7 @@ class Repository:
     """
 
     def __init__(self, objects: str = "") -> None:
+        _check_version()
         self.folder = Path(tempfile.mkdtemp(prefix="draftverify-git-"))
         weakref.finalize(self, remove, self.folder, os.getpid())
         _read(_run(["git", "init", "--bare", "-q", "--template=", str(self.folder)], self._environment))
@@ -126,18 +130,10 @@ class Repository:
             if left_out is None:
                 return Applied(change, "")
             without = [f":(exclude,literal){path}" for path in left_out]
-            written = (
-                "diff-index",
-                "--cached",
-                "-p",
-                "--binary",
-                "--full-index",
-                self.tree,
-                "--",
-                ".",
-                *without,
+            written = ("diff-index", "--cached", "-p", "--binary", "--full-index", self.tree, "--", ".")
+            return Applied(
+                change, _read(self._git(*written, *without, environment=own)).decode(errors="replace")
             )
-            return Applied(change, _read(self._git(*written, environment=own)).decode(errors="replace"))
 
     def _changed(self, rows: Mapping[str, bytes]) -> Change:
         """What raw rows of a diff say: `:mode mode blob blob status`."""
@@ -187,7 +183,7 @@ class Repository:
         bounded: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
         command = [*(BOUNDED if bounded else ()), "git", *arguments]
-        return _run(command, {**self._environment, **environment}, stdin)
+        return _run(command, {**self._environment, **environment}, stdin, SECONDS if bounded else None)
 
 
 def commit_at(directory: str, commit: str) -> tuple[Repository, PackedFiles]:
@@ -229,16 +225,27 @@ def _inherited() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 
 
+@lru_cache(maxsize=1)
+def _check_version() -> None:
+    text = _read(_run(["git", "--version"], _inherited())).decode()
+    found = re.search(r"(\d+)\.(\d+)", text)
+    if found is None or tuple(map(int, found.groups())) < VERSION:
+        raise ResourceError(f"patches need git {VERSION[0]}.{VERSION[1]}; this is {text.strip()}")
+
+
 def _run(
-    command: list[str], environment: Mapping[str, str], stdin: bytes | IO[bytes] = b""
+    command: list[str],
+    environment: Mapping[str, str],
+    stdin: bytes | IO[bytes] = b"",
+    seconds: float | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     given: dict[str, Any] = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
     try:
-        return subprocess.run(command, capture_output=True, env=environment, timeout=SECONDS, **given)
+        return subprocess.run(command, capture_output=True, env=environment, timeout=seconds, **given)
     except FileNotFoundError:
         raise ResourceError("git, which applies patches, is not installed") from None
     except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 1, b"", f"git took more than {SECONDS:g} s".encode())
+        return subprocess.CompletedProcess(command, 1, b"", f"git took more than {seconds:g} s".encode())
 
 
 def _read(done: subprocess.CompletedProcess[bytes]) -> bytes:

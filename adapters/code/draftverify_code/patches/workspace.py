@@ -11,10 +11,11 @@ import posixpath
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any, cast
 
 import msgspec
@@ -138,7 +139,7 @@ class Workspace:
         proposal: Proposal,
         box: Sandbox | Container,
         stage: str,
-        judge: Callable[[Sequence[Change]], Sequence[Check]],
+        judge: Callable[[Change], Check],
     ) -> Verification:
         """Check a block; candidates that make the same of the files are judged once.
 
@@ -147,30 +148,34 @@ class Workspace:
             proposal: programs for the target, patches, or mappings of paths to texts.
             box: where candidates run.
             stage: the name that the checks carry.
-            judge: one pass over different changes.
+            judge: gives the check of a change; several at once.
         """
         names = [_name(item) for item in proposal.items]
         if not self.target and any(map(_is_text, proposal.items)):
             _ = self._repository  # made here, once, and not by the threads
         items = dict(zip(names, proposal.items, strict=True))
 
+        lock, judged = Lock(), dict[Any, Future[Check]]()
+
+        def check_one(name: str) -> Check:
+            draft = self._draft(items[name])
+            if isinstance(draft, Check):
+                return draft
+            key = frozenset(draft.change.items())
+            with lock:
+                first = key not in judged
+                future = judged.setdefault(key, Future())
+            if first:
+                try:
+                    future.set_result(judge(draft.change))
+                except BaseException as error:
+                    future.set_exception(error)
+            return _marked(draft, future.result())
+
         def check(wanted: Sequence[str]) -> list[Check]:
+            # One is applied while others run.
             with ThreadPoolExecutor(box.at_once) as pool:
-                drafts = list(pool.map(lambda name: self._draft(items[name]), wanted))
-            keys = [
-                frozenset(draft.change.items()) if isinstance(draft, JudgedChange) else None
-                for draft in drafts
-            ]
-            changes = {
-                key: draft.change
-                for key, draft in zip(keys, drafts, strict=True)
-                if isinstance(draft, JudgedChange)
-            }
-            checks = dict(zip(changes, judge(list(changes.values())), strict=True))
-            return [
-                draft if isinstance(draft, Check) else _marked(draft, checks[key])
-                for key, draft in zip(keys, drafts, strict=True)
-            ]
+                return list(pool.map(check_one, wanted))
 
         named = msgspec.structs.replace(proposal, items=tuple(names))
         return verified(context, named, cast(Sandbox, box), stage, SHARED, check)

@@ -95,10 +95,9 @@ class ExitStatus(Sandboxed):
             )
         place = workspace.box(self.sandbox)
 
-        def judge(changes: Sequence[Change]) -> list[Check]:
-            command = SandboxCommand(argv, limits=limits)
-            ends = place.run([workspace.laid_out(command, change) for change in changes])
-            return [_not_started(ended) or abnormal(ended, limits) or _by_status(ended) for ended in ends]
+        def judge(change: Change) -> Check:
+            (ended,) = place.run([workspace.laid_out(SandboxCommand(argv, limits=limits), change)])
+            return _not_started(ended) or abnormal(ended, limits) or _by_status(ended)
 
         return workspace.verified(context, proposal, place, self.name, judge)
 

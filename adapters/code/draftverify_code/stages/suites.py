@@ -124,14 +124,13 @@ class Suites(Sandboxed):
         ):
             del context.scratch[key]  # another time it may work
 
-        def check(changes: Sequence[Change]) -> list[Check]:
+        def judge(change: Change) -> Check:
             if plan.trouble is not None:
-                return [plan.trouble] * len(changes)
-            runs = [self._run(box, workspace, plan, change) for change in changes]
-            ends = box.run([run.command for run in runs])
-            return [self._check(plan, run, ended) for run, ended in zip(runs, ends, strict=True)]
+                return plan.trouble
+            run = self._run(box, workspace, plan, change)
+            return self._check(plan, run, box.run([run.command])[0])
 
-        return workspace.verified(context, proposal, box, self.traits.name, check)
+        return workspace.verified(context, proposal, box, self.traits.name, judge)
 
     def _check(self, plan: SuitePlan, run: Run, ended: CommandExit) -> Check:
         """A candidate's check, which names all tests that failed."""
