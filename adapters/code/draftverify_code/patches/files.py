@@ -54,13 +54,13 @@ class PackedFiles:
 
     def __init__(self, files: Iterable[tuple[str, GitFile]]) -> None:
         self.modes: dict[str, int] = {}
-        self._places: dict[str, tuple[int, int]] = {}
+        self._sizes: dict[str, int] = {}
         self.size = 0
         imports: set[bytes] = set()
         body: IO[bytes] = io.BytesIO()
         for path, file in files:
             self.modes[path] = file.mode
-            self._places[path] = body.tell(), len(file.content)
+            self._sizes[path] = len(file.content)
             self.size += -(-len(file.content) // BLOCK) * BLOCK
             if path.endswith(".py"):
                 imports.update(IMPORT.findall(file.content))
@@ -72,7 +72,7 @@ class PackedFiles:
         folders = {path[:place] for path in self.modes for place, letter in enumerate(path) if letter == "/"}
         self.entries = len(self.modes) + len(folders)
         self.imports = sorted(name.decode() for name in imports)
-        body.write(_index((path, mode, self._places[path][1]) for path, mode in self.modes.items()))
+        body.write(_index((path, mode, self._sizes[path]) for path, mode in self.modes.items()))
         self.archive: bytes | Path
         if isinstance(body, io.BytesIO):
             self.archive = body.getvalue()
@@ -82,24 +82,11 @@ class PackedFiles:
         self.archive.chmod(0o644)
         weakref.finalize(self, remove, self.archive, os.getpid())
 
-    def read(self, path: str) -> bytes:
-        """A file's content.
-
-        Raises:
-            KeyError: there is none of that path.
-        """
-        start, size = self._places[path]
-        if isinstance(self.archive, bytes):
-            return self.archive[start : start + size]
-        with self.archive.open("rb") as file:
-            file.seek(start)
-            return file.read(size)
-
     def files(self) -> Iterator[tuple[str, GitFile]]:
         """All of them, in their order."""
         with io.BytesIO(self.archive) if isinstance(self.archive, bytes) else self.archive.open("rb") as file:
             for path, mode in self.modes.items():
-                yield path, GitFile(mode, file.read(self._places[path][1]))
+                yield path, GitFile(mode, file.read(self._sizes[path]))
 
 
 def pack(change: Change) -> bytes:
