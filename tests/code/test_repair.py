@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from draftverify import ConfigError, Proposal, ResourceError, Task
+from draftverify import ConfigError, ContractError, Proposal, ResourceError, Task
 from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.experiment import load_experiment
 from draftverify.kit import make_context
-from draftverify_code.repair import FILE, FILES, Repair
+from draftverify_code.repair import FILE, Repair
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.stages.command import ExitStatus
 from draftverify_code.stages.tests import Tests
@@ -50,9 +50,9 @@ def test_a_directory_is_one_problem(problem: Path) -> None:
     """Its files, the one to mend, and the command."""
     task = only(problem, command=["python", "-m", "unittest"])
     assert (task.id, task.group) == ("double", "files")
-    assert set(task.input) == {"prompt", "program", "target", "files", "command"}
-    assert set(task.input["files"]) == {"program.py", "test_program.py"}
-    assert task.input["program"] == task.input["files"][task.input["target"]]
+    assert set(task.input) == {"prompt", "program", "target", "repository", "command"}
+    assert task.input["program"] == (problem / task.input["target"]).read_text()
+    assert task.input["repository"] == str(problem)
     assert task.input["program"] in task.input["prompt"]
     assert task.input["command"] == ["python", "-m", "unittest"]
 
@@ -151,14 +151,19 @@ def test_a_directory_is_a_path_or_a_text(problem: Path) -> None:
     assert Repair(str(problem)).load()[0].id == "double"  # type: ignore[arg-type]
 
 
-def test_hidden_and_made_files_are_left_out(problem: Path) -> None:
-    """What tools leave behind is not handed to the sandbox."""
+def test_hidden_and_made_files_are_left_out(problem: Path, box: Sandbox) -> None:
+    """What tools leave behind is not handed to the sandbox; any other file is, binary ones too, and links."""
     for name in (".git", "__pycache__", "node_modules", "data"):
         (problem / name).mkdir()
         (problem / name / "x").write_text("x")
     (problem / ".env").write_text("SECRET=1")
-    (problem / "program.pyc").write_bytes(b"\xff\x00")
-    assert set(only(problem).input["files"]) == {"program.py", "test_program.py", "data/x"}
+    (problem / "picture.png").write_bytes(b"\x89PNG\xff")
+    (problem / "link").symlink_to("data")
+    text = "find . | sort; head -c 4 picture.png | od -An -tx1; readlink link; exit 3"
+    task = only(problem, command=["sh", "-c", text])
+    (check,) = ExitStatus(box).verify(make_context(task), Proposal.alternatives([""])).checks
+    names = [".", "./data", "./data/x", "./link", "./picture.png", "./program.py", "./test_program.py"]
+    assert check.feedback.splitlines()[1:] == [*names, " 89 50 4e 47", "data"]
 
 
 def test_the_directory_is_never_written(problem: Path, box: Sandbox) -> None:
@@ -175,44 +180,14 @@ def test_the_directory_is_never_written(problem: Path, box: Sandbox) -> None:
     assert (state(), sorted(problem.rglob("*"))) == (before, entries)
 
 
-def test_a_file_that_is_no_text_is_refused(problem: Path) -> None:
-    """With its place."""
-    (problem / "picture.png").write_bytes(b"\x89PNG\xff")
-    with pytest.raises(ConfigError, match=r"picture.png.*no UTF-8 text|no UTF-8 text.*picture.png"):
+def test_a_program_that_is_no_text_is_refused(problem: Path) -> None:
+    """With its place; and one that is too large."""
+    (problem / "program.py").write_bytes(b"\x89PNG\xff")
+    with pytest.raises(ConfigError, match=r"program.py.*no UTF-8 text|no UTF-8 text.*program.py"):
         Repair(problem).load()
-
-
-def test_sizes_are_bounded(problem: Path) -> None:
-    """Of one file, and their number."""
-    (problem / "big.txt").write_bytes(b"x" * (FILE + 1))
+    (problem / "program.py").write_bytes(b"x" * (FILE + 1))
     with pytest.raises(ConfigError, match="larger than 1 MiB"):
         Repair(problem).load()
-    (problem / "big.txt").unlink()
-    for number in range(FILES):
-        (problem / f"{number}.txt").touch()
-    with pytest.raises(ConfigError, match=f"more than {FILES} files"):
-        Repair(problem).load()
-
-
-def test_links_stay_inside(problem: Path, tmp_path: Path) -> None:
-    """A link to a file beside it is that file; one that leaves, one to a directory and a broken one are refused."""
-    secret = tmp_path / "secret"
-    secret.write_text("secret")
-    link = problem / "link"
-    link.symlink_to("test_program.py")
-    assert "double(2)" in only(problem).input["files"]["link"]
-    for target, message in (
-        (secret, "leaves the problem's directory"),
-        ("../secret", "leaves the problem's directory"),
-        (".", "link to a directory"),
-        ("/", "link to a directory"),
-        ("nowhere", "cannot be read"),
-        ("link", "cannot be read"),
-    ):
-        link.unlink()
-        link.symlink_to(target)
-        with pytest.raises(ConfigError, match=message):
-            Repair(problem).load()
 
 
 def test_a_target_that_leaves_is_refused(problem: Path, tmp_path: Path) -> None:
@@ -228,10 +203,14 @@ def test_a_target_that_leaves_is_refused(problem: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are POSIX's")
-def test_a_pipe_is_not_read(problem: Path) -> None:
+def test_a_pipe_is_not_read(problem: Path, box: Sandbox) -> None:
     """It would wait for ever."""
     os.mkfifo(problem / "pipe")
-    with pytest.raises(ConfigError, match="neither a file nor a directory"):
+    with pytest.raises(ContractError, match="neither a file nor a link"):
+        ExitStatus(box).verify(make_context(only(problem)), Proposal.alternatives([""]))
+    (problem / "program.py").unlink()
+    (problem / "pipe").rename(problem / "program.py")
+    with pytest.raises(ConfigError, match="no problem is here"):
         Repair(problem).load()
 
 

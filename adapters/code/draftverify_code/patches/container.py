@@ -1,0 +1,96 @@
+"""A container image as a place to run commands, where a task names one: docker's or podman's.
+
+It stands where a `Sandbox` does. The files of the repository are the image's own, in its working directory; what a
+candidate changes is laid out over them in a new container each time, which has no network and no capabilities.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from time import monotonic
+
+from draftverify_code.sandbox.host import usable_cores
+from draftverify_code.sandbox.jobs import CommandExit, SandboxCommand
+
+__all__ = ["Container"]
+
+ENGINES = ("docker", "podman")
+STARTING = 20.0  # seconds that a container may take to start and to end
+NOT_RUN = 125  # the status with which both say that they did not run the command
+GIVEN = "/draftverify"  # where the files of a command are, in the container
+
+
+class Container:
+    """Runs commands in new containers of an image.
+
+    Args:
+        image: its name; it must be on this machine.
+    """
+
+    tier = "container"
+    packages: Sequence[str] = ()
+
+    def __init__(self, image: str) -> None:
+        self.image = image
+
+    @property
+    def at_once(self) -> int:
+        """How many containers are to run at once."""
+        return usable_cores()
+
+    def run(self, commands: Sequence[SandboxCommand]) -> list[CommandExit]:
+        """One CommandExit for each; what the engine could not run has a `failure`."""
+        engine = next(filter(shutil.which, ENGINES), None)
+        if engine is None:
+            missing = f"the task names the image {self.image}, and neither docker nor podman is installed"
+            return [CommandExit(failure=missing)] * len(commands)
+        return [self._run(engine, command) for command in commands]
+
+    def _run(self, engine: str, command: SandboxCommand) -> CommandExit:
+        limits, name = command.limits, f"draftverify-{secrets.token_hex(8)}"
+        with tempfile.TemporaryDirectory(prefix="draftverify-given-") as given:
+            Path(given).chmod(0o755)
+            for file, content in command.files.items():
+                (Path(given) / file).write_bytes(content)
+            # An image has a Python of its own, and its own copy of what lies in `given`.
+            argv = ["python" if word == sys.executable else word for word in command.argv]
+            argv = [f"{GIVEN}/{word}" if word in command.files else word for word in argv]
+            options = [
+                "--rm",
+                "-i",
+                "--name",
+                name,
+                "--network",
+                "none",
+                "--pull",
+                "never",
+                "--cap-drop",
+                "ALL",
+            ]
+            options += ["--security-opt", "no-new-privileges", "--pids-limit", str(limits.processes)]
+            options += ["--memory", str(limits.memory), "-v", f"{given}:{GIVEN}:ro"]
+            options += [word for key, value in command.env.items() for word in ("-e", f"{key}={value}")]
+            began = monotonic()
+            try:
+                done = subprocess.run(
+                    [engine, "run", *options, self.image, *argv],
+                    input=command.stdin,
+                    capture_output=True,
+                    timeout=limits.wall + STARTING,
+                )
+            except subprocess.TimeoutExpired:
+                subprocess.run([engine, "kill", name], capture_output=True)
+                return CommandExit(limit="wall", seconds=limits.wall)
+        if done.returncode == NOT_RUN:
+            message = done.stderr.decode(errors="replace").strip()
+            return CommandExit(failure=f"{engine} did not run the image {self.image}: {message}")
+        output, errors = done.stdout[: limits.output], done.stderr[: limits.output]
+        if done.returncode > 128:
+            return CommandExit(signal=done.returncode - 128, stdout=output, stderr=errors)
+        return CommandExit(done.returncode, stdout=output, stderr=errors, seconds=monotonic() - began)
