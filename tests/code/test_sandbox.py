@@ -754,5 +754,6 @@ def test_limits_cross_whole():
         "disk",
         "files",
         "processes",
+        "threads",
         "each",
     }

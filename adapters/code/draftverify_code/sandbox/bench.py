@@ -9,6 +9,8 @@ gone with the next.
 | {op: "load", suite} | {broken}: what is wrong with the tests; "" when nothing is |
 | {op: "run", program, limits} | a finding (see `judge.SuiteJudge.run`) |
 | {op: "drop"} | none; the suite is forgotten |
+
+Before a finding it says {waiting: true} and {waiting: false} where a new candidate has to wait for its place.
 """
 
 from __future__ import annotations
@@ -30,19 +32,26 @@ import judge
 import keeper
 from frames import receive, send
 
+PROMPT = 0.1  # seconds for a new candidate, where nothing is to be thrown away
 MEMORY = 4 << 30  # bytes of address space; a judge holds tests and values, not candidates
 
 
 class Candidates:
     """New candidates from the keeper, one at a time."""
 
-    def __init__(self, link: socket.socket) -> None:
+    def __init__(self, link: socket.socket, host: socket.socket) -> None:
         self.link = link
+        self.host = host
         self.current: socket.socket | None = None
 
     def start(self, limits: dict[str, Any]) -> socket.socket:
         """A socket to a new candidate."""
         send(self.link, {"op": "start", "limits": limits})
+        if not select.select([self.link], [], [], PROMPT)[0]:
+            # The keeper is still at what the last candidate left, which is nobody's time.
+            send(self.host, {"waiting": True})
+            select.select([self.link], [], [])
+            send(self.host, {"waiting": False})
         _data, descriptors, _, _ = socket.recv_fds(self.link, 1, 1)
         if not descriptors:
             raise OSError("the keeper gave no candidate")
@@ -117,14 +126,14 @@ def main() -> None:
         for name in keeper.WARM:
             importlib.import_module(name)
         sealed = keeper.Sealed(config)
-        confine.take(sealed.seal(cpu=1 << 30, memory=MEMORY, disk=1 << 20, processes=16))
+        confine.take(sealed.seal(cpu=1 << 30, memory=MEMORY, disk=1 << 20, threads=16))
     except Exception as error:
         send(host, {"error": f"{type(error).__name__}: {error}"})
         os._exit(1)
     gc.collect()
     gc.freeze()
     send(host, {})
-    serve(host, Candidates(socket.socket(fileno=config["keeper"])))
+    serve(host, Candidates(socket.socket(fileno=config["keeper"]), host))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from draftverify import Check
 from draftverify_code.program import REASONS
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxCommand, Suite, SuiteFinding
-from draftverify_code.stages.running import abnormal, capped, lacking, limits_of, weakened
+from draftverify_code.stages.running import abnormal, capped, is_refusal, lacking, weakened
 
 __all__ = ["OUTPUT", "Event", "ExpectedTests", "Run", "beside", "judged", "report"]
 
@@ -91,23 +91,20 @@ class Run(msgspec.Struct, frozen=True):
         )
 
 
-def beside(
-    box: Sandbox, suite: Suite, programs: Sequence[str], timeout: float, memory: int
-) -> list[SuiteFinding]:
+def beside(box: Sandbox, suite: Suite, programs: Sequence[str], limits: Limits) -> list[SuiteFinding]:
     """Run a suite on programs, each in one process with its tests.
 
     Args:
         box: where.
         suite: the tests; they need not name what they take from the program.
         programs: Python sources.
-        timeout: seconds for all tests of one program together.
-        memory: MiB of one program.
+        limits: of one program, and all its tests together.
 
     Returns:
         A SuiteFinding per program, its check with the caveat.
     """
     job = {"mode": "suite", "target": "program.py", "suite": msgspec.to_builtins(suite)}
-    limits = limits_of(timeout, memory, OUTPUT)
+    limits = msgspec.structs.replace(limits, output=OUTPUT)
     runs = [
         Run.of(job, {"program.py": program.encode(errors="surrogatepass")}, limits) for program in programs
     ]
@@ -150,7 +147,8 @@ def judged(run: Run, ended: CommandExit, expected: ExpectedTests) -> Check:
     events = report(run, ended)
     for event in events:
         if event.broken:
-            return Check("error", reason="tests", feedback=capped(event.broken) + lacking(event.broken))
+            reason = "refused" if "[Errno" in event.broken and is_refusal(event.broken) else "tests"
+            return Check("error", reason=reason, feedback=capped(event.broken) + lacking(event.broken))
     results: dict[str, Event] = {}
     for event in events:
         if event.id and (event.id not in results or results[event.id].outcome != "failed"):
@@ -159,9 +157,11 @@ def judged(run: Run, ended: CommandExit, expected: ExpectedTests) -> Check:
     score = passed / len(expected.tests) if expected.tests else None
 
     def reject(reason: str, feedback: str) -> Check:
-        return Check(
-            "reject", score, reason, capped(feedback) + (lacking(feedback) if reason == "exception" else "")
-        )
+        if reason in ("exception", "missing") and is_refusal(feedback):
+            message = f"the sandbox refused what the program asks for. {capped(feedback)}{lacking(feedback)}"
+            return Check("error", score, "refused", message)
+        advice = lacking(feedback) if reason == "exception" else ""
+        return Check("reject", score, reason, capped(feedback) + advice)
 
     if ended.failure:
         return Check("error", reason="sandbox", feedback=capped(ended.failure))

@@ -58,6 +58,7 @@ class Tests(Sandboxed):
             the packages that the tests import, and numpy where a program does.
         timeout: seconds for all tests of one program together; a task's own `timeout` goes before it.
         memory: MiB of one program.
+        processes, threads: how many of each a program may have at once.
         integrity: where the assertions run. The verification's `notes` say where they did: "mixed" where some programs
             of a block were judged so and some so.
         doctest: judge by the prompt's examples; tasks whose prompt has none that can be read are abstained from.
@@ -82,8 +83,10 @@ class Tests(Sandboxed):
         memory: int = 1024,
         integrity: Literal["auto", "separate-process", "shared-process"] = "auto",
         doctest: bool = False,
+        processes: int = 32,
+        threads: int = 128,
     ) -> None:
-        limits_of(timeout, memory)
+        limits_of(timeout, memory, processes=processes, threads=threads)
         if integrity not in _INTEGRITIES:
             message = f"{integrity!r} is no integrity; one of {', '.join(_INTEGRITIES)} is"
             raise ConfigError(message, path="integrity")
@@ -92,6 +95,8 @@ class Tests(Sandboxed):
         self.memory = memory
         self.integrity = integrity
         self.doctest = doctest
+        self.processes = processes
+        self.threads = threads
 
     def suite(self, task: Task) -> Suite:
         """The task's tests; see `suite_of`."""
@@ -146,8 +151,10 @@ class Tests(Sandboxed):
         seconds = self.timeout if seconds is None else seconds
         box = self.box(suite, programs)
         findings: dict[str, SuiteFinding] = {}
+        limits = limits_of(
+            seconds, self.memory, per_test=per_test, processes=self.processes, threads=self.threads
+        )
         if self.integrity != SHARED:
-            limits = limits_of(seconds, self.memory, per_test=per_test)
             apart = [SuiteFinding(_CALLS_NOTHING)] * len(programs)
             if suite.entry_points:
                 judged = box.judge(suite, programs, limits, enough=enough)
@@ -162,7 +169,7 @@ class Tests(Sandboxed):
                     findings.setdefault(program, finding)
 
         def together(piece: list[str]) -> list[Check]:
-            findings.update(zip(piece, beside(box, suite, piece, seconds, self.memory), strict=True))
+            findings.update(zip(piece, beside(box, suite, piece, limits), strict=True))
             return [findings[program].check for program in piece]
 
         checks_apart = {program: finding.check for program, finding in findings.items()}
@@ -264,7 +271,7 @@ def _can_fail(source: str, owner: str) -> None:
 
 def _advised(finding: SuiteFinding) -> SuiteFinding:
     check = finding.check
-    if (check.verdict, check.reason) not in (("error", "tests"), ("reject", "exception")):
+    if check.reason not in ("tests", "refused", "exception"):
         return finding
     check = msgspec.structs.replace(check, feedback=check.feedback + lacking(check.feedback))
     return msgspec.structs.replace(finding, check=check)
