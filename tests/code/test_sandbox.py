@@ -6,6 +6,7 @@ import contextlib
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -480,6 +481,109 @@ def test_a_readable_path_is_readable_and_not_writable(tmp_path_factory):
             assert exit.stdout == b"granted\n", (tier, exit)
             assert exit.status == 1
     assert (place / "file").read_text() == "granted"
+
+
+# --- refused is not rejected
+
+F = Suite("asserts", ("f",), asserts=("assert f(1) == 1",))
+HOMELY = {
+    "/tmp": "def f(x):\n    with open('/tmp/a', 'w') as file: file.write('a')\n    return len(open('/tmp/a').read())",
+    "/proc/self/status": "def f(x): return 'VmRSS' in open('/proc/self/status').read() and x",
+    "a user's name": "import getpass\ndef f(x): return x if getpass.getuser() else 0",
+    "a temporary file": "import tempfile\ndef f(x):\n    with tempfile.TemporaryFile() as file: return file.write(b'a')",
+    "an event loop": "import asyncio\ndef f(x): return asyncio.run(asyncio.sleep(0, x))",
+}
+
+
+@pytest.mark.parametrize("name", HOMELY)
+def test_what_a_program_may_expect_is_there(box, name):
+    """In a root directory of its own; where the machine's are seen, they are refused, and named."""
+    check = box.judge(F, [HOMELY[name]], FAIR)[0].check
+    if box.tier == "landlock" and name.startswith("/"):
+        assert (check.verdict, check.reason) == ("error", "refused")
+        assert f"open('{name}" in check.feedback
+    else:
+        assert check.verdict == "pass", check
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("import socket; socket.socket()", "socket.socket()"),
+        ("open('/etc/passwd').close()", "open('/etc/passwd')"),
+        ("open('/usr/x', 'w')", "open('/usr/x')"),
+        ("import os; os.mkdir('/x')", "os.mkdir('/x')"),
+        ("import pandas", "import pandas"),
+    ],
+)
+def test_what_the_sandbox_refuses_is_an_error_that_names_it(box, call, name):
+    """Also of a program that catches the refusal; whatever it returns."""
+    caught = f"def f(x):\n    try: {call}\n    except Exception: return x\n"
+    raised = f"def f(x):\n    {call}\n    return 2\n"
+    if box.tier == "none":
+        return
+    for program in (caught, raised):
+        check = box.judge(F, [program], FAIR)[0].check
+        assert (check.verdict, check.reason) == ("error", "refused")
+        assert name in check.feedback
+
+
+def test_sockets_reach_nothing_but_the_program_itself(world_port):
+    """Where they are allowed; a tier that could not keep them from the network is not taken."""
+    program = (
+        "import socket\ndef f(x):\n    with socket.create_server(('127.0.0.1', 0)) as server:\n"
+        "        client = socket.create_connection(server.getsockname())\n        other, _ = server.accept()\n"
+        "        client.sendall(bytes([x]))\n        return other.recv(1)[0]\n"
+    )
+    outside = (
+        f"import socket\ndef f(x):\n    try: socket.create_connection(('127.0.0.1', {world_port}), 1)\n"
+        "    except ConnectionRefusedError: return x\n    return 'reached'\n"
+    )
+    families = (
+        "import socket\ndef f(x):\n    for family in (socket.AF_UNIX, socket.AF_NETLINK, socket.AF_PACKET):\n"
+        "        try: socket.socket(family, socket.SOCK_RAW)\n        except PermissionError: continue\n"
+        "        return family\n    return x\n"
+    )
+    with pytest.raises(ResourceError, match="sockets"):
+        Sandbox("landlock", sockets=True).open()
+    for tier in TIERS[:2]:
+        made = Sandbox(tier, sockets=True, workers=1)
+        try:
+            made.open()
+        except ResourceError:
+            continue
+        with made:
+            for text in (program, outside, families):
+                check = made.judge(F, [text], FAIR)[0].check
+                assert check.verdict == "pass", (tier, check)
+
+
+@pytest.fixture
+def world_port():
+    """A port of this machine on which somebody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize("name", ["d", "d" * 200])
+def test_directories_that_one_leaves_are_no_time_of_the_next(box, name):
+    """900 of them inside each other, which take longer to remove than the next has."""
+    nest = f"import os\nfor _ in range(900): os.mkdir({name!r}); os.chdir({name!r})\n"
+    limits = Limits(wall=30.0, files=2000)
+    box.judge(F, [f"{nest}def f(x): return x"], limits)
+    (finding,) = box.judge(F, ["def f(x): return x"], Limits(wall=0.5))
+    assert finding.check.verdict == "pass", finding
+    run(box, nest, limits=limits)
+    assert run(box, "print(1)", limits=Limits(wall=1.0)).stdout == b"1\n"
+
+
+def test_a_place_that_takes_its_time_is_nobodys(box, monkeypatch):
+    """The judge waits for it with its clocks stopped, and says so to the harness, whose clock stops too."""
+    monkeypatch.setattr(host, "COMPARING", 0.0)
+    many = "import os\ndef f(x):\n    for i in range(4_000): os.mkdir(str(i))\n    return x\n"
+    box.judge(F, [many], Limits(wall=60.0, files=5_000))
+    (finding,) = box.judge(F, ["def f(x): return x"], Limits(wall=0.1))
+    assert finding.check.verdict == "pass", finding
 
 
 # --- many at once, and mending

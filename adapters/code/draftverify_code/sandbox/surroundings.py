@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import _locale  # noqa: PLC2701 - the module itself is a large one
 import _thread  # noqa: PLC2701
-import builtins
 import errno
 import gc
 import importlib
@@ -39,12 +38,13 @@ class Surroundings:
     """
 
     def __init__(self, modules: Sequence[str], text: str) -> None:
-        names = [name for name in modules if name in text]
+        # To look at what a module holds touches all of it, which is copied for this process then.
+        names = [name for name in ("builtins", *modules) if name in text]
         for name in names:
             with suppress(ImportError):
                 importlib.import_module(name)
         names = [name for name in names if name in sys.modules]
-        self._modules = [builtins, *(sys.modules[name] for name in names)]
+        self._modules = [sys.modules[name] for name in names]
         self._more = [_MORE[name] for name in names if name in _MORE]
         self._before = self._contents(), self._settings()
 
