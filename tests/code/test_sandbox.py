@@ -262,38 +262,53 @@ def one_core():
     os.sched_setaffinity(0, processors)
 
 
-def test_a_time_that_the_machine_took_is_told_from_one_that_the_program_took(one_core):
-    """Beside strangers at work on its core a program that computes is kept waiting, and one that sleeps is not."""
-    limits = Limits(wall=1.0)
+@pytest.fixture
+def strangers(one_core):
+    """Others that are at work on the only core."""
     # Linux may part a core between sessions, so each has its own, as each program of a sandbox has.
     busy = [sys.executable, "-S", "-c", "while True: pass"]
-    strangers = [subprocess.Popen(busy, start_new_session=True) for _ in range(4)]
-    try:
-        with Sandbox(workers=2) as box:
-            commands = [
-                SandboxCommand(("sleep", "60"), limits=limits),
-                script("while True: pass", limits=limits),
-            ]
-            checks = [abnormal(each, limits) for each in box.run(commands)]
-    finally:
-        for stranger in strangers:
-            stranger.kill()
-            stranger.wait()
-    assert [(check.verdict, check.reason) for check in checks] == [("reject", "wall"), ("timeout", "wall")], (
-        checks
-    )
-    assert "the machine kept it from that" in checks[1].feedback
+    started = [subprocess.Popen(busy, start_new_session=True) for _ in range(2)]
+    yield
+    for stranger in started:
+        stranger.kill()
+        stranger.wait()
 
 
-def test_a_time_that_a_sandbox_took_itself_is_not_the_machines(one_core):
-    """Of more endless loops than cores each has failed, judged or run, begun together or one after the other."""
-    limits, loop = Limits(wall=1.0), "while True: pass"
+COMPUTES = "import time\nwhile time.process_time() < {}: pass\n"
+
+
+def test_a_busy_machine_makes_no_hang_of_an_honest_program(strangers):
+    """It has its own time, judged or run; one that sleeps or computes for longer than that has failed, and is told so."""
+    limits = Limits(wall=0.6, cpu=0.6)
+    programs = [COMPUTES.format(0.4), COMPUTES.format(60), "import time; time.sleep(60)"]
+    with Sandbox(workers=1) as box:
+        runs = [
+            abnormal(exit, limits) for exit in box.run([script(text, limits=limits) for text in programs])
+        ]
+        suite = Suite(kind="check", entry_points=("f",), source="def check(candidate): candidate(1)")
+        functions = [f"def f(x):\n    {text.replace(chr(10), chr(10) + '    ')}" for text in programs]
+        judged = [finding.check for finding in box.judge(suite, functions, limits)]
+    assert runs[0] is None
+    assert judged[0].verdict == "pass", judged
+    for check in (*runs[1:], *judged[1:]):
+        assert (check.verdict, check.reason) == ("reject", "wall"), check
+        assert "s of processor time in" in check.feedback
+    assert "was kept from the processor for" in runs[1].feedback
+    assert "was kept from the processor for" in judged[1].feedback
+
+
+def test_programs_of_a_sandbox_share_its_cores_without_failing_for_it(one_core):
+    """Of more programs than cores those that compute within their time pass, and endless loops have failed."""
+    limits, loop = Limits(wall=0.6, cpu=0.6), "while True: pass"
     suite = Suite(kind="check", entry_points=("f",), source="def check(candidate): candidate(1)")
-    with Sandbox(workers=6) as box, ThreadPoolExecutor(6) as pool:
-        judged = [finding.check for finding in box.judge(suite, [f"{loop}#{i}" for i in range(6)], limits)]
-        alone = pool.map(lambda _: box.run([script(loop, limits=limits)])[0], range(6))
-        checks = [*judged, *(abnormal(exit, limits) for exit in alone)]
+    with Sandbox(workers=4) as box, ThreadPoolExecutor(4) as pool:
+        programs = [f"{loop}#{i}" for i in range(3)] + [f"{COMPUTES.format(0.3)}def f(x): pass"]
+        judged = [finding.check for finding in box.judge(suite, programs, limits)]
+        alone = list(pool.map(lambda text: box.run([script(text, limits=limits)])[0], programs))
+    checks = [*judged[:3], *(abnormal(exit, limits) for exit in alone[:3])]
     assert {(check.verdict, check.reason) for check in checks} == {("reject", "wall")}, checks
+    assert judged[3].verdict == "pass"
+    assert abnormal(alone[3], limits) is None
 
 
 def test_as_many_run_at_once_as_there_are_usable_cores(one_core):

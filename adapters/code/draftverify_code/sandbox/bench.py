@@ -10,7 +10,8 @@ gone with the next.
 | {op: "run", program, limits} | a finding (see `judge.SuiteJudge.run`) |
 | {op: "drop"} | none; the suite is forgotten |
 
-Before a finding it says {waiting: true} and {waiting: false} where a new candidate has to wait for its place.
+Before a finding it says {waiting: true} and {waiting: false} where a new candidate has to wait for its place, and
+{waiting: false} again where it gets more time, since the machine kept it from the processor.
 """
 
 from __future__ import annotations
@@ -58,6 +59,13 @@ class Candidates:
         self.current = socket.socket(fileno=descriptors[0])
         return self.current
 
+    def measure(self) -> dict[str, float]:
+        """Seconds that the candidate used of the processor, and was kept from it; the harness waits so much longer."""
+        send(self.link, {"op": "measure"})
+        measured = receive(self.link)
+        send(self.host, {"waiting": False})
+        return measured  # type: ignore[no-any-return]
+
     def drop(self) -> None:
         """End the candidate; nobody waits for it, nor asks how it ended."""
         send(self.link, {"op": "drop"})  # before it sees the end of its channel, and wakes up for nothing
@@ -103,7 +111,10 @@ def serve(host: socket.socket, candidates: Candidates) -> None:
 
 def _suite(host: socket.socket, candidates: Candidates, suite: dict[str, Any]) -> NoReturn:
     try:
-        suite_judge, pid = judge.SuiteJudge(candidates.start, candidates.end, candidates.drop), os.getpid()
+        suite_judge, pid = (
+            judge.SuiteJudge(candidates.start, candidates.end, candidates.drop, candidates.measure),
+            os.getpid(),
+        )
         answer: dict[str, Any] = {"broken": suite_judge.load(suite)}
         while os.getpid() == pid:  # a test may fork
             send(host, answer)

@@ -504,6 +504,9 @@ def mount_processes() -> None:
 
 # --- Limits
 
+LONGEST = 10
+"""Times its limit of seconds that a candidate may take on a machine that keeps it from the processor."""
+
 
 def limits(cpu: float, memory: int, disk: int, threads: int) -> list[Step]:
     """Resource limits of this process and what it starts: the backstop behind the keeper's own watch.

@@ -29,6 +29,7 @@ import msgspec
 
 from draftverify import UNCHECKED, Check, ConfigError, ResourceError
 from draftverify_code.program import texts_of
+from draftverify_code.sandbox.confine import LONGEST
 from draftverify_code.sandbox.frames import receive, send
 from draftverify_code.sandbox.jobs import (
     CommandExit,
@@ -256,7 +257,6 @@ class _State:
         self._keepers: list[_Server] = []
         self._judges: list[_JudgeServer] = []
         self._waiting: list[tuple[Future[SuiteFinding], tuple[bytes, str, Limits]]] = []
-        self.crowd = _Crowd()
         self.tier, keeper = self._choose(sandbox.isolation)
         self._keepers.append(keeper)
         self.unloadable: dict[bytes, str] = {}
@@ -284,7 +284,7 @@ class _State:
         """A new keeper under a tier."""
         if self.sockets and tier == "landlock":
             raise ResourceError("it cannot keep a socket from the network (`sockets: true`)")
-        return _Server.keeper(tier, self.grants, self.preload, self.crowd.file, self.sockets)
+        return _Server.keeper(tier, self.grants, self.preload, self.sockets)
 
     def each(
         self, call: Callable[[SandboxCommand], CommandExit], jobs: Sequence[SandboxCommand]
@@ -305,9 +305,9 @@ class _State:
             "limits": msgspec.to_builtins(limits),
         }
         try:
-            with self._idle(self._keepers, lambda: self.keeper(self.tier)) as keeper, self.crowd.joined():
+            with self._idle(self._keepers, lambda: self.keeper(self.tier)) as keeper:
                 keeper.ask({"op": "ready"}, REMOVING)
-                answer = keeper.ask(request, limits.wall + PATIENCE)
+                answer = keeper.ask(request, LONGEST * limits.wall + PATIENCE)
         except ResourceError as error:
             return CommandExit(failure=str(error))
         for name in ("stdout", "stderr"):
@@ -347,10 +347,9 @@ class _State:
                 if broken:
                     return SuiteFinding(Check("error", reason="tests", feedback=broken))
                 # The judge keeps the time, and may begin anew once. What takes longer is its own work on an answer.
-                with self.crowd.joined():
-                    answer = judge.ask(request, seconds := 2 * limits.wall + COMPARING)
-                    while "waiting" in answer:
-                        answer = judge._receive(REMOVING if answer["waiting"] else seconds)
+                answer = judge.ask(request, seconds := 2 * limits.wall + COMPARING)
+                while "waiting" in answer:
+                    answer = judge._receive(REMOVING if answer["waiting"] else seconds)
         except TimeoutError:
             message = "what the program returned could not be read or compared in time"
             return SuiteFinding(Check("timeout", reason="wall", feedback=message))
@@ -399,32 +398,6 @@ class _State:
             server.kill()
 
 
-class _Crowd:
-    """How many of a sandbox's programs are under way: a number in a file without a name, which its keepers read."""
-
-    def __init__(self) -> None:
-        # Closed with this object, not as the sandbox is: a command of another thread may be under way.
-        self._kept = tempfile.TemporaryFile()  # noqa: SIM115
-        self.file = self._kept.fileno()
-        self._lock = threading.Lock()
-        self._count = 0
-        self._add(0)
-
-    @contextmanager
-    def joined(self) -> Iterator[None]:
-        """One more is under way."""
-        self._add(1)
-        try:
-            yield
-        finally:
-            self._add(-1)
-
-    def _add(self, change: int) -> None:
-        with self._lock:
-            self._count += change
-            os.pwrite(self.file, self._count.to_bytes(4, "big"), 0)
-
-
 class _Unanswered(ResourceError, TimeoutError):
     """A server did not answer in time."""
 
@@ -444,16 +417,13 @@ class _Server:
         self._made = folders
 
     @staticmethod
-    def keeper(
-        tier: Tier, grants: Grants, preload: Sequence[str], crowd: int, sockets: bool = False
-    ) -> _Server:
+    def keeper(tier: Tier, grants: Grants, preload: Sequence[str], sockets: bool = False) -> _Server:
         """Start a keeper under a tier.
 
         Args:
             tier: of the isolation.
             grants: what it may read.
             preload: modules that it imports before candidates are forked.
-            crowd: the file that says how many programs of the sandbox are under way.
             sockets: whether programs may have them.
 
         Raises:
@@ -467,9 +437,7 @@ class _Server:
                 grants,
                 preload,
                 theirs,
-                [theirs.fileno(), crowd],
-                crowd=crowd,
-                cores=usable_cores(),
+                [theirs.fileno()],
                 sockets=sockets,
             )
         finally:

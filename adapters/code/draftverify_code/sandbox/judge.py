@@ -30,12 +30,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 if TYPE_CHECKING or __package__:
     from draftverify_code.sandbox import codec
+    from draftverify_code.sandbox.confine import LONGEST
     from draftverify_code.sandbox.link import Answer, Gone, Late, Link, Unreadable, checked
     from draftverify_code.sandbox.suite import MODULE, Broken, CompiledSuite, Test
     from draftverify_code.sandbox.words import (
         clean,
         cut,
-        kept_waiting,
         named_values,
         short,
         text_of,
@@ -44,9 +44,10 @@ if TYPE_CHECKING or __package__:
     )
 else:
     import codec
+    from confine import LONGEST
     from link import Answer, Gone, Late, Link, Unreadable, checked
     from suite import MODULE, Broken, CompiledSuite, Test
-    from words import clean, cut, kept_waiting, named_values, short, text_of, used, written
+    from words import clean, cut, named_values, short, text_of, used, written
 
 __all__ = ["COMPARING", "SuiteJudge"]
 
@@ -55,6 +56,7 @@ COMPARING = (
     1.0  # seconds that the tests of a suite may have for themselves, beyond as many as their candidate has
 )
 RESTARTS = 2  # of a candidate that was ended in the middle of a suite of many tests
+LEAST = 0.01  # seconds that it is worth to wait for
 CHAIN = 100  # exceptions that caused each other
 ALIASES = {"np": "numpy"}
 
@@ -66,6 +68,8 @@ class SuiteJudge:
         start: gives a socket to a new candidate, for limits.
         end: ends the candidate and says how it ended: status, signal, limit, seconds.
         drop: ends it and says nothing, so that nobody waits; `end` where there is none.
+        measure: says of the running candidate how many seconds it used of the processor (`cpu`), and for how many it
+            was kept from it (`waited`).
     """
 
     def __init__(
@@ -73,8 +77,10 @@ class SuiteJudge:
         start: Callable[[dict[str, Any]], socket.socket],
         end: Callable[[], Mapping[str, Any]],
         drop: Callable[[], object] | None = None,
+        measure: Callable[[], Mapping[str, float]] | None = None,
     ) -> None:
         self._start = start
+        self._measure = measure or (lambda: {"cpu": 0.0, "waited": 0.0})
         self._end = end
         self._drop = drop or end
         self._suite: CompiledSuite | None = None
@@ -124,7 +130,7 @@ class SuiteJudge:
             outcome = _apart(f"it {shared}")
         else:
             self._settle()
-            run = _SuiteRun(self._suite, self._start, self._end, program, limits)
+            run = _SuiteRun(self._suite, self._start, self._end, self._measure, program, limits)
             # Signals are for the main thread; who asks from another has a limit of its own.
             run.rings = threading.current_thread() is threading.main_thread()
             handler = signal.signal(signal.SIGALRM, run.ring) if run.rings else None
@@ -242,15 +248,19 @@ class _SuiteRun:
         suite: CompiledSuite,
         start: Callable[[dict[str, Any]], socket.socket],
         end: Callable[[], Mapping[str, Any]],
+        measure: Callable[[], Mapping[str, float]],
         program: str,
         limits: Mapping[str, Any],
     ) -> None:
         self.suite = suite
-        self.start, self.end = start, end
+        self.start, self.end, self.measure = start, end, measure
         self.program = program
         self.limits = limits
         self.left_to_it = float(limits["wall"])  # seconds that the program may still take
-        self.given = self.left_to_it  # the same when the candidate began
+        self.given = self.left_to_it  # the same when the candidate began, and what it was given since
+        self.granted = 0.0  # seconds of these, for those in which the candidate was kept from the processor
+        self.is_held_up = False  # whether that was too long to wait for
+        self.began = 0.0  # when the candidate did
         self.before = time.monotonic(), self.left_to_it  # when the running test began, and the same then
         self.until = time.monotonic() + 2 * limits["wall"] + COMPARING
         self.test_until = self.until
@@ -321,10 +331,11 @@ class _SuiteRun:
         # The clock is kept here. The keeper's own ends what this process does not get to end.
         wall = max(self.until - time.monotonic(), 0.001)
         cpu = self.limits["cpu"] + (self.limits["cpu"] >= self.limits["wall"])
-        self.given = self.left_to_it
+        self.given, self.granted = self.left_to_it, 0.0
         began = time.monotonic()
         self.link = Link(self.start({**self.limits, "wall": wall, "cpu": cpu}))
-        self.until += time.monotonic() - began  # it may have waited for its place
+        self.began = time.monotonic()
+        self.until += self.began - began  # it may have waited for its place
         self.test_until = self.until
         return self._attempt(self._load)
 
@@ -405,7 +416,7 @@ class _SuiteRun:
         try:
             self.asking, began = True, time.monotonic()
             try:
-                data = self.link.ask(sent, min(began + self.left_to_it, self.test_until))
+                data = self._received(sent, began)
             finally:
                 self.asking = False
                 self.left_to_it -= time.monotonic() - began
@@ -427,6 +438,38 @@ class _SuiteRun:
                 self.apart(f"catches what {name} prints, which is too much")
             sys.stdout.write(answer.output)
         return answer
+
+    def _received(self, sent: bytes, began: float) -> bytes:
+        """The answer to a request, for which the candidate has its own time, whatever the machine does beside it.
+
+        Raises:
+            Late, Gone, ValueError: there is none.
+        """
+        receive = partial(self.link.ask, sent)  # type: ignore[union-attr]
+        while True:
+            try:
+                return receive(min(began + self.left_to_it, self.test_until))
+            except Late:
+                if self.rings:  # not while it asks
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                measured = self.measure()
+                more, self.granted = measured["waited"] - self.granted, max(measured["waited"], self.granted)
+                self.is_held_up = time.monotonic() - self.began > LONGEST * self.limits["wall"]
+                is_over = more < LEAST or measured["cpu"] >= self.limits["wall"] or self.is_held_up
+                if not is_over:
+                    self.given += more
+                    self.left_to_it += more
+                    self.until += more
+                    self.test_until += more
+                self._ring_later()
+                if is_over:
+                    raise
+                receive = self.link.receive  # type: ignore[union-attr]
+
+    def _ring_later(self) -> None:
+        if self.rings:  # again and again: a test may catch everything
+            delay = max(self.test_until - time.monotonic(), 0.0) + GRACE
+            signal.setitimer(signal.ITIMER_REAL, delay, GRACE)
 
     def _leave(self, why: Exception) -> NoReturn:
         """Leave the test: the candidate will be ended."""
@@ -454,14 +497,15 @@ class _SuiteRun:
     def _late(self, message: str, ended: Mapping[str, Any]) -> _TestOutcome:
         """The outcome where the time is over: the program's failure, if it took the time.
 
-        It did if it took all that it may, or half of what the running test took at least, and if the machine let it.
+        It did if it took all that it may, or half of what the running test took at least, unless the machine kept it
+        from the processor for very long.
         """
         began, had = self.before
         is_programs = self.left_to_it < 0.001 or had - self.left_to_it >= (time.monotonic() - began) / 2
         message = f"{message} ({self._used(ended)})"
         if not is_programs:
             return _TestOutcome("timeout", "wall", f"{message}; the tests took the time themselves")
-        return _TestOutcome("timeout" if kept_waiting(*self._spent(ended)) else "reject", "wall", message)
+        return _TestOutcome("timeout" if self.is_held_up else "reject", "wall", message)
 
     def _used(self, ended: Mapping[str, Any]) -> str:
         return used(*self._spent(ended))
@@ -533,9 +577,7 @@ class _SuiteRun:
         self.trail.clear()
         try:
             try:
-                if self.rings:  # again and again: a test may catch everything
-                    delay = max(self.test_until - time.monotonic(), 0.0) + GRACE
-                    signal.setitimer(signal.ITIMER_REAL, delay, GRACE)
+                self._ring_later()
                 action()
             finally:
                 if self.rings:

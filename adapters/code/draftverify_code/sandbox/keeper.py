@@ -13,6 +13,7 @@ Requests and answers are frames: 4 bytes of length, big-endian, and JSON (bytes 
 | {op: "end", gone} | how it ended; `gone` says that it is known to be ending by itself |
 | {op: "drop"} | none; it is ended |
 | {op: "ready"} | {}, when its place is empty |
+| {op: "measure"} | {cpu, waited}: seconds that the candidate used of the processor, and was kept from it |
 | {op: "run", argv, files, stdin, collect, env, limits} | how the command ended, with its output |
 """
 
@@ -127,11 +128,7 @@ class Keeper:
 
     def __init__(self, link: socket.socket, sealed: Sealed, errors: int, config: dict[str, Any]) -> None:
         self.link = link
-        crowd, cores = config["crowd"], config["cores"]
         self.refusals = sealed.refusals(config)
-        self.crowd = crowd  # the file that says how many candidates of the sandbox are under way
-        self.cores = cores
-        self.crowds: list[int] = []  # the same, as read at each look at the running candidate
         self.sealed = sealed
         self.pid = 0
         self.started = 0.0
@@ -140,7 +137,8 @@ class Keeper:
         self.killed = False
         self.looked = 0.0
         self.cpu = 0.0  # seconds of processor time, when it was last measured
-        self.waited = 0.0  # seconds that it was kept from the processor
+        self.waited = 0.0  # seconds that it was kept from the processor, then
+        self.stalled = 0.0  # seconds in which this process was not let run either
         self.reaped: tuple[int, Any] | None = None
         self.original = -1
         self.own_processes = sealed.own_processes
@@ -155,7 +153,7 @@ class Keeper:
 
         self.bounds = 0.0, 0, 0, 0  # of the last candidate: processor seconds, memory, disk, threads
         self.steps: list[confine.Step] = []
-        self.own = [number for number in (link.fileno(), errors, crowd, self.original) if number >= 0]
+        self.own = [number for number in (link.fileno(), errors, self.original) if number >= 0]
         self.program = child.rehearse()
 
     # --- the client's requests
@@ -170,6 +168,10 @@ class Keeper:
             operation = request["op"]
             if operation == "start":
                 self._start(request["limits"])
+                continue
+            if operation == "measure":
+                self._measure()
+                send(self.link, {"cpu": self.cpu, "waited": self.waited})
                 continue
             if operation == "drop":
                 self._end(False)
@@ -237,8 +239,7 @@ class Keeper:
 
     def _fork(self, limits: dict[str, Any]) -> int:
         self.limits, self.limit, self.killed, self.reaped = limits, "", False, None
-        self.cpu = self.waited = 0.0
-        self.crowds = []
+        self.cpu = self.waited = self.stalled = 0.0
         if self.own_processes:
             confine.unshare_processes(self.original)
         self.started = self.looked = time.monotonic()
@@ -291,12 +292,14 @@ class Keeper:
             return
         now = time.monotonic()
         # Who comes to look so late was not let run himself: the machine stood still, for the candidate too.
-        self.waited += max(now - self.looked - 2 * TICK, 0.0)
+        self.stalled += max(now - self.looked - 2 * TICK, 0.0)
         self.looked = now
-        self.crowds.append(self._crowd())
-        if now - self.started > self.limits["wall"]:
-            self._stop("wall")
-            return
+        seconds, wall = now - self.started, self.limits["wall"]
+        if seconds > wall:
+            self._measure()
+            if max(seconds - self.waited, self.cpu) > wall or seconds > confine.LONGEST * wall:
+                self._stop("wall")
+                return
         usage = self._usage()
         if sum(resident for _, resident in usage) > self.limits["memory"]:
             self._stop("memory")
@@ -314,16 +317,12 @@ class Keeper:
         self._kill()
 
     def _measure(self) -> None:
-        """What the candidate has used of the processor, and how long the machine kept it from that.
+        """What the candidate has used of the processor, and how long it was kept from that.
 
-        The machine's part is what its thread that waited most has waited, less what the sandbox's own candidates cost
-        each other: where n share c cores, n / c − 1 seconds for each second of processor time. A kernel that does not
-        say how long a thread waited (no CONFIG_SCHED_INFO) leaves what this process noticed itself.
+        The latter is what its thread that waited most has waited. A kernel that does not say how long a thread waited
+        (no CONFIG_SCHED_INFO) leaves what this process noticed itself.
         """
-        self.waited += max(time.monotonic() - self.looked - 2 * TICK, 0.0)
-        self.looked = time.monotonic()
-        self.crowds.append(self._crowd())
-        self.cpu = 0.0
+        self.cpu, self.waited = 0.0, self.stalled
         for pid in self._family():
             with contextlib.suppress(OSError, ValueError):  # it is gone
                 with open(f"/proc/{pid}/stat", "rb") as file:
@@ -333,12 +332,6 @@ class Keeper:
                 for thread in os.listdir(f"/proc/{pid}/task"):
                     with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as file:
                         self.waited = max(self.waited, int(file.read().split()[1]) / 1e9)
-        shared = max(sum(self.crowds) / len(self.crowds) / self.cores, 1.0)
-        self.waited = max(self.waited - self.cpu * (shared - 1.0), 0.0)
-
-    def _crowd(self) -> int:
-        """How many candidates of the sandbox are under way."""
-        return int.from_bytes(os.pread(self.crowd, 4, 0), "big")
 
     def _kill(self) -> None:
         self.killed = True

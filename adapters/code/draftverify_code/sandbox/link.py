@@ -49,6 +49,7 @@ class Link:
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
+        self._unsent = memoryview(b"")
         self._received = bytearray()
         self.asked = 0
 
@@ -60,9 +61,19 @@ class Link:
             ValueError: what came is not one frame.
         """
         self.asked += 1
+        self._unsent = memoryview(codec.HEAD.pack(len(request)) + request)
+        return self.receive(deadline)
+
+    def receive(self, deadline: float) -> bytes:
+        """Read one frame; after `Late`, go on where it was.
+
+        Raises:
+            Late, Gone, ValueError: as `ask`.
+        """
         try:
-            self._wait(deadline)
-            self._channel.sendall(codec.HEAD.pack(len(request)) + request)
+            while self._unsent:
+                self._wait(deadline)
+                self._unsent = self._unsent[self._channel.send(self._unsent) :]
             return self._receive(deadline)
         except TimeoutError as error:
             raise Late from error

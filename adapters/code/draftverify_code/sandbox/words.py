@@ -11,27 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-__all__ = ["clean", "cut", "kept_waiting", "named_values", "short", "text_of", "used", "written"]
+__all__ = ["clean", "cut", "named_values", "short", "text_of", "used", "written"]
 
 FEEDBACK = 600  # characters
 
 
-def kept_waiting(seconds: float, cpu: float, waited: float) -> bool:
-    """Whether the machine took a program's time, and not the program: then nothing is known of it.
-
-    It was kept from the processor for more than half of its seconds, and used it for less than half. A program that
-    computes, sleeps or waits for what it started itself has used up its own time.
-    """
-    return waited > seconds / 2 and cpu < seconds / 2
-
-
 def used(seconds: float, cpu: float, waited: float) -> str:
     """What became of a program's time."""
-    held = (
-        f", and the machine kept it from that for {waited:.3g} s"
-        if kept_waiting(seconds, cpu, waited)
-        else ""
-    )
+    held = f", and was kept from the processor for {waited:.3g} s" if waited > seconds / 10 else ""
     return f"{cpu:.3g} s of processor time in {seconds:.3g} s{held}"
 
 

@@ -18,7 +18,7 @@ from draftverify_code.program import program_of
 from draftverify_code.sandbox.host import Sandbox, default_sandbox, usable_cores
 from draftverify_code.sandbox.jobs import MIB, CommandExit, Integrity, Limits
 from draftverify_code.sandbox.paths import WIDELY_USED
-from draftverify_code.sandbox.words import kept_waiting, used
+from draftverify_code.sandbox.words import used
 
 __all__ = [
     "FEEDBACK", "SHARED", "NoTests", "Sandboxed", "abnormal", "abstained", "capped", "imported",
@@ -212,8 +212,8 @@ def reported(checks: Iterable[Check], enough: int | None, stage: str) -> tuple[C
 def abnormal(ended: CommandExit, limits: Limits) -> Check | None:
     """The check of a run that did not end by itself; None when it did, with whatever status.
 
-    A program that used up what it may use has failed. Where the machine took its time, nothing is known of it: a
-    timeout.
+    A program that used up what it may use has failed. One that was ended before it had its time, since the machine
+    kept it from the processor for much longer, is a timeout: nothing is known of it.
     """
     if ended.failure:
         return Check("error", reason="sandbox", feedback=capped(ended.failure))
@@ -222,7 +222,7 @@ def abnormal(ended: CommandExit, limits: Limits) -> Check | None:
             spent = ended.seconds, ended.cpu, ended.waited
             seconds = limits.wall if ended.limit == "wall" else limits.cpu
             kind = "" if ended.limit == "wall" else " of processor time"
-            machines = ended.limit == "wall" and kept_waiting(*spent)
+            machines = ended.limit == "wall" and max(ended.seconds - ended.waited, ended.cpu) < limits.wall
             message = f"it ran longer than {seconds:g} s{kind} ({used(*spent)})"
             return Check("timeout" if machines else "reject", reason=ended.limit, feedback=message)
         case "memory":
