@@ -862,6 +862,7 @@ def test_time_over_before_the_last_test_is_no_pass():
         ("import math; math.pi = 3", "math.pi"),
         ("import numpy as np; np.random.rand()", "NumPy's settings"),
         ("import numpy as np; np.seterr(all='raise')", "NumPy's settings"),
+        ("from numpy import random; random.rand()", "NumPy's settings"),
         ("import os; os.environ['LEFT'] = 'x'", "the environment"),
         ("import os; os.chdir('/usr')", "the working directory"),
         ("import warnings; warnings.simplefilter('error')", "the warnings' filters"),

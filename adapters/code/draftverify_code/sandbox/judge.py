@@ -422,7 +422,7 @@ class _SuiteRun:
                 self.left_to_it -= time.monotonic() - began
             self.trail[-1] = _Call(name, sent, data)
             answer = checked(exchange.loads(data), number)
-            self.refused += answer.refused
+            self.refused = [*self.refused, *(cut(call, 100) for call in answer.refused)][:9]
             if answer.kind == "apart":
                 (why,) = answer.content
                 self._halt(_apart(f"{name or 'loading the program'} does not stay apart: {cut(why, 200)}"))

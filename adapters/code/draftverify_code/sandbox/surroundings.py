@@ -39,7 +39,8 @@ class Surroundings:
 
     def __init__(self, modules: Sequence[str], text: str) -> None:
         # To look at what a module holds touches all of it, which is copied for this process then.
-        names = [name for name in ("builtins", *modules) if name in text]
+        packages = (name.partition(".")[0] for name in modules)
+        names = [name for name in dict.fromkeys(("builtins", *packages, *modules)) if name in text]
         for name in names:
             with suppress(ImportError):
                 importlib.import_module(name)

@@ -44,14 +44,17 @@ class Tests(Sandboxed):
     `check(candidate)`), its `test_list` (asserts), or the examples of its prompt where it says `doctest: true`.
 
     With integrity "separate-process" the assertions run in a process where no program ever runs: what it is called
-    with and what it returns cross as plain values, and tests that need more of a program are an error with the reason
-    "needs shared-process". With "shared-process" the program runs in one process with its tests, as plain Python has
-    it; one made for it can then fool its tests, so the check carries the caveat "shared-process". "auto" judges apart,
-    and what ends in that error once more in one process, with the same time limit anew.
+    with and what it returns cross as plain values (None, bool, int, float, complex, str, bytes, and lists, tuples,
+    dicts, sets and frozensets of them). Tests that need more of a program, and a program that changes what its tests
+    could see, are an error with the reason "needs shared-process". With "shared-process" the program runs in one
+    process with its tests, as plain Python has it; one made for it can then fool its tests, so the check carries the
+    caveat "shared-process". "auto" judges apart, and what ends in that error once more in one process, with the same
+    time limit anew.
 
     A program that uses up its time, its processor time or its memory has failed, for the reason "wall", "cpu" or
-    "memory". Where the tests took the time, or the machine kept the program from the processor for more than half of
-    it, nothing is known of the program: a timeout.
+    "memory". While the machine keeps it from the processor, its clock stands still. Where the tests took the time, or
+    the machine very much of it, nothing is known of the program: a timeout. Nor is it where the sandbox refused the
+    program something: the error "refused" names it.
 
     Args:
         sandbox: where programs run; a shared one with the strongest isolation of this machine when None, which shows
