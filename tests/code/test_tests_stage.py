@@ -539,6 +539,11 @@ def test_beside_the_program_what_the_sandbox_forbids_is_an_error(box):
     program = "import socket\ndef f():\n    socket.socket(socket.AF_INET, socket.SOCK_STREAM)\n"
     (check,) = checks_of(Tests(box, integrity="shared-process"), {"test": "f()"}, [program])
     assert (check.verdict, check.reason, check.caveat) == ("error", "refused", "")
+    caught = program.replace("    socket", "    try: socket").rstrip() + "\n    except OSError: pass\n"
+    (check,) = checks_of(Tests(box, integrity="shared-process"), {"test": "f()"}, [caught])
+    if box.tier != "none":
+        assert (check.verdict, check.reason, check.caveat) == ("error", "refused", "")
+        assert "socket.socket()" in check.feedback
     given = {"setup": "one = Node(1)", "test": "f(one)"}
     programs = [
         "class Node: pass\ndef f(x): pass",

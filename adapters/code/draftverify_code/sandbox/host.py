@@ -119,6 +119,20 @@ class Sandbox:
         """The isolation in force; finding out opens the sandbox."""
         return self._opened().tier
 
+    @property
+    def places(self) -> dict[str, Any]:
+        """What a program may read beside its scratch directory, which modules it misses, whether it has sockets."""
+        state = self._opened()
+        if state.tier == "none":
+            return {}
+        grants = state.grants
+        readable = (*grants.granted, *grants.listed) if state.tier == "landlock" else (*grants.shown, "/proc")
+        return {
+            "readable": [*readable, *grants.packages],
+            "absent": list(grants.absent),
+            "sockets": self.sockets,
+        }
+
     def open(self) -> None:
         """Choose the isolation and start a first keeper.
 
