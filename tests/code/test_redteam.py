@@ -93,10 +93,10 @@ class Arena:
             assert not exit.failure
             return (exit.stdout + exit.stderr).decode(errors="replace")
         # What does not cross is named, whatever else the probe did to its process or was refused.
-        name = "'|'.join(dict.fromkeys(filter(None, OUT)))[-150:]"
+        name = "'|'.join(dict.fromkeys(filter(None, OUT)))[-150:].replace(chr(0), ' ')"
         program = f"{self.world.prelude()}\ndef f(x):\n    exec({code!r}, globals())\n    return type({name}, (), {{}})()"
         check = self.judge(program, limits).check
-        assert check.verdict == "reject" or "an object of type" in check.feedback, check
+        assert check.verdict == "reject" or "an object of type" in check.feedback or check.reason == "refused"
         return check.feedback
 
     def honest(self, path: str) -> None:
