@@ -136,6 +136,7 @@ class _LoadedProgram:
         self.output = _Output()
         self.stdout = self.output.stream
         self.refusals = Refusals((), (), (), False)
+        self.surroundings = Surroundings()
 
     def answer(self, number: int, request: bytes) -> bytes:
         """Do what is asked, and put the answer into words, whatever happens."""
@@ -189,7 +190,7 @@ class _LoadedProgram:
         early = sys.stdout = self.stdout = _Output().stream
         sys.modules[MODULE] = self.module
         linecache.cache[FILE] = len(text), None, text.splitlines(True), FILE
-        self.surroundings = Surroundings(modules, text)
+        self.surroundings.begin(modules, text)
         try:
             code = compile(text, FILE, "exec", dont_inherit=True, optimize=0)
         except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:

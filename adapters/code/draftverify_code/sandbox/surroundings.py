@@ -14,6 +14,7 @@ import errno
 import gc
 import importlib
 import os
+import re
 import signal
 import sys
 import warnings
@@ -28,61 +29,87 @@ __all__ = ["Refusals", "Surroundings"]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2)
 
 
-class Surroundings:
-    """The state of this process that tests could see.
+_REACHING = re.compile(
+    r"environ|putenv|chdir|warn|locale|signal|alarm|itimer|fork|process|spawn|popen|system|gc\b|import_|importlib|ctypes"
+)
+"""Words without one of which a program's own text changes no seldom changed setting."""
 
-    Args:
-        modules: the names of those that the tests import: what they hold is looked at, and random numbers, decimal
-            contexts and NumPy's settings where they are among them.
-        text: the program's. A module whose name does not stand in it is not changed by it.
+
+class Surroundings:
+    """The state of this process that tests could see. Made before the fork: what is looked at is copied for the child.
+
+    What a module holds is looked at if its name stands in the program's text, and seldom changed settings if one of
+    their words does, or if a module was imported.
     """
 
-    def __init__(self, modules: Sequence[str], text: str) -> None:
-        # To look at what a module holds touches all of it, which is copied for this process then.
+    def __init__(self) -> None:
+        self._settings = _settings()
+        self._seldom = _seldom_changed()
+
+    def begin(self, modules: Sequence[str], text: str) -> None:
+        """Before a program is loaded.
+
+        Args:
+            modules: the names of those that the tests import: what they hold is looked at, and random numbers, decimal
+                contexts and NumPy's settings where they are among them.
+            text: the program's.
+        """
         packages = (name.partition(".")[0] for name in modules)
         names = [name for name in dict.fromkeys(("builtins", *packages, *modules)) if name in text]
         for name in names:
             with suppress(ImportError):
                 importlib.import_module(name)
         names = [name for name in names if name in sys.modules]
-        self._modules = [sys.modules[name] for name in names]
-        self._more = [_MORE[name] for name in names if name in _MORE]
-        self._before = self._contents(), self._settings()
+        self._modules = [(sys.modules[name], dict(vars(sys.modules[name]))) for name in names]
+        self._more = [(*_MORE[name], _MORE[name][1]()) for name in names if name in _MORE]
+        self._reaches = _REACHING.search(text) is not None
+        self._place = _place() if "chdir" in text else None
+        self._count = len(sys.modules)
 
     def changed(self) -> str:
         """What the program changed; "" when nothing."""
-        contents, settings = self._before
-        for module, before in zip(self._modules, contents, strict=True):
+        for module, before in self._modules:
             now = vars(module)
             if now != before:
                 for name in {**before, **now}:
                     # A part that is imported becomes an attribute of its package.
                     if before.get(name) is not now.get(name) and not isinstance(now.get(name), ModuleType):
                         return f"{module.__name__}.{name}"
-        now_settings = self._settings()
-        return next((name for name, value in settings.items() if now_settings[name] != value), "")
+        for name, setting, value in self._more:
+            if setting() != value:
+                return name
+        if self._place is not None and _place() != self._place:
+            return "the working directory"
+        return _difference(self._settings, _settings()) or (
+            _difference(self._seldom, _seldom_changed())
+            if self._reaches or len(sys.modules) != self._count
+            else ""
+        )
 
-    def _contents(self) -> list[dict[str, Any]]:
-        return [dict(vars(module)) for module in self._modules]
 
-    def _settings(self) -> dict[str, Any]:
-        settings: dict[str, Any] = {
-            "the number of threads": _thread._count(),
-            "the processes that it started": _has_child(),
-            "the recursion limit": sys.getrecursionlimit(),
-            "the limit of digits": getattr(sys, "get_int_max_str_digits", int)(),
-            "the trace function": (sys.gettrace(), sys.getprofile()),
-            "the garbage collector's setting": gc.isenabled(),
-            "the environment": dict(os.environ._data),  # type: ignore[attr-defined]
-            "the working directory": _place(),
-            "the warnings' filters": list(warnings.filters),
-            "the locale": _locale.setlocale(_locale.LC_ALL),
-            "a signal's handler": [signal.getsignal(number) for number in SIGNALS],
-            "the alarm": signal.getitimer(signal.ITIMER_REAL),
-        }
-        for name, setting in self._more:
-            settings[name] = setting()
-        return settings
+def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
+    return next((name for name, value in before.items() if now[name] != value), "")
+
+
+def _settings() -> dict[str, Any]:
+    return {
+        "the number of threads": _thread._count(),
+        "the recursion limit": sys.getrecursionlimit(),
+        "the limit of digits": getattr(sys, "get_int_max_str_digits", int)(),
+        "the trace function": (sys.gettrace(), sys.getprofile()),
+    }
+
+
+def _seldom_changed() -> dict[str, Any]:
+    return {
+        "the processes that it started": _has_child(),
+        "the garbage collector's setting": gc.isenabled(),
+        "the environment": dict(os.environ._data),  # type: ignore[attr-defined]
+        "the warnings' filters": list(warnings.filters),
+        "the locale": _locale.setlocale(_locale.LC_ALL),
+        "a signal's handler": [signal.getsignal(number) for number in SIGNALS],
+        "the alarm": signal.getitimer(signal.ITIMER_REAL),
+    }
 
 
 def _is_new_socket(frame: FrameType) -> bool:
