@@ -49,14 +49,39 @@ def test_what_a_program_may_import() -> None:
     """Without a sandbox of one's own: numpy, and what the tests import; of the rest is said what to do."""
     asserts = ["assert total([1, 2]) == 3"]
     program = "import {0}\ndef total(values):\n    return {0}.array(values).sum()\n"
-    assert check(program.format("numpy"), asserts) == Check("pass", 1.0)
+    assert check(program.format("numpy"), asserts) == Check("pass", 1.0, caveat="shared-process")
+    plain = program.replace("array(values).sum()", "array(values).sum().item()")
+    assert check(plain.format("numpy"), asserts) == Check("pass", 1.0)
     needs = "import pytest\ndef total(values):\n    return pytest.approx(sum(values))\n"
     for integrity in ("auto", "shared-process"):
         hidden = check(needs, asserts, integrity=integrity)
-        assert (hidden.verdict, hidden.reason) == ("reject", "exception")
+        assert (hidden.verdict, hidden.reason, hidden.caveat) == ("error", "refused", "")
         assert hidden.feedback.endswith("; add pytest to the sandbox's `packages`")
+        absent = check("import tensorflow\n" + needs, asserts, integrity=integrity)
+        assert (absent.verdict, absent.reason) == ("error", "refused")
+        assert absent.feedback.endswith("; tensorflow is not installed")
     missing = check(program.format("nowhere"), asserts)
+    assert missing.verdict == "reject"
     assert missing.feedback.endswith("; nowhere is not installed")
+
+
+def test_threads_and_processes_have_limits_that_can_be_set() -> None:
+    """Forty threads are no fault of a program; more than it may have are the sandbox's refusal."""
+    program = (
+        "import threading, time\ndef total(values):\n"
+        "    threads = [threading.Thread(target=time.sleep, args=(0.1,)) for _ in range(40)]\n"
+        "    for thread in threads: thread.start()\n    for thread in threads: thread.join()\n"
+        "    return sum(values)\n"
+    )
+    asserts = ["assert total([1, 2]) == 3"]
+    assert check(program, asserts) == Check("pass", 1.0)
+    for integrity in ("auto", "shared-process"):
+        refused = check(program, asserts, threads=20, integrity=integrity)
+        assert (refused.verdict, refused.reason) == ("error", "refused")
+        assert "thread" in refused.feedback
+    for name in ("threads", "processes"):
+        with pytest.raises(ConfigError, match=f"{name} is 0"):
+            check(program, asserts, **{name: 0})
 
 
 def test_a_byte_order_mark_is_no_part_of_a_program() -> None:

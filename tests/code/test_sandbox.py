@@ -6,6 +6,7 @@ import contextlib
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -261,38 +262,53 @@ def one_core():
     os.sched_setaffinity(0, processors)
 
 
-def test_a_time_that_the_machine_took_is_told_from_one_that_the_program_took(one_core):
-    """Beside strangers at work on its core a program that computes is kept waiting, and one that sleeps is not."""
-    limits = Limits(wall=1.0)
+@pytest.fixture
+def strangers(one_core):
+    """Others that are at work on the only core."""
     # Linux may part a core between sessions, so each has its own, as each program of a sandbox has.
     busy = [sys.executable, "-S", "-c", "while True: pass"]
-    strangers = [subprocess.Popen(busy, start_new_session=True) for _ in range(4)]
-    try:
-        with Sandbox(workers=2) as box:
-            commands = [
-                SandboxCommand(("sleep", "60"), limits=limits),
-                script("while True: pass", limits=limits),
-            ]
-            checks = [abnormal(each, limits) for each in box.run(commands)]
-    finally:
-        for stranger in strangers:
-            stranger.kill()
-            stranger.wait()
-    assert [(check.verdict, check.reason) for check in checks] == [("reject", "wall"), ("timeout", "wall")], (
-        checks
-    )
-    assert "the machine kept it from that" in checks[1].feedback
+    started = [subprocess.Popen(busy, start_new_session=True) for _ in range(2)]
+    yield
+    for stranger in started:
+        stranger.kill()
+        stranger.wait()
 
 
-def test_a_time_that_a_sandbox_took_itself_is_not_the_machines(one_core):
-    """Of more endless loops than cores each has failed, judged or run, begun together or one after the other."""
-    limits, loop = Limits(wall=1.0), "while True: pass"
+COMPUTES = "import time\nwhile time.process_time() < {}: pass\n"
+
+
+def test_a_busy_machine_makes_no_hang_of_an_honest_program(strangers):
+    """It has its own time, judged or run; one that sleeps or computes for longer than that has failed, and is told so."""
+    limits = Limits(wall=0.6, cpu=0.6)
+    programs = [COMPUTES.format(0.4), COMPUTES.format(60), "import time; time.sleep(60)"]
+    with Sandbox(workers=1) as box:
+        runs = [
+            abnormal(exit, limits) for exit in box.run([script(text, limits=limits) for text in programs])
+        ]
+        suite = Suite(kind="check", entry_points=("f",), source="def check(candidate): candidate(1)")
+        functions = [f"def f(x):\n    {text.replace(chr(10), chr(10) + '    ')}" for text in programs]
+        judged = [finding.check for finding in box.judge(suite, functions, limits)]
+    assert runs[0] is None
+    assert judged[0].verdict == "pass", judged
+    for check in (*runs[1:], *judged[1:]):
+        assert (check.verdict, check.reason) == ("reject", "wall"), check
+        assert "s of processor time in" in check.feedback
+    assert "was kept from the processor for" in runs[1].feedback
+    assert "was kept from the processor for" in judged[1].feedback
+
+
+def test_programs_of_a_sandbox_share_its_cores_without_failing_for_it(one_core):
+    """Of more programs than cores those that compute within their time pass, and endless loops have failed."""
+    limits, loop = Limits(wall=0.6, cpu=0.6), "while True: pass"
     suite = Suite(kind="check", entry_points=("f",), source="def check(candidate): candidate(1)")
-    with Sandbox(workers=6) as box, ThreadPoolExecutor(6) as pool:
-        judged = [finding.check for finding in box.judge(suite, [f"{loop}#{i}" for i in range(6)], limits)]
-        alone = pool.map(lambda _: box.run([script(loop, limits=limits)])[0], range(6))
-        checks = [*judged, *(abnormal(exit, limits) for exit in alone)]
+    with Sandbox(workers=4) as box, ThreadPoolExecutor(4) as pool:
+        programs = [f"{loop}#{i}" for i in range(3)] + [f"{COMPUTES.format(0.3)}def f(x): pass"]
+        judged = [finding.check for finding in box.judge(suite, programs, limits)]
+        alone = list(pool.map(lambda text: box.run([script(text, limits=limits)])[0], programs))
+    checks = [*judged[:3], *(abnormal(exit, limits) for exit in alone[:3])]
     assert {(check.verdict, check.reason) for check in checks} == {("reject", "wall")}, checks
+    assert judged[3].verdict == "pass"
+    assert abnormal(alone[3], limits) is None
 
 
 def test_as_many_run_at_once_as_there_are_usable_cores(one_core):
@@ -480,6 +496,109 @@ def test_a_readable_path_is_readable_and_not_writable(tmp_path_factory):
             assert exit.stdout == b"granted\n", (tier, exit)
             assert exit.status == 1
     assert (place / "file").read_text() == "granted"
+
+
+# --- refused is not rejected
+
+F = Suite("asserts", ("f",), asserts=("assert f(1) == 1",))
+HOMELY = {
+    "/tmp": "def f(x):\n    with open('/tmp/a', 'w') as file: file.write('a')\n    return len(open('/tmp/a').read())",
+    "/proc/self/status": "def f(x): return 'VmRSS' in open('/proc/self/status').read() and x",
+    "a user's name": "import getpass\ndef f(x): return x if getpass.getuser() else 0",
+    "a temporary file": "import tempfile\ndef f(x):\n    with tempfile.TemporaryFile() as file: return file.write(b'a')",
+    "an event loop": "import asyncio\ndef f(x): return asyncio.run(asyncio.sleep(0, x))",
+}
+
+
+@pytest.mark.parametrize("name", HOMELY)
+def test_what_a_program_may_expect_is_there(box, name):
+    """In a root directory of its own; where the machine's are seen, they are refused, and named."""
+    check = box.judge(F, [HOMELY[name]], FAIR)[0].check
+    if box.tier == "landlock" and name.startswith("/"):
+        assert (check.verdict, check.reason) == ("error", "refused")
+        assert f"open('{name}" in check.feedback
+    else:
+        assert check.verdict == "pass", check
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("import socket; socket.socket()", "socket.socket()"),
+        ("open('/etc/passwd').close()", "open('/etc/passwd')"),
+        ("open('/usr/x', 'w')", "open('/usr/x')"),
+        ("import os; os.mkdir('/x')", "os.mkdir('/x')"),
+        ("import pandas", "import pandas"),
+    ],
+)
+def test_what_the_sandbox_refuses_is_an_error_that_names_it(box, call, name):
+    """Also of a program that catches the refusal; whatever it returns."""
+    caught = f"def f(x):\n    try: {call}\n    except Exception: return x\n"
+    raised = f"def f(x):\n    {call}\n    return 2\n"
+    if box.tier == "none":
+        return
+    for program in (caught, raised):
+        check = box.judge(F, [program], FAIR)[0].check
+        assert (check.verdict, check.reason) == ("error", "refused")
+        assert name in check.feedback
+
+
+def test_sockets_reach_nothing_but_the_program_itself(world_port):
+    """Where they are allowed; a tier that could not keep them from the network is not taken."""
+    program = (
+        "import socket\ndef f(x):\n    with socket.create_server(('127.0.0.1', 0)) as server:\n"
+        "        client = socket.create_connection(server.getsockname())\n        other, _ = server.accept()\n"
+        "        client.sendall(bytes([x]))\n        return other.recv(1)[0]\n"
+    )
+    outside = (
+        f"import socket\ndef f(x):\n    try: socket.create_connection(('127.0.0.1', {world_port}), 1)\n"
+        "    except ConnectionRefusedError: return x\n    return 'reached'\n"
+    )
+    families = (
+        "import socket\ndef f(x):\n    for family in (socket.AF_UNIX, socket.AF_NETLINK, socket.AF_PACKET):\n"
+        "        try: socket.socket(family, socket.SOCK_RAW)\n        except PermissionError: continue\n"
+        "        return family\n    return x\n"
+    )
+    with pytest.raises(ResourceError, match="sockets"):
+        Sandbox("landlock", sockets=True).open()
+    for tier in TIERS[:2]:
+        made = Sandbox(tier, sockets=True, workers=1)
+        try:
+            made.open()
+        except ResourceError:
+            continue
+        with made:
+            for text in (program, outside, families):
+                check = made.judge(F, [text], FAIR)[0].check
+                assert check.verdict == "pass", (tier, check)
+
+
+@pytest.fixture
+def world_port():
+    """A port of this machine on which somebody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize("name", ["d", "d" * 200])
+def test_directories_that_one_leaves_are_no_time_of_the_next(box, name):
+    """900 of them inside each other, which take longer to remove than the next has."""
+    nest = f"import os\nfor _ in range(900): os.mkdir({name!r}); os.chdir({name!r})\n"
+    limits = Limits(wall=30.0, files=2000)
+    box.judge(F, [f"{nest}def f(x): return x"], limits)
+    (finding,) = box.judge(F, ["def f(x): return x"], Limits(wall=0.5))
+    assert finding.check.verdict == "pass", finding
+    run(box, nest, limits=limits)
+    assert run(box, "print(1)", limits=Limits(wall=1.0)).stdout == b"1\n"
+
+
+def test_a_place_that_takes_its_time_is_nobodys(box, monkeypatch):
+    """The judge waits for it with its clocks stopped, and says so to the harness, whose clock stops too."""
+    monkeypatch.setattr(host, "COMPARING", 0.0)
+    many = "import os\ndef f(x):\n    for i in range(4_000): os.mkdir(str(i))\n    return x\n"
+    box.judge(F, [many], Limits(wall=60.0, files=5_000))
+    (finding,) = box.judge(F, ["def f(x): return x"], Limits(wall=0.1))
+    assert finding.check.verdict == "pass", finding
 
 
 # --- many at once, and mending
@@ -754,5 +873,6 @@ def test_limits_cross_whole():
         "disk",
         "files",
         "processes",
+        "threads",
         "each",
     }

@@ -282,7 +282,9 @@ def test_tuning_and_fitting_answer_from_it_too(
     with recorded(bought.path / "run", "judged") as recording:
         certificate = certify(recording, Promise("wrong", 0.9, 0.1))
     assert certificate.tasks == TASKS
-    assert 0 < certificate.tried[0].unknown < TASKS  # of the others the stricter threshold needs rounds nobody bought
+    assert (
+        0 < certificate.tried[0].unknown < TASKS
+    )  # of the others the stricter threshold needs rounds nobody bought
     monkeypatch.setenv("BOUGHT_KEY", "sk-that-fits")
     free = [f"models.{model}.{price}=0" for model in ("m", "j") for price in ("price_in", "price_out")]
     with pytest.raises(ConfigError, match="bought before took no time"):

@@ -24,6 +24,8 @@ def check(
     memory: int = 1024,
     integrity: Literal["auto", "separate-process", "shared-process"] = "auto",
     sandbox: Sandbox | None = None,
+    processes: int = 32,
+    threads: int = 128,
 ) -> Check:
     """Run one program's tests in a sandbox.
 
@@ -37,6 +39,7 @@ def check(
         timeout: seconds for all tests together.
         memory: MiB.
         integrity: where the tests run; see `Tests`.
+        processes, threads: how many of each the program may have at once.
         sandbox: where the program runs; a shared one with the strongest isolation of this machine when None. Many
             programs are better given to a stage, a block at a time.
 
@@ -53,5 +56,6 @@ def check(
         raise ContractError("give check() `asserts` or `test`, one of them")
     fields = {"test": test, "test_list": asserts, "setup": setup, "entry_point": entry_point}
     suite = suite_of(fields, "this program")
-    (finding,) = Tests(sandbox, timeout, memory, integrity).findings(suite, [program_of(program)])
+    stage = Tests(sandbox, timeout, memory, integrity, processes=processes, threads=threads)
+    (finding,) = stage.findings(suite, [program_of(program)])
     return finding.check

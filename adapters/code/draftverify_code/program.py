@@ -29,13 +29,14 @@ Reason: TypeAlias = Literal[
     "no tests",  # the run ended without a report of passed tests
     "cpu",  # it used up its processor time (of a checker: a timeout)
     "wall",  # it used up its time (a timeout where it was the checker's, or the machine's doing)
+    "refused",  # the sandbox refused what it asked for (an error)
     "sandbox",  # the check itself failed (an error)
     "tests",  # the tests themselves are broken (an error)
     "needs shared-process",  # the tests cannot be judged apart from the program (an error)
     "tool",  # the checker itself failed (an error)
 ]
-"""Why a check is not a pass. `sandbox`, `tests`, `needs shared-process` and `tool` are of verdict "error"; all others
-reject, but for the `cpu` and `wall` of who checks, and the `memory` of the tests."""
+"""Why a check is not a pass. `refused`, `sandbox`, `tests`, `needs shared-process` and `tool` are of verdict "error";
+all others reject, but for the `cpu` and `wall` of who checks, and the `memory` of the tests."""
 
 REASONS: tuple[str, ...] = get_args(Reason)
 

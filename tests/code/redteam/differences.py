@@ -7,12 +7,10 @@ a day before, believed that it is right. A word that asks for one process is as 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from textwrap import dedent
 
 __all__ = ["DIFFERENCES", "Difference"]
-
-CORE = "not told from what plain Python passes"
 
 
 @dataclass(frozen=True)
@@ -503,5 +501,3 @@ CLASSES = [
 ]
 
 DIFFERENCES = [*CLASSES, *OBJECTS, *VALUES, *ALIASES, *FUNCTIONS, *EXCEPTIONS, *PROCESS]
-LEFT = frozenset({"a set in the order of its table"})
-DIFFERENCES = [replace(each, hole=CORE) if each.name in LEFT else each for each in DIFFERENCES]

@@ -649,7 +649,7 @@ LEGACIES = [
             for access in (0xffff, 0x7fff, 0x3fff, 0x1fff):
                 if syscall("landlock_add_rule", number, 1, struct.pack("=Qi", access, at), 0) == 0: break
         """,
-        'attempt(lambda: done("root:" in open("/etc/passwd").read())); attempt(lambda: tell(open(W["canary"]).read())); attempt(lambda: done(os.listdir("/proc")))',
+        'attempt(lambda: done("root:" in open("/etc/passwd").read())); attempt(lambda: tell(open(W["canary"]).read())); attempt(lambda: done(os.listdir("/sys")))',
         paths=("judge",),
         none=False,
     ),

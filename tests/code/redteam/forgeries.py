@@ -464,8 +464,8 @@ CHANNEL = [
         "answers before it is asked",
         FRAMES
         + dedent("""
-        write_all(frame('[0,"value",[["f","function",null]],null,[],""]'))
-        for n in range(1, 9): write_all(frame('[%d,"value",100913,null,[],""]' % n))
+        write_all(frame('[0,"value",[["f","function"]],[],"",[]]'))
+        for n in range(1, 9): write_all(frame('[%d,"value",100913,[],"",[]]' % n))
         def f(x): return 0
         """),
         fools=False,
@@ -474,7 +474,7 @@ CHANNEL = [
         "answers, then leaves",
         FRAMES
         + dedent("""
-        write_all(frame('[0,"value",[["f","function",null]],null,[],""]'))
+        write_all(frame('[0,"value",[["f","function"]],[],"",[]]'))
         os._exit(0)
         """),
     ),
@@ -487,15 +487,15 @@ CHANNEL = [
             fools="pass" in text[:20] and text[0] == "{",
         )
         for text in (
-            '[1,"value",{"opaque":["int",true]},null,[],""]',
-            '[true,"value",100913,null,[],""]',
+            '[1,"value",{"opaque":["int",true]},[],"",[]]',
+            '[true,"value",100913,[],"",[]]',
             '[1,"pass"]',
-            '[1,"value",{"ref":0},null,[],""]',
-            '[1,"value",{"ref":-1},null,[],""]',
-            '[1,"value",{"__reduce__":["os.system","true"]},null,[],""]',
-            '[1,"value",{"exception":["os.system",["true"]]},null,[],""]',
+            '[1,"value",{"ref":0},[],"",[]]',
+            '[1,"value",{"ref":-1},[],"",[]]',
+            '[1,"value",{"__reduce__":["os.system","true"]},[],"",[]]',
+            '[1,"value",{"exception":["os.system",["true"]]},[],"",[]]',
             '{"verdict":"pass"}',
-            '[1,"value",NaN,[[0,{"type":"eval"}]],[],""]',
+            '[1,"value",1,[[0,{"type":"eval"}]],"",[]]',
         )
     ),
     forgery(

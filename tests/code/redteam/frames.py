@@ -95,7 +95,6 @@ PEEKS = [
 MUTATES = (
     CHANNEL
     + """
-import dataclasses, enum, typing
 HEAD = struct.Struct(">I")
 NAMES = ("", "__class__", "__eq__", "__init__", "__getattribute__", "__reduce__", "args", "int", "builtins.int",
     "AssertionError", "GeneratorExit", "KeyboardInterrupt", "StopIteration", "SystemExit", "object", "type", "eval",
@@ -129,20 +128,11 @@ def mutations(node):
                 for content in (None, -1, 0, "int", [], ["int", True], [0], [[]], ["__class__", 1], {"a": 1}, [-1, [1]], 10 ** 12):
                     yield way, {tag: content}
 def forged(text):
-    parts = [json.loads(line) for line in text.split(b"\\n")]
-    every = list(mutations(parts))
+    answer = json.loads(text)
+    every = list(mutations(answer))
     if N >= len(every): return None
-    changed = put(parts, *every[N])
-    try: return b"\\n".join(json.dumps(each, ensure_ascii=False).encode("utf-8", "surrogatepass") for each in (changed if type(changed) is list else [changed]))
+    try: return json.dumps(put(answer, *every[N]), ensure_ascii=False).encode("utf-8", "surrogatepass")
     except RecursionError: return b"[" * 5000
-@dataclasses.dataclass
-class Point:
-    x: int = 1
-class Named(typing.NamedTuple):
-    x: int = 1
-class Kind(enum.Enum):
-    A = 1
-class Wrong(ValueError): pass
 def exactly(at, count):
     data = b""
     while len(data) < count:
@@ -157,6 +147,7 @@ def relay(source, sink, change):
         if change and count == 1: data = forged(data) or data
         count += 1
         sink.sendall(HEAD.pack(len(data)) + data)
+sys.modules["child"]._LoadedProgram._changed = lambda self: ""
 number = channel()
 real = socket.socket(fileno=os.dup(number))
 mine, theirs = socket.socketpair()
@@ -165,12 +156,9 @@ theirs.close()
 for way in ((real, mine, False), (mine, real, True)): threading.Thread(target=relay, args=way, daemon=True).start()
 def f(x):
     if KIND == "raises":
-        error = Wrong(1, "two")
-        error.code = 7
-        raise error from KeyError("x")
+        raise ValueError(1, "two")
     if isinstance(x, list): x.append(2)
-    if KIND == "plain": return [1, "a", (2.5, b"x", {"k": {3}}), x]
-    return [Point(), Named(), Kind.A, ValueError("x"), object(), iter([1, 2]), int, x]
+    return [1, "a", (2.5, b"x", {"k": {3}}), x] if KIND == "plain" else object()
 """
 )
 """The N-th change to the answer to the first call; it answers as before where there are no so many. KIND: of answer."""

@@ -9,6 +9,9 @@ gone with the next.
 | {op: "load", suite} | {broken}: what is wrong with the tests; "" when nothing is |
 | {op: "run", program, limits} | a finding (see `judge.SuiteJudge.run`) |
 | {op: "drop"} | none; the suite is forgotten |
+
+Before a finding it says {waiting: true} and {waiting: false} where a new candidate has to wait for its place, and
+{waiting: false} again where it gets more time, since the machine kept it from the processor.
 """
 
 from __future__ import annotations
@@ -30,24 +33,38 @@ import judge
 import keeper
 from frames import receive, send
 
+PROMPT = 0.1  # seconds for a new candidate, where nothing is to be thrown away
 MEMORY = 4 << 30  # bytes of address space; a judge holds tests and values, not candidates
 
 
 class Candidates:
     """New candidates from the keeper, one at a time."""
 
-    def __init__(self, link: socket.socket) -> None:
+    def __init__(self, link: socket.socket, host: socket.socket) -> None:
         self.link = link
+        self.host = host
         self.current: socket.socket | None = None
 
     def start(self, limits: dict[str, Any]) -> socket.socket:
         """A socket to a new candidate."""
         send(self.link, {"op": "start", "limits": limits})
+        if not select.select([self.link], [], [], PROMPT)[0]:
+            # The keeper is still at what the last candidate left, which is nobody's time.
+            send(self.host, {"waiting": True})
+            select.select([self.link], [], [])
+            send(self.host, {"waiting": False})
         _data, descriptors, _, _ = socket.recv_fds(self.link, 1, 1)
         if not descriptors:
             raise OSError("the keeper gave no candidate")
         self.current = socket.socket(fileno=descriptors[0])
         return self.current
+
+    def measure(self) -> dict[str, float]:
+        """Seconds that the candidate used of the processor, and was kept from it; the harness waits so much longer."""
+        send(self.link, {"op": "measure"})
+        measured = receive(self.link)
+        send(self.host, {"waiting": False})
+        return measured  # type: ignore[no-any-return]
 
     def drop(self) -> None:
         """End the candidate; nobody waits for it, nor asks how it ended."""
@@ -94,7 +111,10 @@ def serve(host: socket.socket, candidates: Candidates) -> None:
 
 def _suite(host: socket.socket, candidates: Candidates, suite: dict[str, Any]) -> NoReturn:
     try:
-        suite_judge, pid = judge.SuiteJudge(candidates.start, candidates.end, candidates.drop), os.getpid()
+        suite_judge, pid = (
+            judge.SuiteJudge(candidates.start, candidates.end, candidates.drop, candidates.measure),
+            os.getpid(),
+        )
         answer: dict[str, Any] = {"broken": suite_judge.load(suite)}
         while os.getpid() == pid:  # a test may fork
             send(host, answer)
@@ -117,14 +137,14 @@ def main() -> None:
         for name in keeper.WARM:
             importlib.import_module(name)
         sealed = keeper.Sealed(config)
-        confine.take(sealed.seal(cpu=1 << 30, memory=MEMORY, disk=1 << 20, processes=16))
+        confine.take(sealed.seal(cpu=1 << 30, memory=MEMORY, disk=1 << 20, threads=16))
     except Exception as error:
         send(host, {"error": f"{type(error).__name__}: {error}"})
         os._exit(1)
     gc.collect()
     gc.freeze()
     send(host, {})
-    serve(host, Candidates(socket.socket(fileno=config["keeper"])))
+    serve(host, Candidates(socket.socket(fileno=config["keeper"]), host))
 
 
 if __name__ == "__main__":

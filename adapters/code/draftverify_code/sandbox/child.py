@@ -5,23 +5,24 @@ program, which may do to it what it likes; the judge at the other end trusts no 
 Standard library only.
 
 The channel is a stream socket. A frame is 4 bytes of length, big-endian, and a message; none is longer than
-`codec.FRAME`. One request, one answer; the answer to the n-th request says n, from 0. Requests, as values of `codec`:
+`codec.FRAME`. One request, one answer. Requests, as values of `codec`:
 
-- `["load", program, names, None]`: execute the program, and say what the names are.
-- `["call", function, args, kwargs, changed]`: call a function or a class that crossed before.
-- `["draw", iterator, changed]`: the next item of one that crossed before.
+- `["load", program, names, modules]`: execute the program, and say what the names are to it. `modules` are those that
+  the tests import.
+- `["call", name, args, kwargs]`: call what had that name when the program was loaded.
 
-`changed` is what the tests changed since of what the program kept (`codec.changes`). Answers:
+An answer is `[n, kind, content, changes, output, refused]`: `n` numbers them from 0; `changes` are what was done to the
+request's lists, dicts and sets (`codec.Exchange.changes`); `output` is what was printed, None where it was too much;
+`refused` says what the sandbox refused. Kinds and contents:
 
-- `[n, "value", value, changed, line, output]`: what came of it. For "load" the value is a list with
-  `[name, value]` of each name that the program defines.
-- `[n, "raised", exception, …]`, and `[n, "syntax", …]` where the program does not parse.
-- `[n, "refused", why]`: something cannot cross; `[n, "failed", name]`: the program raised a built-in exception of that
-  name, of which nothing more can be told. Nothing of the request is known then, as if it had not been.
-
-`line` is the last line of the program on an exception's way (0: none);
-`output` is the beginning of what was printed. Behind the answer, after a line's end, stand the numbers of all that the
-program still holds of what crossed: the rest is forgotten at both ends.
+- "value": what came of it. For "load" it is a list with `[name, what]` of each name that the program defines:
+  "function", "module" and the module's name, "object" (another one that can be called), or "value".
+- "raised": `[type, args, text, line, name]` of an exception: the name of its type; its arguments, None where it has
+  more than these (see `_PLAIN`); what it says; the program's last line on its way (0: none); the name that a NameError
+  misses.
+- "syntax": `[text, line]` where the program does not parse.
+- "apart": why tests in another process cannot say what they would in the program's: something did not cross, or is held
+  by the program, or the program changed what they could see.
 """
 
 from __future__ import annotations
@@ -32,34 +33,45 @@ import json
 import linecache
 import socket
 import sys
-from collections.abc import Callable
 from contextlib import suppress
-from types import ModuleType
+from functools import lru_cache
+from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
     from draftverify_code.sandbox import codec
-    from draftverify_code.sandbox.own import FILE, MODULE, ProgramWire
+    from draftverify_code.sandbox.surroundings import Refusals, Surroundings
 else:
     import codec
-    from own import FILE, MODULE, ProgramWire
+    from surroundings import Refusals, Surroundings
 
 __all__ = ["rehearse", "serve"]
 
+FILE = "<program>"
+"""The program's file name in tracebacks."""
+MODULE = "__candidate__"
+"""Its module's name."""
+
 _MISSING = object()
-KEPT = 1 << 16  # bytes of a request's output
+KEPT = 1 << 16  # bytes of output that may be printed in a call
 
 
-def serve(channel: socket.socket, program: _LoadedProgram | None = None) -> None:
+def serve(
+    channel: socket.socket, program: _LoadedProgram | None = None, refusals: Refusals | None = None
+) -> None:
     """Answer requests until the other end is closed, or breaks off inside a frame.
 
     Args:
         channel: a connected stream socket.
         program: what `rehearse` made, so that nothing need be made here.
+        refusals: what sees that the sandbox refuses something; None where there is none.
     """
     # What the loop needs is bound before the program runs, so that one that patches a module by accident harms nobody.
     receive, send, head = channel.recv, channel.sendall, codec.HEAD
     program = program or _LoadedProgram()
+    if refusals is not None:
+        program.refusals = refusals
+        refusals.watch()
     number = 0
     buffer = bytearray()
     while True:
@@ -108,10 +120,9 @@ def rehearse() -> _LoadedProgram:
     """
     stdout, argv = sys.stdout, sys.argv
     program = _LoadedProgram()
-    program.answer(0, codec.Wire().dumps(["load", _COMMON, ["f", "g"], None]))
-    function = next(number for number, value in program.wire.objects.items() if callable(value))
-    for arguments in ('[[1.0,2.5]],{"dict":[]}', '[[3,4,5]],{"dict":["bound",4]}') * 3:
-        program.answer(0, f'["call",{{"ref":{function}}},{arguments},null]'.encode())
+    program.answer(0, codec.Exchange().dumps(["load", _COMMON, ["f", "g"], []]))
+    for arguments in ([[1.0, 2.5]], [[3, 4, 5], 4]) * 3:
+        program.answer(0, codec.Exchange().dumps(["call", "f", arguments, {}]))
     sys.stdout, sys.argv = stdout, argv
     del sys.modules[MODULE], linecache.cache[FILE]
     return _LoadedProgram()
@@ -121,82 +132,88 @@ class _LoadedProgram:
     def __init__(self) -> None:
         self.module = ModuleType(MODULE)
         self.module.__file__ = "program.py"
-        self.wire = ProgramWire()
+        self.names: dict[str, Any] = {}  # what the tests were told of
         self.output = _Output()
-        self.constants: list[tuple[str, Any]] = []  # names and values that the tests were told
-        self.called: list[tuple[Any, Any]] = []  # functions, and what they called themselves
+        self.stdout = self.output.stream
+        self.refusals = Refusals((), (), (), False)
+        self.surroundings = Surroundings()
 
     def answer(self, number: int, request: bytes) -> bytes:
         """Do what is asked, and put the answer into words, whatever happens."""
-        count = self.wire.count
         try:
-            answer = self._answer(number, request)
-            kept_numbers = self.wire.kept()
-            answer += b"\n%b" % (json.dumps(kept_numbers).encode() if kept_numbers else b"[]")
-            if len(answer) > codec.FRAME:
-                raise codec.CannotCross(f"more than {codec.FRAME >> 20} MiB")
-            return answer
-        except (codec.CannotCross, ValueError) as error:
-            fields = ["refused", str(error)[:200]]
-        except BaseException as error:  # of an exception that fights back, or still without memory
-            fields = ["failed", "MemoryError" if isinstance(error, MemoryError) else "RuntimeError"]
-        self.wire.forget(count)
-        return json.dumps([number, *fields]).encode() + b"\n[]"
-
-    def _answer(self, number: int, request: bytes) -> bytes:
-        operation, *arguments, changed = self.wire.loads(request)
-        if changed is not None:
-            self.wire.change(changed, self.wire.count)
-        contents = self.wire.contents(self.wire.objects)
-        kind, line = "value", 0
-        error: BaseException | None = None
-        try:
-            value = self._operations[operation](self, *arguments)
-        except _DoesNotParse as stop:
-            kind, (error,) = "syntax", stop.args
-            line = getattr(error, "lineno", None) or 0
-        except BaseException as raised:
-            kind, error, line = "raised", raised, _line(raised)
-        self.wire.check()
-        for name, constant in self.constants:
-            if vars(self.module).get(name, _MISSING) is not constant:
-                raise codec.CannotCross(f"the program's {name}, which changed after it was loaded")
-        if any(getattr(function, "__name__", None) is not name for function, name in self.called):
-            raise codec.CannotCross("a function that changed its name after it was loaded")
-        if error is not None:
-            value = _untraced(error)
-            error = None
-        answer = [number, kind, value, codec.changes(contents), line, self.output.take()]
-        try:
-            return self.wire.dumps(answer)
+            exchange = codec.Exchange()
+            answer = self._answer(exchange, number, request)
+            if not exchange.is_held():
+                return answer
+            why = "a list, dict or set that the program keeps"
         except MemoryError:
-            if kind == "value":  # the program had the memory for it
-                raise codec.CannotCross("more than there is memory for") from None
-            raise
+            text = "MemoryError"
+            return json.dumps([number, "raised", [text, {"tuple": []}, text, 0, ""], [], "", []]).encode()
+        except BaseException as error:  # it does not cross, or fights back, or no stack is left
+            known = isinstance(error, (codec.CannotCross, ValueError))
+            why = str(error)[:200] if known else "an answer that could not be given"
+        return codec.Exchange().dumps([number, "apart", [why], [], None, self.refusals.calls[:9]])
 
-    def _load(self, text: str, names: list[str]) -> list[list[Any]]:
+    def _answer(self, exchange: codec.Exchange, number: int, request: bytes) -> bytes:
+        operation, *arguments = exchange.loads(request)
+        contents = exchange.contents()
+        kind = "value"
+        content: Any
+        try:
+            content = (self._load if operation == "load" else self._call)(*arguments)
+        except _DoesNotParse as stop:
+            (error,) = stop.args
+            kind, content = "syntax", [_said(error), getattr(error, "lineno", None) or 0]
+        except BaseException as error:
+            self.refusals.note(error)
+            kind, content = "raised", _raised(error)
+        output, refused = self.output.take(), self.refusals.calls[:9]
+        try:
+            answer = exchange.dumps([number, kind, content, exchange.changes(contents), output, refused])
+        except MemoryError:
+            raise codec.CannotCross("more than there is memory for") from None
+        if changed := self._changed():
+            raise codec.CannotCross(f"{changed}, which the program changed")
+        return answer
+
+    def _changed(self) -> str:
+        """What the program changed of what the tests could see; "" when nothing."""
+        space = vars(self.module)
+        for name, value in self.names.items():
+            if space.get(name, _MISSING) is not value:
+                return f"its name {name}"
+        return self.surroundings.changed() or ("sys.stdout" if sys.stdout is not self.stdout else "")
+
+    def _load(self, text: str, names: list[str], modules: list[str]) -> list[list[str]]:
         _settle()
         # What the program takes for its own now, as a default of an argument, is not what tests redirect later.
-        early = sys.stdout = _Output().stream
+        early = sys.stdout = self.stdout = _Output().stream
         sys.modules[MODULE] = self.module
         linecache.cache[FILE] = len(text), None, text.splitlines(True), FILE
+        self.surroundings.begin(modules, text)
         try:
             code = compile(text, FILE, "exec", dont_inherit=True, optimize=0)
         except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
             raise _DoesNotParse(error) from None
         space = vars(self.module)
         exec(code, space)
+        self.stdout = self.output.stream
         if sys.stdout is early:
-            sys.stdout = self.output.stream
-        values = [(name, space.get(name, _MISSING)) for name in names]
-        self.constants = [(name, value) for name, value in values if not callable(value)]
-        self.called = [(value, getattr(value, "__name__", None)) for _, value in values if callable(value)]
-        return [[name, value] for name, value in values if value is not _MISSING]
+            sys.stdout = self.stdout
+        self.names = {name: space.get(name, _MISSING) for name in names}
+        return [[name, _what(value)] for name, value in self.names.items() if value is not _MISSING]
 
-    def _call(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return function(*args, **kwargs)
+    def _call(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return self.names[name](*args, **kwargs)
 
-    _operations = {"load": _load, "call": _call, "draw": lambda self, iterator: next(iterator)}  # noqa: RUF012
+
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, type(lru_cache(len)))
+
+
+def _what(value: Any) -> str:
+    if isinstance(value, ModuleType):
+        return f"module {value.__name__}"
+    return "function" if type(value) in _FUNCTIONS else "object" if callable(value) else "value"
 
 
 class _DoesNotParse(Exception):
@@ -216,13 +233,13 @@ class _Output(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        self._kept += data[: max(KEPT - len(self._kept), 0)]
+        self._kept += data[: KEPT + 1 - len(self._kept)]
         return len(data)
 
-    def take(self) -> str:
+    def take(self) -> str | None:
         with suppress(OSError, ValueError):  # the program closed it
             self.stream.flush()
-        text = self._kept.decode(errors="replace")
+        text = self._kept.decode(errors="replace") if len(self._kept) <= KEPT else None
         self._kept.clear()
         return text
 
@@ -238,21 +255,37 @@ def _settle() -> None:
             sys.modules[name].seed(0)
 
 
-def _line(error: BaseException) -> int:
-    """The last line of the program on the exception's way; 0 when there is none."""
+_PLAIN = frozenset(
+    kind
+    for kind in vars(builtins).values()
+    if isinstance(kind, type)
+    and issubclass(kind, BaseException)
+    and not any(
+        isinstance(member, (MemberDescriptorType, GetSetDescriptorType))
+        for base in kind.__mro__[: kind.__mro__.index(BaseException)]
+        for member in vars(base).values()
+    )
+)
+"""Python's own exceptions that are made of nothing but their arguments."""
+
+
+def _raised(error: BaseException) -> list[Any]:
+    args: tuple[Any, ...] | None = None
+    if type(error) in _PLAIN and not (vars(error) or error.__cause__ or error.__context__):
+        with suppress(codec.CannotCross):
+            codec.Exchange().dumps(error.args)
+            args = error.args
     line, step = 0, error.__traceback__
     while step is not None:
         if step.tb_frame.f_code.co_filename == FILE:
             line = step.tb_lineno
         step = step.tb_next
-    return line
+    name = error.name if type(error) is NameError and type(error.name) is str else ""
+    return [f"{type(error).__name__}", args, _said(error), line, name]
 
 
-def _untraced(error: BaseException) -> BaseException:
-    """The exception without the frames of its way: they hold what the program no longer does."""
-    step: BaseException | None = error
-    for _ in range(codec.MAX_DEPTH):
-        if step is None:
-            break
-        step = step.with_traceback(None).__context__
-    return error
+def _said(error: BaseException) -> str:
+    try:
+        return f"{error}"[:1000]
+    except Exception:
+        return ""

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import resource
+import socket
 import struct
 import sys
 from collections.abc import Callable, Iterable
@@ -89,7 +91,9 @@ def landlock_abi() -> int:
     return max(int(_libc.syscall(444, None, 0, 1)), 0)
 
 
-def new_ruleset(readable: list[str], listed: list[str], writable: list[str], devices: list[str]) -> int:
+def new_ruleset(
+    readable: list[str], listed: list[str], writable: list[str], devices: list[str], *, sockets: bool = False
+) -> int:
     """A Landlock ruleset that allows nothing but these paths, no TCP, and no signal or abstract socket to the outside.
 
     Args:
@@ -97,6 +101,7 @@ def new_ruleset(readable: list[str], listed: list[str], writable: list[str], dev
         listed: directories of which the names inside may be read, at any depth.
         writable: directories in which everything is allowed but making devices.
         devices: files that may be read and written.
+        sockets: whether TCP is allowed.
 
     Returns:
         Its file descriptor, for `restrict`.
@@ -108,7 +113,7 @@ def new_ruleset(readable: list[str], listed: list[str], writable: list[str], dev
     handled |= FS_IOCTL_DEV if abi >= 5 else 0
     attributes = struct.pack("=Q", handled)
     if abi >= 4:
-        attributes += struct.pack("=Q", 3)  # bind and connect, TCP
+        attributes += struct.pack("=Q", 0 if sockets else 3)  # bind and connect, TCP
     if abi >= 6:
         attributes += struct.pack("=Q", 3)  # abstract sockets and signals
     ruleset = _checked(int(_libc.syscall(444, attributes, len(attributes), 0)), "landlock_create_ruleset")
@@ -194,6 +199,7 @@ _OUTRIGHT = {
     ),
     "aarch64": (*(140, 30), *(52, 53, 452, 54, 55), *(88,), *(5, 6, 7, 14, 15, 16, 463, 466)),
 }
+_SOCKET = {"x86_64": 41, "aarch64": 198}
 _SOCKETPAIR = {"x86_64": 53, "aarch64": 199}
 _IOCTL = {"x86_64": 16, "aarch64": 29}
 
@@ -218,7 +224,9 @@ class Filter:
         return _libc.prctl, (PR_SET_SECCOMP, 2, ctypes.addressof(self._program), 0, 0)
 
 
-def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter, Filter] | None:
+def syscall_filters(
+    *, alone: bool = True, signals: bool = True, sockets: bool = False
+) -> tuple[Filter, Filter] | None:
     """Two filters for this machine's architecture; None when there is none for it.
 
     The first is entered once by the keeper, and inherited; it leaves the keeper what it needs to begin namespaces. The
@@ -228,6 +236,7 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
         alone: whether namespaces keep the candidate apart from other processes and files of its user.
         signals: whether signals to other processes are allowed; without, where nothing else keeps a candidate from
             signalling its neighbours, not even to its own children.
+        sockets: whether there may be sockets of IPv4 and IPv6.
     """
     machine = os.uname().machine
     if sys.platform != "linux" or machine not in _DENIED:
@@ -241,6 +250,14 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
         no = step(_RETURN, _ERRNO | EPERM)
         return [part for number in numbers for part in (step(_EQUAL, number, 0, 1), no)]
 
+    allow_sockets = [
+        step(_EQUAL, _SOCKET[machine], 0, 4),
+        step(_LOAD, 16),  # its family
+        step(_EQUAL, 2, 1, 0),
+        step(_EQUAL, 10, 0, 1),
+        step(_RETURN, _ALLOW),
+        step(_LOAD, 0),
+    ]
     keeper_filter = [
         step(_LOAD, 4),  # the architecture
         step(_EQUAL, audit, 1, 0),
@@ -251,6 +268,7 @@ def syscall_filters(*, alone: bool = True, signals: bool = True) -> tuple[Filter
         # clone3, whose flags a filter cannot read: the C library falls back to clone.
         step(_EQUAL, 435, 0, 1),
         step(_RETURN, _ERRNO | ENOSYS),
+        *(allow_sockets if sockets else []),
         *deny(_DENIED[machine]),
         step(_EQUAL, _SOCKETPAIR[machine], 0, 5),  # one of a pair sends anywhere, unless it is a stream
         step(_LOAD, 24),  # its type
@@ -360,6 +378,8 @@ def make_root(root: str, readable: list[str], hidden: list[str], scratch: str) -
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o600))
         _mount(f"/dev/{device}", target, None, MS_BIND)
     os.symlink(scratch, root + "/dev/shm")  # where semaphores are made, which process pools need
+    if not os.path.exists(root + "/tmp"):  # something there may be readable
+        os.symlink(scratch, root + "/tmp")
     os.makedirs(root + scratch, mode=0o755)
     os.makedirs(root + "/proc", exist_ok=True)
     _mount("/proc", root + "/proc", None, MS_BIND | MS_REC)
@@ -412,7 +432,9 @@ def drop_privileges() -> Step:
     return _set_capabilities(0)
 
 
-def enter_namespaces(root: str, readable: list[str], hidden: list[str], scratch: str, user: int) -> None:
+def enter_namespaces(
+    root: str, readable: list[str], hidden: list[str], scratch: str, user: int, *, sockets: bool = False
+) -> None:
     """Into namespaces of its own (users, mounts, network, IPC, names, processes) and a root directory of its own.
 
     Forks: the caller goes on in the child, which is the first process of its namespace; the parent waits for it
@@ -424,6 +446,7 @@ def enter_namespaces(root: str, readable: list[str], hidden: list[str], scratch:
         hidden: directories below them to show empty, but for readable paths inside.
         scratch: where the scratch place is to be.
         user: the unprivileged user to become when this is root's process.
+        sockets: whether the network namespace can reach itself.
 
     Raises:
         OSError: the machine does not allow it.
@@ -432,12 +455,16 @@ def enter_namespaces(root: str, readable: list[str], hidden: list[str], scratch:
     if os.geteuid() == 0:
         # Mounts are made while root may still read every source; then root becomes nobody, in a second user namespace.
         unshare(namespaces)
+        if sockets:
+            raise_loopback()
         make_root(root, readable, hidden, scratch)
         become_nobody(user)
         _own_user_namespace(CLONE_NEWPID | CLONE_NEWNS)
         fork_and_follow()
     else:
         _own_user_namespace(namespaces | CLONE_NEWPID)
+        if sockets:
+            raise_loopback()
         fork_and_follow()
         make_root(root, readable, hidden, scratch)
     mount_processes()
@@ -464,6 +491,12 @@ def fork_and_follow() -> None:
     prctl(PR_SET_PDEATHSIG, 9)
 
 
+def raise_loopback() -> None:
+    """Let this network namespace reach itself, as 127.0.0.1; it has no other interface."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, 0x8914, struct.pack("16sH14x", b"lo", 1))  # SIOCSIFFLAGS: IFF_UP
+
+
 def mount_processes() -> None:
     """Show this process namespace in /proc, in place of the machine's."""
     _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
@@ -471,21 +504,24 @@ def mount_processes() -> None:
 
 # --- Limits
 
+LONGEST = 10
+"""Times its limit of seconds that a candidate may take on a machine that keeps it from the processor."""
 
-def limits(cpu: float, memory: int, disk: int, processes: int) -> list[Step]:
+
+def limits(cpu: float, memory: int, disk: int, threads: int) -> list[Step]:
     """Resource limits of this process and what it starts: the backstop behind the keeper's own watch.
 
     Args:
         cpu: seconds, rounded up; then SIGKILL, since the first process of a namespace ignores anything less.
         memory: bytes of address space.
         disk: bytes of one file.
-        processes: how many of this user in this user namespace (no effect for the machine's root).
+        threads: how many of this user in this user namespace (no effect for the machine's root).
     """
     bounds = {
         resource.RLIMIT_CPU: max(int(-(-cpu // 1)), 1),
         resource.RLIMIT_AS: memory,
         resource.RLIMIT_FSIZE: disk,
-        resource.RLIMIT_NPROC: processes,
+        resource.RLIMIT_NPROC: threads,
         resource.RLIMIT_NOFILE: 128,
         resource.RLIMIT_CORE: 0,
     }

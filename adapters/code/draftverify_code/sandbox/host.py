@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import signal
+import site
 import socket
 import subprocess
 import sys
@@ -28,6 +29,7 @@ import msgspec
 
 from draftverify import UNCHECKED, Check, ConfigError, ResourceError
 from draftverify_code.program import texts_of
+from draftverify_code.sandbox.confine import LONGEST
 from draftverify_code.sandbox.frames import receive, send
 from draftverify_code.sandbox.jobs import (
     CommandExit,
@@ -44,6 +46,7 @@ __all__ = ["Sandbox", "default_sandbox", "usable_cores"]
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COMPARING = 2.0  # seconds beyond a program's own that its judge may take
+REMOVING = 600.0  # seconds in which what a program left may be thrown away, on nobody's time
 LOADING = 30.0  # seconds that a suite may take before its first call of a candidate
 PATIENCE = 10.0  # seconds beyond a job's own limits after which its server counts as broken
 S = TypeVar("S", bound="_Server")
@@ -65,6 +68,8 @@ class Sandbox:
         packages: installed Python packages that programs may read, with what they depend on.
         readable: further paths that programs may read.
         workers: how many run at once; as many as there are usable cores when 0.
+        sockets: let programs have sockets, with which they reach nothing but themselves (127.0.0.1). The tier
+            "landlock" cannot.
 
     Examples:
         >>> with Sandbox(isolation="none") as box:
@@ -78,11 +83,13 @@ class Sandbox:
         packages: Sequence[str] = (),
         readable: Sequence[Path] = (),
         workers: int = 0,
+        sockets: bool = False,
     ) -> None:
         self.isolation = isolation
         self.packages = packages
         self.readable = readable
         self.workers = workers
+        self.sockets = sockets
         self._lock = threading.RLock()
         self._state: _State | None = None
         self._closed: Callable[[], object] = lambda: None
@@ -95,7 +102,9 @@ class Sandbox:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("isolation", "packages", "readable", "workers")}
+        return {
+            name: getattr(self, name) for name in ("isolation", "packages", "readable", "workers", "sockets")
+        }
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
@@ -109,6 +118,20 @@ class Sandbox:
     def tier(self) -> Tier:
         """The isolation in force; finding out opens the sandbox."""
         return self._opened().tier
+
+    @property
+    def places(self) -> dict[str, Any]:
+        """What a program may read beside its scratch directory, which modules it misses, whether it has sockets."""
+        state = self._opened()
+        if state.tier == "none":
+            return {}
+        grants = state.grants
+        readable = (*grants.granted, *grants.listed) if state.tier == "landlock" else (*grants.shown, "/proc")
+        return {
+            "readable": [*readable, *grants.packages],
+            "absent": list(grants.absent),
+            "sockets": self.sockets,
+        }
 
     def open(self) -> None:
         """Choose the isolation and start a first keeper.
@@ -240,6 +263,7 @@ class _State:
         if sandbox.workers < 0:
             raise ConfigError(f"workers is {sandbox.workers}; 0 (as many as usable cores) or more is needed")
         self.workers = sandbox.at_once
+        self.sockets = sandbox.sockets
         self.grants = grants(tuple(sandbox.packages), tuple(sandbox.readable))
         self.judges_grants = grants((*sandbox.packages, "numpy"), tuple(sandbox.readable))
         self.preload = tuple(name for name in sandbox.packages if name == "numpy")
@@ -247,7 +271,6 @@ class _State:
         self._keepers: list[_Server] = []
         self._judges: list[_JudgeServer] = []
         self._waiting: list[tuple[Future[SuiteFinding], tuple[bytes, str, Limits]]] = []
-        self.crowd = _Crowd()
         self.tier, keeper = self._choose(sandbox.isolation)
         self._keepers.append(keeper)
         self.unloadable: dict[bytes, str] = {}
@@ -273,7 +296,9 @@ class _State:
 
     def keeper(self, tier: Tier) -> _Server:
         """A new keeper under a tier."""
-        return _Server.keeper(tier, self.grants, self.preload, self.crowd.file)
+        if self.sockets and tier == "landlock":
+            raise ResourceError("it cannot keep a socket from the network (`sockets: true`)")
+        return _Server.keeper(tier, self.grants, self.preload, self.sockets)
 
     def each(
         self, call: Callable[[SandboxCommand], CommandExit], jobs: Sequence[SandboxCommand]
@@ -294,8 +319,9 @@ class _State:
             "limits": msgspec.to_builtins(limits),
         }
         try:
-            with self._idle(self._keepers, lambda: self.keeper(self.tier)) as keeper, self.crowd.joined():
-                answer = keeper.ask(request, limits.wall + PATIENCE)
+            with self._idle(self._keepers, lambda: self.keeper(self.tier)) as keeper:
+                keeper.ask({"op": "ready"}, REMOVING)
+                answer = keeper.ask(request, LONGEST * limits.wall + PATIENCE)
         except ResourceError as error:
             return CommandExit(failure=str(error))
         for name in ("stdout", "stderr"):
@@ -335,8 +361,9 @@ class _State:
                 if broken:
                     return SuiteFinding(Check("error", reason="tests", feedback=broken))
                 # The judge keeps the time, and may begin anew once. What takes longer is its own work on an answer.
-                with self.crowd.joined():
-                    answer = judge.ask(request, 2 * limits.wall + COMPARING)
+                answer = judge.ask(request, seconds := 2 * limits.wall + COMPARING)
+                while "waiting" in answer:
+                    answer = judge._receive(REMOVING if answer["waiting"] else seconds)
         except TimeoutError:
             message = "what the program returned could not be read or compared in time"
             return SuiteFinding(Check("timeout", reason="wall", feedback=message))
@@ -385,32 +412,6 @@ class _State:
             server.kill()
 
 
-class _Crowd:
-    """How many of a sandbox's programs are under way: a number in a file without a name, which its keepers read."""
-
-    def __init__(self) -> None:
-        # Closed with this object, not as the sandbox is: a command of another thread may be under way.
-        self._kept = tempfile.TemporaryFile()  # noqa: SIM115
-        self.file = self._kept.fileno()
-        self._lock = threading.Lock()
-        self._count = 0
-        self._add(0)
-
-    @contextmanager
-    def joined(self) -> Iterator[None]:
-        """One more is under way."""
-        self._add(1)
-        try:
-            yield
-        finally:
-            self._add(-1)
-
-    def _add(self, change: int) -> None:
-        with self._lock:
-            self._count += change
-            os.pwrite(self.file, self._count.to_bytes(4, "big"), 0)
-
-
 class _Unanswered(ResourceError, TimeoutError):
     """A server did not answer in time."""
 
@@ -430,14 +431,14 @@ class _Server:
         self._made = folders
 
     @staticmethod
-    def keeper(tier: Tier, grants: Grants, preload: Sequence[str], crowd: int) -> _Server:
+    def keeper(tier: Tier, grants: Grants, preload: Sequence[str], sockets: bool = False) -> _Server:
         """Start a keeper under a tier.
 
         Args:
             tier: of the isolation.
             grants: what it may read.
             preload: modules that it imports before candidates are forked.
-            crowd: the file that says how many programs of the sandbox are under way.
+            sockets: whether programs may have them.
 
         Raises:
             ResourceError: it did not start; the message says why.
@@ -450,9 +451,8 @@ class _Server:
                 grants,
                 preload,
                 theirs,
-                [theirs.fileno(), crowd],
-                crowd=crowd,
-                cores=usable_cores(),
+                [theirs.fileno()],
+                sockets=sockets,
             )
         finally:
             theirs.close()
@@ -621,6 +621,8 @@ def _start(
         "keep_reading": not all(map(_readable_by_others, grants.shown)),
         "preload": list(preload),
         "path": list(grants.packages),
+        "absent": list(grants.absent),
+        "sockets": False,
         "link": link.fileno(),
         **settings,
     }
@@ -633,7 +635,11 @@ def _start(
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
+        "MALLOC_ARENA_MAX": "1",  # what a thread reserves counts as memory
+        "LOGNAME": "nobody",  # no file here says who this user is
     }
+    if elsewhere := [path for path in grants.packages if path not in site.getsitepackages()]:
+        environment["PYTHONPATH"] = os.pathsep.join(elsewhere)
     argv = [sys.executable, "-I", "-S", os.path.join(HERE, script), json.dumps(config)]
     if tier == "bubblewrap":
         argv = [*_bubblewrap(grants, scratch), *argv]
@@ -681,6 +687,8 @@ def _bubblewrap(grants: Grants, scratch: str) -> list[str]:
     for path in ("/proc", *(f"/dev/{device}" for device in ("null", "zero", "full", "random", "urandom"))):
         argv += ["--dev-bind", path, path]
     argv += ["--symlink", scratch, "/dev/shm"]  # where semaphores are made, which process pools need
+    if "/tmp" not in parents:  # something there may be readable
+        argv += ["--symlink", scratch, "/tmp"]
     return [*argv, "--dir", scratch, "--remount-ro", "/", "--chdir", "/", "--"]
 
 

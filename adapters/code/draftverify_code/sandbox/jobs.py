@@ -39,7 +39,8 @@ class Limits(msgspec.Struct, frozen=True):
         output: bytes kept of each of standard output and standard error; what is beyond is thrown away.
         disk: bytes of all files in the scratch directory together, and of any one file.
         files: how many files and directories it may make.
-        processes: how many processes and threads at once, itself included.
+        processes: how many processes at once, itself included.
+        threads: how many threads at once, of all of these together.
         each: seconds of `wall` that any one test of a suite may take, with what it does itself; None for no limit.
     """
 
@@ -50,6 +51,7 @@ class Limits(msgspec.Struct, frozen=True):
     disk: int = 64 * MIB
     files: int = 1024
     processes: int = 32
+    threads: int = 128
     each: float | None = None
 
 

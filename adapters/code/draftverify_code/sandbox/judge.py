@@ -1,14 +1,16 @@
 """Where the tests run: in a process of their own, in which no line of any candidate ever runs.
 
-To the tests a candidate's functions are functions like any other. A call sends its arguments to the candidate's process
-and returns, or raises, what comes back, as `child` describes. What comes back is a value: it is compared here, by the
-values' own built-in comparison. What a value is not (see `mirror`), and what tests do beside calling, ends in the error
-"needs shared-process", never in a verdict. Standard library only; this file is also imported alone, by a small server
-process.
+To the tests a candidate's functions are functions that can be called. A call sends its arguments to the candidate's
+process and returns, or raises, what comes back, as `child` describes: plain values (see `codec`), which are compared
+here. Whatever else the tests do with a function, whatever else would have to cross, and whatever else the program did
+to its process that tests in it could see, ends in the error "needs shared-process"; what the sandbox refused the
+program in the error "refused". Neither is a verdict. Standard library only; this file is also imported alone, by a
+small server process.
 """
 
 from __future__ import annotations
 
+import builtins
 import decimal
 import importlib
 import io
@@ -28,15 +30,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 if TYPE_CHECKING or __package__:
     from draftverify_code.sandbox import codec
-    from draftverify_code.sandbox.link import Gone, Late, Link, Unreadable, checked
-    from draftverify_code.sandbox.mirror import FunctionHandle, TestsWire, module_name
-    from draftverify_code.sandbox.suite import IDENTITIES, MODULE, Broken, CompiledSuite, Test
+    from draftverify_code.sandbox.confine import LONGEST
+    from draftverify_code.sandbox.link import Answer, Gone, Late, Link, Unreadable, checked
+    from draftverify_code.sandbox.suite import MODULE, Broken, CompiledSuite, Test
     from draftverify_code.sandbox.words import (
         clean,
         cut,
-        kept_waiting,
         named_values,
-        raised,
         short,
         text_of,
         used,
@@ -44,10 +44,10 @@ if TYPE_CHECKING or __package__:
     )
 else:
     import codec
-    from link import Gone, Late, Link, Unreadable, checked
-    from mirror import FunctionHandle, TestsWire, module_name
-    from suite import IDENTITIES, MODULE, Broken, CompiledSuite, Test
-    from words import clean, cut, kept_waiting, named_values, raised, short, text_of, used, written
+    from confine import LONGEST
+    from link import Answer, Gone, Late, Link, Unreadable, checked
+    from suite import MODULE, Broken, CompiledSuite, Test
+    from words import clean, cut, named_values, short, text_of, used, written
 
 __all__ = ["COMPARING", "SuiteJudge"]
 
@@ -56,10 +56,9 @@ COMPARING = (
     1.0  # seconds that the tests of a suite may have for themselves, beyond as many as their candidate has
 )
 RESTARTS = 2  # of a candidate that was ended in the middle of a suite of many tests
-DEEPEST = 10_000  # a recursion limit at which C code does not run out of stack
-DRAWN = 10_000  # items of iterators that one program's tests draw, each on its own
+LEAST = 0.01  # seconds that it is worth to wait for
+CHAIN = 100  # exceptions that caused each other
 ALIASES = {"np": "numpy"}
-_set_recursion = sys.setrecursionlimit
 
 
 class SuiteJudge:
@@ -69,6 +68,8 @@ class SuiteJudge:
         start: gives a socket to a new candidate, for limits.
         end: ends the candidate and says how it ended: status, signal, limit, seconds.
         drop: ends it and says nothing, so that nobody waits; `end` where there is none.
+        measure: says of the running candidate how many seconds it used of the processor (`cpu`), and for how many it
+            was kept from it (`waited`).
     """
 
     def __init__(
@@ -76,13 +77,14 @@ class SuiteJudge:
         start: Callable[[dict[str, Any]], socket.socket],
         end: Callable[[], Mapping[str, Any]],
         drop: Callable[[], object] | None = None,
+        measure: Callable[[], Mapping[str, float]] | None = None,
     ) -> None:
         self._start = start
+        self._measure = measure or (lambda: {"cpu": 0.0, "waited": 0.0})
         self._end = end
         self._drop = drop or end
         self._suite: CompiledSuite | None = None
         self._broken = "no suite is loaded"
-        self._recursion = sys.getrecursionlimit()
 
     def load(self, suite: Mapping[str, Any]) -> str:
         """Compile a suite, and try what can be tried without a candidate.
@@ -128,7 +130,7 @@ class SuiteJudge:
             outcome = _apart(f"it {shared}")
         else:
             self._settle()
-            run = _SuiteRun(self._suite, self._start, self._end, program, limits)
+            run = _SuiteRun(self._suite, self._start, self._end, self._measure, program, limits)
             # Signals are for the main thread; who asks from another has a limit of its own.
             run.rings = threading.current_thread() is threading.main_thread()
             handler = signal.signal(signal.SIGALRM, run.ring) if run.rings else None
@@ -140,6 +142,10 @@ class SuiteJudge:
                 if run.close():
                     self._drop()
             outcome = _together(outcomes)
+            if run.refused and outcome.reason != "tests":
+                calls = ", ".join(dict.fromkeys(run.refused))
+                message = f"the sandbox refused the program {cut(calls, 200)}"
+                outcome = _TestOutcome("error", "refused", f"{message}\n{outcome.feedback}".strip())
             passed = [None if outcome is None else outcome.verdict == "pass" for outcome in outcomes]
             score = passed.count(True) / len(passed)
             if self._suite.kind in ("check", "script"):
@@ -156,11 +162,7 @@ class SuiteJudge:
     def _settle(self) -> None:
         """What tests change of a process without meaning to, as at the start; and the same random numbers each time."""
         sys.modules.pop(MODULE, None)
-        # A test may lift the limit: what a program returns must not end this process when it is compared.
-        sys.setrecursionlimit = lambda limit: _set_recursion(min(limit, DEEPEST))
-        _set_recursion(self._recursion)
         decimal.setcontext(decimal.Context())
-        codec.digits_limit(codec.DIGITS)
         for name in ("random", "numpy.random"):
             if name in sys.modules:
                 sys.modules[name].seed(0)
@@ -173,8 +175,6 @@ class _TestOutcome(NamedTuple):
 
 
 _PASS = _TestOutcome("pass")
-_ATOMS = frozenset({int, float, complex, str, bytes})
-"""Types of values whose identity does not cross, and may be looked at."""
 
 
 def _apart(why: str) -> _TestOutcome:
@@ -203,11 +203,39 @@ class _Stop(BaseException):
     """Leave the test: its outcome is known. Not an Exception, so that tests that catch those do not catch it."""
 
 
+class _Raised(Exception):
+    """An exception of the program's that tests could not tell from its own, because they catch none."""
+
+
+class function:  # noqa: N801 - as Python calls them, in messages
+    """One of the program's: to be called, and nothing else."""
+
+    __slots__ = ("_name", "_run")
+
+    def __init__(self, run: _SuiteRun, name: str) -> None:
+        object.__setattr__(self, "_run", run)
+        object.__setattr__(self, "_name", name)
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        read = object.__getattribute__
+        return read(self, "_run").call(read(self, "_name"), args, kwargs)
+
+
+def _stop(self: function, *_: Any) -> NoReturn:
+    read = object.__getattribute__
+    read(self, "_run").apart(f"does more with {read(self, '_name')} than to call it")
+
+
+for _operation in (
+    "getattribute", "setattr", "delattr", "get", "dir", "repr", "str", "format", "eq", "ne", "hash", "reduce_ex",
+):  # fmt: skip
+    setattr(function, f"__{_operation}__", _stop)
+
+
 class _Call(NamedTuple):
     """A request and what came back, to be put into words when a test fails."""
 
     name: str
-    count: int  # of objects known before
     request: bytes
     answer: bytes = b""
 
@@ -220,40 +248,39 @@ class _SuiteRun:
         suite: CompiledSuite,
         start: Callable[[dict[str, Any]], socket.socket],
         end: Callable[[], Mapping[str, Any]],
+        measure: Callable[[], Mapping[str, float]],
         program: str,
         limits: Mapping[str, Any],
     ) -> None:
         self.suite = suite
-        self.start, self.end = start, end
+        self.start, self.end, self.measure = start, end, measure
         self.program = program
         self.limits = limits
         self.left_to_it = float(limits["wall"])  # seconds that the program may still take
-        self.given = self.left_to_it  # the same when the candidate began
+        self.given = self.left_to_it  # the same when the candidate began, and what it was given since
+        self.granted = 0.0  # seconds of these, for those in which the candidate was kept from the processor
+        self.is_held_up = False  # whether that was too long to wait for
+        self.began = 0.0  # when the candidate did
         self.before = time.monotonic(), self.left_to_it  # when the running test began, and the same then
         self.until = time.monotonic() + 2 * limits["wall"] + COMPARING
         self.test_until = self.until
-        self.test: Test | None = None
-        self.atoms = False  # whether a call of the running test gave a value whose identity is lost
-        self.nans = False  # whether a number that is not equal to itself came back inside something
-        self.skipped = False  # whether a test was not done that the next ones may rest on
         self.link: Link | None = None
-        self.wire = TestsWire(self)
-        self.kept: codec.Contents = []  # what the program kept of what crossed, and its content
+        self.refused: list[str] = []  # by the sandbox
         self.stop: _TestOutcome | None = (
             None  # the running test's outcome, when it is known before the test ends
         )
         self.left: Exception | None = None  # why the running test's candidate must be ended
         self.trail: deque[_Call] = deque(maxlen=3)  # the running test's last calls
         self.calls = 0
-        self.drawn = 0
-        self.raised: list[BaseException] = []  # what the candidate raised; a test may let it through
+        self.raised: list[
+            tuple[BaseException, str]
+        ] = []  # by the candidate, with its type; a test may let it through
         self.asking = False
         self.rings = False  # whether the alarm is this run's
         self.restarts = 0
         self.stdout = sys.stdout
         self.place = os.getpid(), threading.get_ident()
         self.names: dict[str, Any] = {}  # what the program defines of what the tests take
-        self.words: dict[int, str] = {}  # by number, what the tests call it
         self.scope: dict[str, Any] = {}
 
     def close(self) -> bool:
@@ -287,11 +314,11 @@ class _SuiteRun:
                     outcomes[index] = failed
                     break
             seconds = self.limits.get("each")
-            self.test = test
             self.test_until = min(self.until, time.monotonic() + seconds) if seconds else self.until
             outcomes[index] = outcome = self._attempt(partial(self._test, test))
-            self.test, self.test_until = None, self.until
-            self.skipped = self.skipped or outcome.reason == "needs shared-process"
+            self.test_until = self.until
+            if outcome.reason == "needs shared-process":
+                break  # the next ones may rest on it
         if not self.calls and _together(outcomes) is _PASS:
             message = "the tests never call " + " or ".join(self.suite.entry_points)
             outcomes = [_TestOutcome("error", "tests", message)] * count
@@ -304,126 +331,145 @@ class _SuiteRun:
         # The clock is kept here. The keeper's own ends what this process does not get to end.
         wall = max(self.until - time.monotonic(), 0.001)
         cpu = self.limits["cpu"] + (self.limits["cpu"] >= self.limits["wall"])
-        self.wire, self.kept = TestsWire(self), []
-        self.given = self.left_to_it
+        self.given, self.granted = self.left_to_it, 0.0
+        began = time.monotonic()
         self.link = Link(self.start({**self.limits, "wall": wall, "cpu": cpu}))
+        self.began = time.monotonic()
+        self.until += self.began - began  # it may have waited for its place
+        self.test_until = self.until
         return self._attempt(self._load)
 
     def _load(self) -> None:
         names = [*self.suite.names, *self.suite.pythons]
         try:
-            kind, value, line = self._ask("", ["load", self.program, names])
+            answer = self._ask("", ["load", self.program, names, list(self.suite.modules)])
         except codec.CannotCross:  # a request that is too large
             self._halt(
                 _TestOutcome("reject", "syntax", f"the program is longer than {codec.FRAME >> 20} MiB")
             )
-        if kind != "value":
-            self._halt(self._not_loaded(kind, value, line))
+        if answer.kind != "value":
+            self._halt(self._not_loaded(answer))
         try:
-            self.names = {name: member for name, member in value if name in names}
+            defined = {str(name): str(what) for name, what in answer.content if name in names}
         except (TypeError, ValueError):
             self._leave(Unreadable("not the names that were asked for"))
-        if shadowed := sorted(self.names.keys() & set(self.suite.pythons)):
+        if shadowed := sorted(defined.keys() & set(self.suite.pythons)):
             self.apart(f"reads {shadowed[0]}, which the program defines")
-        self.wire.handles.clear()
-        absent = [name for name in self.suite.entry_points if not self._callable(self.names.get(name))]
+        absent = [name for name in self.suite.entry_points if defined.get(name) not in ("function", "object")]
         if absent:
             missing = " and ".join(absent)
             self._halt(_TestOutcome("reject", "missing", f"the program does not define a function {missing}"))
-        for name, member in [*self.names.items()]:
-            number = self.wire.numbers.get(id(member))
-            if number is not None:
-                self.words[number] = name
+        self.names = {}
+        for name, what in defined.items():
             module = ALIASES.get(name, name)
-            if module_name(member) == module and (module in sys.stdlib_module_names or module in sys.modules):
+            if what == "function":
+                self.names[name] = function(self, name)
+            elif what == f"module {module}" and (module in sys.stdlib_module_names or module in sys.modules):
                 # A module that the program imported: the tests use their own. The name is theirs, not its choice.
                 self.names[name] = importlib.import_module(module)
+            else:
+                self.apart(f"reads {name}, which is no function of the program's")
 
-    @staticmethod
-    def _callable(value: Any) -> bool:
-        return issubclass(type(value), (FunctionHandle, type))
-
-    def call(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call one of the program's functions: to the tests this looks as if it were theirs."""
         self.calls += 1
-        name = self.words.get(number) or _named(self.wire.objects.get(number))
-        kind, value, _ = self._ask(name, ["call", self.wire.objects[number], list(args), kwargs])
-        if kind == "value":
-            self.atoms = self.atoms or type(value) in _ATOMS
-            return value
-        if isinstance(value, (StopIteration, StopAsyncIteration)):
+        answer = self._ask(name, ["call", name, list(args), kwargs])
+        if answer.kind == "value":
+            return answer.content
+        kind, arguments, message, _, missing = answer.content
+        if kind in ("StopIteration", "StopAsyncIteration", "GeneratorExit"):
             # It would end a loop over calls in the tests as if all were done.
-            self._halt(_apart(f"{name} raises {type(value).__name__}"))
-        self.raised.append(value)
-        raise value
-
-    def draw(self, number: int) -> Any:
-        """The next item of one of the program's iterators."""
-        self.drawn += 1
-        if self.drawn > DRAWN:
-            self._halt(_apart(f"the tests draw more than {DRAWN} items"))
-        kind, value, _ = self._ask("next", ["draw", self.wire.objects[number]])
-        if kind == "value":
-            return value
-        if not isinstance(value, StopIteration):
-            self.raised.append(value)
-        raise value
+            self._halt(_apart(f"{name} raises {kind}"))
+        if missing in self.suite.own:
+            self._halt(_apart(f"the program uses {missing}, which the tests define"))
+        error: Any
+        if not self.suite.catches:
+            error = _Raised(f"{kind}: {message}")
+        elif arguments is not None and _is_exception(kind):
+            error = getattr(builtins, kind)(*arguments)
+        else:
+            self._halt(
+                _apart(f"{name} raises {kind}, which is more than its arguments, and the tests may catch it")
+            )
+        self.raised.append((error, kind))
+        raise error
 
     def apart(self, action: str) -> NoReturn:
         """Leave the test, which does what cannot be done from here."""
         self._halt(_apart(f"the test {action}"))
 
-    def _ask(self, name: str, request: list[Any]) -> tuple[str, Any, int]:
+    def _ask(self, name: str, request: list[Any]) -> Answer:
         """Ask, and do at once what the answer says happened beside the call: changed arguments, output."""
         if self.stop is not None or self.left is not None or self.link is None:
             raise _Stop  # a test that catches everything goes on, to no avail
         if (os.getpid(), threading.get_ident()) != self.place:
             self.apart("calls the program from a thread or a process of its own")
-        number, known_count = self.link.asked, self.wire.count
-        changed = codec.changes(self.kept)
+        number, exchange = self.link.asked, codec.Exchange()
         try:
-            sent = self.wire.dumps([*request, changed])
-            if len(sent) > codec.FRAME:
-                self.wire.forget(known_count)
-                raise codec.CannotCross(f"more than {codec.FRAME >> 20} MiB")
+            sent = exchange.dumps(request)
         except codec.CannotCross as error:
             if not number:
                 raise
-            self.apart(f"gives {name} {error}, which cannot cross to its process")
-        self.trail.append(_Call(name, known_count, sent))
-        bound = self.wire.count
+            self.apart(f"gives {name} {error}, which does not cross to its process")
+        bound = len(exchange.containers)
+        self.trail.append(_Call(name, sent))
         try:
             self.asking, began = True, time.monotonic()
             try:
-                data = self.link.ask(sent, min(began + self.left_to_it, self.test_until))
+                data = self._received(sent, began)
             finally:
                 self.asking = False
                 self.left_to_it -= time.monotonic() - began
-            answer, _, numbers_text = data.rpartition(b"\n")
-            self.trail[-1] = _Call(name, known_count, sent, answer)
-            if b"NaN" in answer:
-                self.nans = self.nans or b"NaN" in answer.replace(b'"value",NaN,', b"", 1)
-            kind, fields = checked(self.wire.loads(answer), number)
-            if kind in ("refused", "failed"):
-                self.wire.forget(known_count)
-                if kind == "refused":
-                    self.apart(
-                        f"takes from {name or 'the program'} {fields[0]}, which cannot cross from its process"
-                    )
-                return "raised", (MemoryError if fields[0] == "MemoryError" else RuntimeError)(), 0
-            value, changed, line, output = fields
-            if changed is not None:
-                self.wire.change(changed, bound)
-            numbers = codec.kept_numbers(numbers_text)
-            self.wire.release(numbers)
-            self.kept = self.wire.contents([number for number in numbers if number in self.wire.objects])
+            self.trail[-1] = _Call(name, sent, data)
+            answer = checked(exchange.loads(data), number)
+            self.refused = [*self.refused, *(cut(call, 100) for call in answer.refused)][:9]
+            if answer.kind == "apart":
+                (why,) = answer.content
+                self._halt(_apart(f"{name or 'loading the program'} does not stay apart: {cut(why, 200)}"))
+            exchange.change(answer.changes, bound)
         except (Late, Gone) as error:
             self._leave(error)
+        except codec.CannotCross as error:
+            self._halt(_apart(f"{name} returned {error}"))
         except ValueError as error:
             self._leave(Unreadable(error))
-        if output and sys.stdout is not self.stdout:
-            sys.stdout.write(output)
-        return kind, value, line
+        if sys.stdout is not self.stdout:
+            if answer.output is None:
+                self.apart(f"catches what {name} prints, which is too much")
+            sys.stdout.write(answer.output)
+        return answer
+
+    def _received(self, sent: bytes, began: float) -> bytes:
+        """The answer to a request, for which the candidate has its own time, whatever the machine does beside it.
+
+        Raises:
+            Late, Gone, ValueError: there is none.
+        """
+        receive = partial(self.link.ask, sent)  # type: ignore[union-attr]
+        while True:
+            try:
+                return receive(min(began + self.left_to_it, self.test_until))
+            except Late:
+                if self.rings:  # not while it asks
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                measured = self.measure()
+                more, self.granted = measured["waited"] - self.granted, max(measured["waited"], self.granted)
+                self.is_held_up = time.monotonic() - self.began > LONGEST * self.limits["wall"]
+                is_over = more < LEAST or measured["cpu"] >= self.limits["wall"] or self.is_held_up
+                if not is_over:
+                    self.given += more
+                    self.left_to_it += more
+                    self.until += more
+                    self.test_until += more
+                self._ring_later()
+                if is_over:
+                    raise
+                receive = self.link.receive  # type: ignore[union-attr]
+
+    def _ring_later(self) -> None:
+        if self.rings:  # again and again: a test may catch everything
+            delay = max(self.test_until - time.monotonic(), 0.0) + GRACE
+            signal.setitimer(signal.ITIMER_REAL, delay, GRACE)
 
     def _leave(self, why: Exception) -> NoReturn:
         """Leave the test: the candidate will be ended."""
@@ -451,14 +497,15 @@ class _SuiteRun:
     def _late(self, message: str, ended: Mapping[str, Any]) -> _TestOutcome:
         """The outcome where the time is over: the program's failure, if it took the time.
 
-        It did if it took all that it may, or half of what the running test took at least, and if the machine let it.
+        It did if it took all that it may, or half of what the running test took at least, unless the machine kept it
+        from the processor for very long.
         """
         began, had = self.before
         is_programs = self.left_to_it < 0.001 or had - self.left_to_it >= (time.monotonic() - began) / 2
         message = f"{message} ({self._used(ended)})"
         if not is_programs:
             return _TestOutcome("timeout", "wall", f"{message}; the tests took the time themselves")
-        return _TestOutcome("timeout" if kept_waiting(*self._spent(ended)) else "reject", "wall", message)
+        return _TestOutcome("timeout" if self.is_held_up else "reject", "wall", message)
 
     def _used(self, ended: Mapping[str, Any]) -> str:
         return used(*self._spent(ended))
@@ -485,16 +532,9 @@ class _SuiteRun:
         if test.example is not None:
             self._example(test)
             return
-        self.atoms = False
         exec(test.code, self.scope)
         if self.suite.kind == "check":
             self.scope["check"](self.names[self.suite.entry_points[0]])
-        if self.atoms and test.doubt == IDENTITIES:
-            self.apart(test.doubt)
-        if self.wire.handles and self.suite.asks_types:
-            self.apart("has objects of the program's, and may ask for their types")
-        if self.nans:
-            self.apart("works with nan in a container, where Python asks whether it is the same one")
 
     def _example(self, test: Test) -> None:
         """An example of a doctest, by doctest's own comparison."""
@@ -522,13 +562,11 @@ class _SuiteRun:
         if not agrees(expected, got, flags):
             source = example.source.strip()
             self._halt(
-                self._certain(
-                    _TestOutcome(
-                        "reject",
-                        "assertion",
-                        f">>> {cut(source, 200)}\nexpected: {cut(expected.strip(), 150)}\n"
-                        f"got: {cut(got.strip(), 150) or 'nothing'}",
-                    )
+                _TestOutcome(
+                    "reject",
+                    "assertion",
+                    f">>> {cut(source, 200)}\nexpected: {cut(expected.strip(), 150)}\n"
+                    f"got: {cut(got.strip(), 150) or 'nothing'}",
                 )
             )
 
@@ -539,21 +577,16 @@ class _SuiteRun:
         self.trail.clear()
         try:
             try:
-                if self.rings:  # again and again: a test may catch everything
-                    delay = max(self.test_until - time.monotonic(), 0.0) + GRACE
-                    signal.setitimer(signal.ITIMER_REAL, delay, GRACE)
+                self._ring_later()
                 action()
             finally:
                 if self.rings:
                     signal.setitimer(signal.ITIMER_REAL, 0)
         except BaseException as error:
-            if isinstance(error, KeyboardInterrupt) and error not in self.raised:
+            if isinstance(error, KeyboardInterrupt) and not self._type_raised(error):
                 raise  # from the terminal
             if self.stop is None and self.left is None:
-                try:
-                    return self._failed(error)
-                except _Stop:  # the exception's class hides what is asked of it
-                    return self.stop or _apart("an exception hides what it is")
+                return self._failed(error)
         if self.left is not None:  # only here: if ending it fails, the tests must not catch that
             return self._over(self.left)
         return self.stop or _PASS
@@ -573,23 +606,19 @@ class _SuiteRun:
         """The outcome of a test that let an exception through."""
         name = type(error).__name__
         cause: BaseException | None = error
-        for _ in range(codec.MAX_DEPTH):  # it may be its own
+        for _ in range(CHAIN):  # it may be its own
             if cause is None:
                 break
-            if any(cause is error_raised for error_raised in self.raised):
-                if isinstance(cause, NameError) and cause.name in self.suite.own:
-                    return _apart(f"the program uses {cause.name}, which the tests define")
-                reason = "memory" if isinstance(cause, MemoryError) else "exception"
-                return self._certain(_TestOutcome("reject", reason, self._explain(error)))
+            if kind := self._type_raised(cause):
+                reason = "memory" if kind == "MemoryError" else "exception"
+                return _TestOutcome("reject", reason, self._explain(error))
             cause = cause.__cause__
         if isinstance(error, NameError) and error.name in self.suite.names:
-            return self._certain(
-                _TestOutcome("reject", "missing", f"the program does not define {error.name}")
-            )
+            return _TestOutcome("reject", "missing", f"the program does not define {error.name}")
         if isinstance(error, SystemExit):
             return _TestOutcome("error", "tests", f"{self.suite.place(error)} ends the process")
         if isinstance(error, AssertionError):
-            return self._certain(_TestOutcome("reject", "assertion", self._explain(error)))
+            return _TestOutcome("reject", "assertion", self._explain(error))
         if self.trail and isinstance(error, MemoryError):
             message = (
                 f"{self._last_call()}: what the tests do with what came back takes more memory than they have"
@@ -601,33 +630,24 @@ class _SuiteRun:
                 "error", "tests", f"{self.suite.place(error)} raises {name}: {cut(text_of(error), 200)}"
             )
         # The tests work with the right values: what they stumble over is what came back.
-        return self._certain(_TestOutcome("reject", "value", self._explain(error)))
+        return _TestOutcome("reject", "value", self._explain(error))
 
-    def _certain(self, outcome: _TestOutcome) -> _TestOutcome:
-        """The outcome, if the test would have failed in the program's process too."""
-        if self.skipped:
-            return _apart("an earlier test could not be done, and this one failed")
-        if self.test is not None and self.test.doubt:
-            return _apart(f"it {self.test.doubt}, and failed")
-        if "object" in self.wire.handles or (self.wire.handles and self.suite.asks_types):
-            return _apart("the test has objects of the program's, and failed")
-        if self.wire.reordered:
-            return _apart("the test works with a set, which has lost its order, and failed")
-        if self.wire.nan:
-            return _apart("the test works with nan, which has lost its identity, and failed")
-        return outcome
+    def _type_raised(self, error: BaseException) -> str:
+        """The name of the type of an exception that the candidate raised; "" for others."""
+        return next((kind for own, kind in self.raised if own is error), "")
 
     # --- words
 
-    def _not_loaded(self, kind: str, error: Any, line: int) -> _TestOutcome:
-        message = text_of(error)
-        place = self._program_line(line)
-        if kind == "syntax":
-            return _TestOutcome("reject", "syntax", f"{cut(message, 300)}{place}")
-        if isinstance(error, NameError) and error.name in self.suite.own:
-            return _apart(f"the program uses {error.name}, which the tests define")
-        reason = "memory" if isinstance(error, MemoryError) else "exception"
-        return _TestOutcome("reject", reason, f"loading the program raised {raised(error, 300)}{place}")
+    def _not_loaded(self, answer: Answer) -> _TestOutcome:
+        if answer.kind == "syntax":
+            message, line = answer.content
+            return _TestOutcome("reject", "syntax", f"{cut(message, 300)}{self._program_line(line)}")
+        kind, _, message, line, missing = answer.content
+        if missing in self.suite.own:
+            return _apart(f"the program uses {missing}, which the tests define")
+        reason = "memory" if kind == "MemoryError" else "exception"
+        said = f"{cut(kind, 60)}{message and ': '}{cut(message, 300)}"
+        return _TestOutcome("reject", reason, f"loading the program raised {said}{self._program_line(line)}")
 
     def _program_line(self, line: int) -> str:
         lines = self.program.splitlines()
@@ -645,40 +665,34 @@ class _SuiteRun:
             )
             parts.append(("in " if parts else "") + cut(statement, 200) + (f"  # {values}" if values else ""))
         message = text_of(error)
-        if message and not any(message in part for part in parts) and error not in self.raised:
+        if message and not any(message in part for part in parts) and not self._type_raised(error):
             parts.append(f"{type(error).__name__}: {cut(message, 150)}")
-        return "\n".join(parts + [self._told(call) for call in list(self.trail)[-max(calls, 1) :]])
-
-    def _told(self, call: _Call) -> str:
-        """A call with what came back. It is read again: the tests may have changed the values since."""
-        if not call.answer:
-            return f"{self._written(call)} was not answered"
-        try:
-            request, answer = self.wire.again(call.count, call.request, call.answer)
-        except ValueError:  # of something that is forgotten since
-            return call.name
-        text, (_, kind, *fields) = _request_in_words(call.name, request), answer
-        if kind == "raised":
-            return f"{text} raised {raised(fields[0], 150)}{self._program_line(fields[2])}"
-        return f"{text} returned {short(fields[0], 200)}" if kind == "value" else text
-
-    def _written(self, call: _Call) -> str:
-        try:
-            (request,) = self.wire.again(call.count, call.request)
-        except ValueError:
-            return call.name
-        return _request_in_words(call.name, request)
+        return "\n".join(
+            parts + [_told(call, self._program_line) for call in list(self.trail)[-max(calls, 1) :]]
+        )
 
     def _last_call(self) -> str:
-        return self._written(self.trail[-1])
+        return _written(self.trail[-1], codec.Exchange())
 
 
-def _request_in_words(name: str, request: list[Any]) -> str:
-    if request[0] == "load":
-        return "loading the program"
-    return written(name, *request[2:4]) if request[0] == "call" else name
+def _is_exception(name: str) -> bool:
+    kind = getattr(builtins, name, None)
+    return isinstance(kind, type) and issubclass(kind, BaseException)
 
 
-def _named(value: Any) -> str:
-    """What a function or a class calls itself."""
-    return value.__name__ if issubclass(type(value), (FunctionHandle, type)) else "a function"
+def _told(call: _Call, program_line: Callable[[int], str]) -> str:
+    """A call with what came back. It is read again: the tests may have changed the values since."""
+    exchange = codec.Exchange()
+    text = _written(call, exchange)
+    if not call.answer:
+        return f"{text} was not answered"
+    _, kind, content, *_ = exchange.loads(call.answer)
+    if kind != "raised":
+        return f"{text} returned {short(content, 200)}"
+    name, _, message, line, _ = content
+    return f"{text} raised {cut(name, 60)}{message and ': '}{cut(message, 150)}{program_line(line)}"
+
+
+def _written(call: _Call, exchange: codec.Exchange) -> str:
+    operation, name, args, kwargs, *_ = [*exchange.loads(call.request), None]
+    return written(name, args, kwargs) if operation == "call" else "loading the program"

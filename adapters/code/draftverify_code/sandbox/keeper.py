@@ -12,6 +12,8 @@ Requests and answers are frames: 4 bytes of length, big-endian, and JSON (bytes 
 | {op: "start", limits} | one byte with a descriptor: a stream socket to `child.serve` in a new candidate |
 | {op: "end", gone} | how it ended; `gone` says that it is known to be ending by itself |
 | {op: "drop"} | none; it is ended |
+| {op: "ready"} | {}, when its place is empty |
+| {op: "measure"} | {cpu, waited}: seconds that the candidate used of the processor, and was kept from it |
 | {op: "run", argv, files, stdin, collect, env, limits} | how the command ended, with its output |
 """
 
@@ -36,6 +38,7 @@ import child
 import confine
 from frames import receive, send
 from scratch import Scratch
+from surroundings import Refusals
 
 TICK = 0.05  # seconds between looks at what a running candidate uses
 TICKS = os.sysconf("SC_CLK_TCK")  # in which the kernel counts processor time, a second
@@ -54,6 +57,7 @@ class Sealed:
     def __init__(self, config: dict[str, Any]) -> None:
         tier = config["tier"]
         self.own_processes = tier in ("namespaces", "bubblewrap")
+        self.sockets = bool(config["sockets"])
         self.scratch = Scratch(config["scratch"], mounts=self.own_processes)
         self.ruleset = -1
         self.filter: confine.Filter | None = None
@@ -61,7 +65,7 @@ class Sealed:
         self._others = 2  # the keeper and the process that waits for it
         if tier == "namespaces":
             places = (config[name] for name in ("root", "readable", "hidden", "scratch"))
-            confine.enter_namespaces(*places, config["user"])
+            confine.enter_namespaces(*places, config["user"], sockets=self.sockets)
         elif tier == "bubblewrap":
             confine.nest_namespaces(config["user"])
         elif tier == "landlock" and os.geteuid() == 0:
@@ -82,11 +86,11 @@ class Sealed:
                 readable, listed = (
                     (config["granted"], [*config["listed"], *config["path"]])
                     if tier == "landlock"
-                    else (config["readable"], config["path"])
+                    else ([*config["readable"], "/proc"], config["path"])
                 )
-                self.ruleset = confine.new_ruleset(readable, listed, [place], devices)
+                self.ruleset = confine.new_ruleset(readable, listed, [place], devices, sockets=self.sockets)
             filters = confine.syscall_filters(
-                alone=tier != "landlock", signals=tier != "landlock" or abi >= 6
+                alone=tier != "landlock", signals=tier != "landlock" or abi >= 6, sockets=self.sockets
             )
             if filters is not None:
                 confine.take([filters[0].install()])
@@ -94,9 +98,21 @@ class Sealed:
             elif tier == "landlock" or not abi:
                 raise OSError("this processor's system calls have no filter here, and the tier needs one")
 
-    def seal(self, cpu: float, memory: int, disk: int, processes: int) -> list[confine.Step]:
+    def refusals(self, config: dict[str, Any]) -> Refusals | None:
+        """What sees that a candidate is refused something; None where nothing is."""
+        if not self.confined:
+            return None
+        writable = [config["scratch"], "/dev"]
+        if self.own_processes:
+            readable = [*config["readable"], "/proc"]
+            writable += ["/tmp"] if os.path.islink("/tmp") else []
+        else:
+            readable = [*config["granted"], *config["listed"], *config["path"]]
+        return Refusals(readable, writable, config["absent"], self.sockets)
+
+    def seal(self, cpu: float, memory: int, disk: int, threads: int) -> list[confine.Step]:
         """What a process does to enter what cannot be left, before anything of the candidate."""
-        steps = confine.limits(cpu, memory, disk, processes + self._others)
+        steps = confine.limits(cpu, memory, disk, threads + self._others)
         if self.confined and not self._reads_on:
             steps.append(confine.drop_privileges())
         if self.ruleset >= 0:
@@ -110,11 +126,9 @@ class Sealed:
 class Keeper:
     """Serves one client; one candidate at a time."""
 
-    def __init__(self, link: socket.socket, sealed: Sealed, errors: int, crowd: int, cores: int) -> None:
+    def __init__(self, link: socket.socket, sealed: Sealed, errors: int, config: dict[str, Any]) -> None:
         self.link = link
-        self.crowd = crowd  # the file that says how many candidates of the sandbox are under way
-        self.cores = cores
-        self.crowds: list[int] = []  # the same, as read at each look at the running candidate
+        self.refusals = sealed.refusals(config)
         self.sealed = sealed
         self.pid = 0
         self.started = 0.0
@@ -123,7 +137,8 @@ class Keeper:
         self.killed = False
         self.looked = 0.0
         self.cpu = 0.0  # seconds of processor time, when it was last measured
-        self.waited = 0.0  # seconds that it was kept from the processor
+        self.waited = 0.0  # seconds that it was kept from the processor, then
+        self.stalled = 0.0  # seconds in which this process was not let run either
         self.reaped: tuple[int, Any] | None = None
         self.original = -1
         self.own_processes = sealed.own_processes
@@ -136,9 +151,9 @@ class Keeper:
         else:
             confine.prctl(confine.PR_SET_CHILD_SUBREAPER, 1)
 
-        self.bounds = 0.0, 0, 0, 0  # of the last candidate: processor seconds, memory, disk, processes
+        self.bounds = 0.0, 0, 0, 0  # of the last candidate: processor seconds, memory, disk, threads
         self.steps: list[confine.Step] = []
-        self.own = [number for number in (link.fileno(), errors, crowd, self.original) if number >= 0]
+        self.own = [number for number in (link.fileno(), errors, self.original) if number >= 0]
         self.program = child.rehearse()
 
     # --- the client's requests
@@ -154,12 +169,18 @@ class Keeper:
             if operation == "start":
                 self._start(request["limits"])
                 continue
+            if operation == "measure":
+                self._measure()
+                send(self.link, {"cpu": self.cpu, "waited": self.waited})
+                continue
             if operation == "drop":
                 self._end(False)
             elif operation == "end":
                 if self.pid and not self.limit and not request.get("gone"):
                     self._measure()
                 send(self.link, self._end(bool(request.get("gone"))))
+            elif operation == "ready":
+                send(self.link, {})
             elif operation == "run":
                 send(self.link, self._run(request))
             self.scratch.discard()  # on this process's own time: whoever asked has the answer
@@ -182,7 +203,7 @@ class Keeper:
         if self._fork(limits) == 0:
             try:
                 confine.take(steps)
-                child.serve(theirs, self.program)
+                child.serve(theirs, self.program, self.refusals)
             finally:
                 os._exit(96)  # whatever happens, this process never goes on as a keeper
         os.close(theirs.detach())
@@ -218,8 +239,7 @@ class Keeper:
 
     def _fork(self, limits: dict[str, Any]) -> int:
         self.limits, self.limit, self.killed, self.reaped = limits, "", False, None
-        self.cpu = self.waited = 0.0
-        self.crowds = []
+        self.cpu = self.waited = self.stalled = 0.0
         if self.own_processes:
             confine.unshare_processes(self.original)
         self.started = self.looked = time.monotonic()
@@ -232,7 +252,7 @@ class Keeper:
         """What makes a candidate of a forked process."""
         # Who may be busy for as long as the clock lets him is ended by this process's clock, with all that he started.
         cpu = limits["cpu"] + (limits["cpu"] >= limits["wall"])
-        bounds = cpu, limits["memory"], limits["disk"], limits["processes"]
+        bounds = cpu, limits["memory"], limits["disk"], limits["threads"]
         if bounds != self.bounds:  # most candidates have those of the one before
             closed: list[confine.Step] = [(os.close, (number,)) for number in self.own]
             leading_steps = [(os.setsid, ()), *closed, (os.chdir, (self.scratch.path,))]
@@ -272,19 +292,21 @@ class Keeper:
             return
         now = time.monotonic()
         # Who comes to look so late was not let run himself: the machine stood still, for the candidate too.
-        self.waited += max(now - self.looked - 2 * TICK, 0.0)
+        self.stalled += max(now - self.looked - 2 * TICK, 0.0)
         self.looked = now
-        self.crowds.append(self._crowd())
-        if now - self.started > self.limits["wall"]:
-            self._stop("wall")
-            return
-        count, memory = 0, 0
-        for threads, resident in self._usage():
-            count += threads
-            memory += resident
-        if memory > self.limits["memory"]:
+        seconds, wall = now - self.started, self.limits["wall"]
+        if seconds > wall:
+            self._measure()
+            if max(seconds - self.waited, self.cpu) > wall or seconds > confine.LONGEST * wall:
+                self._stop("wall")
+                return
+        usage = self._usage()
+        if sum(resident for _, resident in usage) > self.limits["memory"]:
             self._stop("memory")
-        elif count > self.limits["processes"]:
+        elif (
+            len(usage) > self.limits["processes"]
+            or sum(threads for threads, _ in usage) > self.limits["threads"]
+        ):
             self._stop("processes")
         elif self.scratch.overfull():
             self._stop("disk")
@@ -295,16 +317,12 @@ class Keeper:
         self._kill()
 
     def _measure(self) -> None:
-        """What the candidate has used of the processor, and how long the machine kept it from that.
+        """What the candidate has used of the processor, and how long it was kept from that.
 
-        The machine's part is what its thread that waited most has waited, less what the sandbox's own candidates cost
-        each other: where n share c cores, n / c − 1 seconds for each second of processor time. A kernel that does not
-        say how long a thread waited (no CONFIG_SCHED_INFO) leaves what this process noticed itself.
+        The latter is what its thread that waited most has waited. A kernel that does not say how long a thread waited
+        (no CONFIG_SCHED_INFO) leaves what this process noticed itself.
         """
-        self.waited += max(time.monotonic() - self.looked - 2 * TICK, 0.0)
-        self.looked = time.monotonic()
-        self.crowds.append(self._crowd())
-        self.cpu = 0.0
+        self.cpu, self.waited = 0.0, self.stalled
         for pid in self._family():
             with contextlib.suppress(OSError, ValueError):  # it is gone
                 with open(f"/proc/{pid}/stat", "rb") as file:
@@ -314,12 +332,6 @@ class Keeper:
                 for thread in os.listdir(f"/proc/{pid}/task"):
                     with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as file:
                         self.waited = max(self.waited, int(file.read().split()[1]) / 1e9)
-        shared = max(sum(self.crowds) / len(self.crowds) / self.cores, 1.0)
-        self.waited = max(self.waited - self.cpu * (shared - 1.0), 0.0)
-
-    def _crowd(self) -> int:
-        """How many candidates of the sandbox are under way."""
-        return int.from_bytes(os.pread(self.crowd, 4, 0), "big")
 
     def _kill(self) -> None:
         self.killed = True
@@ -513,7 +525,7 @@ def main() -> None:
         for name in (*WARM, *config["preload"]):
             importlib.import_module(name)
         sealed = Sealed(config)
-        keeper = Keeper(link, sealed, errors, config["crowd"], config["cores"])
+        keeper = Keeper(link, sealed, errors, config)
         if keeper.own_processes:
             # That a candidate can begin a namespace of its own is found out here, not at the first candidate.
             confine.unshare_processes(keeper.original)

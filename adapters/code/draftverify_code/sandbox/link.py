@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import socket
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING or __package__:
     from draftverify_code.sandbox import codec
 else:
     import codec
 
-__all__ = ["Gone", "Late", "Link", "Unreadable", "checked"]
+__all__ = ["Answer", "Gone", "Late", "Link", "Unreadable", "checked"]
 
 
 class Late(Exception):
@@ -29,11 +29,27 @@ class Unreadable(Exception):
     """What came back is no answer."""
 
 
+class Answer(NamedTuple):
+    """What came back; `child` says what each field is."""
+
+    number: int
+    kind: str
+    content: Any
+    changes: list[Any]
+    output: str | None
+    refused: list[str]
+
+
 class Link:
-    """The channel to one candidate, which may write to it what and when it likes."""
+    """The channel to one candidate.
+
+    Attributes:
+        asked: how many requests were sent.
+    """
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
+        self._unsent = memoryview(b"")
         self._received = bytearray()
         self.asked = 0
 
@@ -45,9 +61,19 @@ class Link:
             ValueError: what came is not one frame.
         """
         self.asked += 1
+        self._unsent = memoryview(codec.HEAD.pack(len(request)) + request)
+        return self.receive(deadline)
+
+    def receive(self, deadline: float) -> bytes:
+        """Read one frame; after `Late`, go on where it was.
+
+        Raises:
+            Late, Gone, ValueError: as `ask`.
+        """
         try:
-            self._wait(deadline)
-            self._channel.sendall(codec.HEAD.pack(len(request)) + request)
+            while self._unsent:
+                self._wait(deadline)
+                self._unsent = self._unsent[self._channel.send(self._unsent) :]
             return self._receive(deadline)
         except TimeoutError as error:
             raise Late from error
@@ -83,28 +109,33 @@ class Link:
         self._channel.settimeout(remaining)
 
 
-_TOLD: tuple[type, ...] = (object, object, int, str)
-_SHAPES: dict[str, tuple[type, ...]] = {
-    "value": _TOLD,
-    "raised": (BaseException, *_TOLD[1:]),
-    "syntax": (BaseException, *_TOLD[1:]),
-    "refused": (str,),
-    "failed": (str,),
+_TYPES = (int, str, object, list, (str, type(None)), list)
+_CONTENTS: dict[str, tuple[Any, ...]] = {
+    "raised": (str, (tuple, type(None)), str, int, str),
+    "syntax": (str, int),
+    "apart": (str,),
 }
 
 
-def checked(answer: Any, number: int) -> tuple[str, list[Any]]:
-    """The kind and the fields of an answer.
+def checked(answer: Any, number: int) -> Answer:
+    """An answer, as far as its types go.
 
     Raises:
-        ValueError: it is none of `child`'s.
+        ValueError: it is none of `child`'s, or not that to this request.
     """
-    if type(answer) is not list or len(answer) < 2 or type(answer[1]) is not str:
-        raise ValueError("not an answer")
-    number_said, kind, *fields = answer
-    shape = _SHAPES.get(kind, ())
-    if type(number_said) is not int or number_said != number or len(fields) != len(shape):
+    if not _fits(answer, _TYPES) or answer[0] is True or answer[0] != number:
         raise ValueError("not the answer to this request")
-    if not all(issubclass(type(field), want) for field, want in zip(fields, shape, strict=True)):
+    kind, content, refused = answer[1], answer[2], answer[5]
+    if not (kind == "value" or (kind in _CONTENTS and _fits(content, _CONTENTS[kind]))) or (
+        kind == "syntax" and number
+    ):
         raise ValueError("not an answer")
-    return kind, fields
+    if not all(type(call) is str for call in refused):
+        raise ValueError("not an answer")
+    return Answer(*answer)
+
+
+def _fits(values: Any, types: tuple[Any, ...]) -> bool:
+    if type(values) is not list or len(values) != len(types):
+        return False
+    return all(isinstance(value, kind) for value, kind in zip(values, types, strict=True))

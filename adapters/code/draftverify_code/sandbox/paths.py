@@ -10,7 +10,7 @@ import re
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob
 from importlib import metadata, util
@@ -25,6 +25,15 @@ SYSTEM = (
 )  # fmt: skip
 
 
+WIDELY_USED = frozenset(
+    """PIL bs4 cv2 django flask gensim geopandas jax keras librosa lxml matplotlib networkx nltk numba numpy openpyxl
+    pandas plotly polars psutil pydantic pytest pytz regex requests scipy seaborn shapely skimage sklearn spacy
+    sqlalchemy statsmodels sympy tensorflow textblob torch torchvision tqdm transformers wordcloud xgboost
+    yaml""".split()  # noqa: SIM905
+)
+"""Modules of packages that programs rightly expect: to miss one is the machine's fault, and not a program's."""
+
+
 @dataclass(frozen=True)
 class Grants:
     """Paths for the two mechanisms that restrict reading.
@@ -35,6 +44,7 @@ class Grants:
         granted: the same without the hidden ones, for Landlock, which cannot take back what it gave.
         listed: directories of which the names inside may be read, not the files: Python lists where it imports from.
         packages: the directories from which Python imports the named packages.
+        absent: modules that are installed and hidden, or widely used and not installed.
     """
 
     shown: tuple[str, ...]
@@ -42,6 +52,7 @@ class Grants:
     granted: tuple[str, ...]
     listed: tuple[str, ...]
     packages: tuple[str, ...]
+    absent: tuple[str, ...]
 
 
 def grants(packages: Sequence[str] = (), readable: Sequence[Path] = ()) -> Grants:
@@ -78,7 +89,9 @@ def grants(packages: Sequence[str] = (), readable: Sequence[Path] = ()) -> Grant
     for path in visible:
         _without(path, hidden, granted, listed)
     granted += [os.path.realpath(path) for path in granted]
-    sources = {*site.getsitepackages(), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    # A line of a .pth file may add another environment's directory.
+    sources = {path for path in sys.path if path.endswith("-packages")}
+    sources |= {*site.getsitepackages(), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     return Grants(
         tuple(visible),
         tuple(hidden),
@@ -91,7 +104,16 @@ def grants(packages: Sequence[str] = (), readable: Sequence[Path] = ()) -> Grant
                 if any(package_path.startswith(path + "/") for package_path in package_files)
             )
         ),
+        tuple(sorted(WIDELY_USED | set(_modules_in(sources)) - sys.stdlib_module_names)),
     )
+
+
+def _modules_in(directories: Iterable[str]) -> Iterator[str]:
+    """The names by which what lies in directories is imported."""
+    for directory in directories:
+        for name in os.listdir(directory) if os.path.isdir(directory) else ():
+            if (module := name.partition(".")[0]).isidentifier():
+                yield module
 
 
 def package_paths(name: str) -> set[str]:

@@ -21,16 +21,15 @@ if TYPE_CHECKING or __package__:
 else:
     from words import cut
 
-__all__ = ["IDENTITIES", "MODULE", "Broken", "CompiledSuite", "Test"]
+__all__ = ["MODULE", "Broken", "CompiledSuite", "Test"]
 
 MODULE = "__tests__"
 """The name of the module that the tests are."""
-IDENTITIES = "compares identities"
-"""The doubt of tests that use `is` with more than a constant."""
 READABLE = 100_000  # characters of a test's source that is still parsed to find a whole statement
 
 
 _WORDS = re.compile(r"\w+")
+_IDENTITIES = re.compile(r"\bid\(|\bis\s+(?!(?:not\s+)?(?:None|True|False)\b)")
 
 
 class Broken(Exception):
@@ -47,13 +46,11 @@ class Test(NamedTuple):
     Attributes:
         code: what is executed.
         shared: why it says nothing of a program in another process; "" where it does.
-        doubt: why it may fail there though the program is right; "" where it does not.
         example: of a doctest.
     """
 
     code: CodeType
     shared: str = ""
-    doubt: str = ""
     example: Any = None
 
 
@@ -65,7 +62,8 @@ class CompiledSuite:
         pythons: the names of Python's own that it reads.
         own: the names that it defines, which the program does not see.
         shared: why none of its tests says anything of a program in another process; "" where one does.
-        asks_types: whether it may ask what type something is.
+        modules: those that it imports.
+        catches: whether it may catch an exception.
     """
 
     def __init__(
@@ -83,7 +81,7 @@ class CompiledSuite:
         if not self.entry_points:
             raise Broken("the suite names no entry point")
         self.setup = self._compile(setup, "<setup>")
-        self._reach = _reach(setup)
+        self._shared = _reach(setup)
         self.tests: list[Test]
         if kind in ("check", "script"):
             self.tests = [self._test(source, "<tests>")]
@@ -113,7 +111,9 @@ class CompiledSuite:
         self.pythons = tuple(sorted(free & pythons - bound))
         self.own = frozenset(bound - {*self.entry_points})
         self.shared = self.tests[0].shared if all(test.shared for test in self.tests) else ""
-        self.asks_types = any("type" in text for text in self.sources.values())
+        texts = self.sources.values()
+        self.modules = tuple(sorted({name for text in texts for name in _modules(text)}))
+        self.catches = kind == "doctest" or any(map(_catches, texts))
 
     @cached_property
     def called(self) -> re.Pattern[str]:
@@ -121,8 +121,12 @@ class CompiledSuite:
         return re.compile(rf"\b(?:{'|'.join(map(re.escape, ('candidate', *self.entry_points)))})\(")
 
     def _test(self, text: str, name: str, mode: str = "exec") -> Test:
-        code, reach = self._compile(text, name, mode), _reach(text)
-        return Test(code, self._reach[0] or reach[0], self._reach[1] or reach[1])
+        code, shared = self._compile(text, name, mode), self._shared or _reach(text)
+        if not shared and re.search(
+            rf"\btype\((?:candidate|{'|'.join(map(re.escape, self.entry_points))})\)", text
+        ):
+            shared = "asks for the type of a function of the program's"
+        return Test(code, shared)
 
     def _compile(self, text: str, name: str, mode: str = "exec") -> CodeType:
         self.sources[name] = text
@@ -145,13 +149,16 @@ class CompiledSuite:
         ]
 
     def meddles(self, program: str) -> str:
-        """Which name the tests make that the program's functions would read; "" when there is none."""
-        if self._meddling.isdisjoint(_WORDS.findall(program)):
+        """Why the program's functions would do something else in one process with the tests; "" when they would not."""
+        identities = _IDENTITIES.search(program)
+        if self._meddling.isdisjoint(_WORDS.findall(program)) and not identities:
             return ""
         try:
             table = symtable.symtable(program, "program", "exec")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return ""
+        if identities and _compares_identities(ast.parse(program)):
+            return "is for a program that compares identities, which do not cross"
         # The same import at both ends is the same thing.
         made_names = {symbol.get_name() for symbol in table.get_symbols() if _is_made(symbol)}
         read = {name for name in _read_inside(table) if name in made_names or name not in self._imported}
@@ -234,28 +241,68 @@ _PURE = frozenset(
     struct sys textwrap time timeit types typing unicodedata unittest uuid zlib zoneinfo""".split()  # noqa: SIM905
 )
 _REACHING = frozenset(
-    """__import__ assertLogs assertNoLogs assertWarns assertWarnsRegex breakpoint delattr errstate exec() getcontext
-    getrecursionlimit getstate globals input localcontext open redirect_stderr seed setattr setcontext seterr
-    setfirstweekday setstate""".split()  # noqa: SIM905
+    """BuiltinFunctionType FunctionType LambdaType MethodType __import__ __traceback__ assertLogs assertNoLogs
+    assertWarns assertWarnsRegex breakpoint delattr errstate exec() getcontext getrecursionlimit getstate globals id
+    input localcontext open redirect_stderr seed set_int_max_str_digits setattr setcontext seterr setfirstweekday
+    setrecursionlimit setstate""".split()  # noqa: SIM905
 )
 _OF_SYS = frozenset(
     """_getframe argv displayhook excepthook meta_path modules path setprofile setswitchinterval settrace
     stderr stdin""".split()  # noqa: SIM905
 )
-_DOUBTFUL = frozenset({"id", "set_int_max_str_digits", "setrecursionlimit"})
+_CATCHING = re.compile(r"\b(?:try|with|unittest|suppress|exec)\b|[rR]aises")
 
 
-def _reach(text: str) -> tuple[str, str]:
-    """What tests use of their process that the program would find there too: certainly, and perhaps."""
+def _modules(text: str) -> list[str]:
+    """The modules that a source imports."""
+    lines = re.findall(r"^\s*(?:from\s+([\w.]+)|import\s+(\w.*))", text, re.MULTILINE)
+    return [
+        part.split()[0] for origin, names in lines for part in (origin or names).split(",") if part.strip()
+    ]
+
+
+def _catches(text: str) -> bool:
+    """Whether tests may catch an exception."""
+    if not _CATCHING.search(text) or len(text) > READABLE:
+        return bool(_CATCHING.search(text))
+    kinds = (ast.Try, ast.With, ast.AsyncWith, getattr(ast, "TryStar", ast.Try))
+    names = re.compile(r"unittest|suppress|exec|.*[rR]aises")
+    return any(
+        isinstance(node, kinds)
+        or names.match(
+            getattr(node, "id", "") or getattr(node, "attr", "") or getattr(node, "module", "") or ""
+        )
+        or (isinstance(node, ast.alias) and names.match(node.name))
+        for node in ast.walk(ast.parse(text))
+    )
+
+
+def _compares_identities(tree: ast.AST) -> bool:
+    """Whether `is` stands between two things that are neither constants nor types."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id == "id":
+            return True
+        if isinstance(node, ast.Compare) and any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+            sides = [ast.unparse(side) for side in (node.left, *node.comparators)]
+            if not any(
+                side in ("None", "True", "False", "...") or side.startswith("type(") for side in sides
+            ):
+                return True
+    return False
+
+
+def _reach(text: str) -> str:
+    """What tests use of their process that the program would find there too."""
     if len(text) > READABLE:  # it has its data inside; what it imports it uses
-        modules = re.findall(r"^\s*(?:from|import)\s+([\w.]+)", text, re.MULTILINE)
-        return next(filter(None, map(_outside, modules)), ""), ""
+        return next(filter(None, map(_outside, _modules(text))), "")
+    tree = ast.parse(text)
+    if _compares_identities(tree):
+        return "compares identities"
     names: dict[str, str] = {}
     used: set[str] = set()
     bound: set[str] = set()
     stored: set[str] = set()
-    doubt = ""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.asname or alias.name.partition(".")[0]: alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -272,12 +319,6 @@ def _reach(text: str) -> tuple[str, str]:
                 used.add(f"{node.value.id}.{node.attr}")
             if isinstance(node.ctx, (ast.Store, ast.Del)):
                 stored.add(ast.unparse(node).partition(".")[0])
-        elif isinstance(node, ast.Compare) and any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
-            sides = [ast.unparse(side) for side in (node.left, *node.comparators)]
-            if not any(
-                side in ("None", "True", "False", "...") or side.startswith("type(") for side in sides
-            ):
-                doubt = IDENTITIES
     outside = [message for name, module in names.items() if name in used and (message := _outside(module))]
     module_tails = {module.rpartition(".")[2] for module in names.values()}
     reached = {*used - bound, *module_tails} & _REACHING or {f"sys.{name}" for name in _OF_SYS} & {
@@ -286,8 +327,7 @@ def _reach(text: str) -> tuple[str, str]:
     }
     outside += [f"uses {name}" for name in sorted(reached)]
     outside += [f"changes {name}" for name in sorted(stored & names.keys())]
-    doubtful = {*used, *module_tails} & _DOUBTFUL
-    return next(iter(outside), ""), f"uses {min(doubtful)}" if doubtful else doubt
+    return next(iter(outside), "")
 
 
 def _outside(module: str) -> str:

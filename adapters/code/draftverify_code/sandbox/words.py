@@ -9,34 +9,16 @@ import ast
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING or __package__:
-    from draftverify_code.sandbox.mirror import name_of
-else:
-    from mirror import name_of
-
-__all__ = ["clean", "cut", "kept_waiting", "named_values", "raised", "short", "text_of", "used", "written"]
+__all__ = ["clean", "cut", "named_values", "short", "text_of", "used", "written"]
 
 FEEDBACK = 600  # characters
 
 
-def kept_waiting(seconds: float, cpu: float, waited: float) -> bool:
-    """Whether the machine took a program's time, and not the program: then nothing is known of it.
-
-    It was kept from the processor for more than half of its seconds, and used it for less than half. A program that
-    computes, sleeps or waits for what it started itself has used up its own time.
-    """
-    return waited > seconds / 2 and cpu < seconds / 2
-
-
 def used(seconds: float, cpu: float, waited: float) -> str:
     """What became of a program's time."""
-    held = (
-        f", and the machine kept it from that for {waited:.3g} s"
-        if kept_waiting(seconds, cpu, waited)
-        else ""
-    )
+    held = f", and was kept from the processor for {waited:.3g} s" if waited > seconds / 10 else ""
     return f"{cpu:.3g} s of processor time in {seconds:.3g} s{held}"
 
 
@@ -45,9 +27,6 @@ class _Repr(reprlib.Repr):
         super().__init__()
         self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdeque = self.maxdict = 40
         self.maxstring = self.maxother = 200
-
-    def repr1(self, x: Any, level: int) -> str:
-        return name_of(x) or super().repr1(x, level)
 
     def repr_int(self, x: int, level: int) -> str:
         return repr(x) if x.bit_length() < 400 else f"<int of {x.bit_length()} bits>"
@@ -79,12 +58,6 @@ def text_of(error: BaseException) -> str:
         return ""
 
 
-def raised(error: BaseException, most: int) -> str:
-    """An exception's type and text."""
-    text = cut(text_of(error), most)
-    return cut(type(error).__name__, 60) + (f": {text}" if text else "")
-
-
 def written(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """A call as Python writes it."""
     arguments = [short(value, 120) for value in args] + [
@@ -103,7 +76,6 @@ def named_values(statement: str, variables: Mapping[str, Any]) -> Iterator[tuple
     for name in names:
         if (
             name in variables
-            and not name_of(variables[name])
             and not callable(variables[name])
             and not isinstance(variables[name], ModuleType)
         ):

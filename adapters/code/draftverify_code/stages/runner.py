@@ -173,6 +173,7 @@ def run(link):
     send, receive, encode, end = link.sendall, link.recv, json.JSONEncoder().encode, os._exit
     send(token.encode() + b"\n")
 
+    refusals = _refusals(job)
     texts = iter(range(TEXTS))
 
     def tell(event):
@@ -189,11 +190,23 @@ def run(link):
         {"pytest": run_pytest, "unittest": run_unittest, "suite": run_suite}[job["mode"]](
             job, tell, collected
         )
-        tell({"end": True})
+        tell({"refused": refusals[:9], "end": True})
     except BaseException as error:
         traceback.print_exc()
-        tell({"stop": _reason(type(error).__name__), "text": _said(error)})
+        tell({"refused": refusals[:9], "stop": _reason(type(error).__name__), "text": _said(error)})
     end(0)  # nothing that the program left for the end of the process is to run
+
+
+def _refusals(job):
+    """What the sandbox refuses this process from here on, in words; a list that grows."""
+    if not job.get("places"):
+        return []
+    space = {"__name__": "surroundings"}
+    exec(job["surroundings"], space)
+    writable = [HERE, "/dev", *(["/tmp"] if os.path.islink("/tmp") else [])]
+    refusals = space["Refusals"](writable=writable, **job["places"])
+    refusals.watch()
+    return refusals.calls
 
 
 def _reason(name, text=""):

@@ -17,11 +17,12 @@ from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, P
 from draftverify_code.program import program_of
 from draftverify_code.sandbox.host import Sandbox, default_sandbox, usable_cores
 from draftverify_code.sandbox.jobs import MIB, CommandExit, Integrity, Limits
-from draftverify_code.sandbox.words import kept_waiting, used
+from draftverify_code.sandbox.paths import WIDELY_USED
+from draftverify_code.sandbox.words import used
 
 __all__ = [
     "FEEDBACK", "SHARED", "NoTests", "Sandboxed", "abnormal", "abstained", "capped", "imported",
-    "integrity_of", "lacking", "limits_of", "once", "reported", "sandbox_for", "seconds_of", "verified",
+    "integrity_of", "is_refusal", "lacking", "limits_of", "once", "reported", "sandbox_for", "seconds_of", "verified",
     "weakened",
 ]  # fmt: skip
 
@@ -68,12 +69,22 @@ def sandbox_for(sandbox: Sandbox | None, packages: Iterable[str] = ()) -> Sandbo
     return default_sandbox(tuple(dict.fromkeys(packages))) if sandbox is None else sandbox
 
 
-def limits_of(timeout: float, memory: int, output: int = MIB, per_test: float | None = None) -> Limits:
+def limits_of(
+    timeout: float,
+    memory: int,
+    output: int = MIB,
+    per_test: float | None = None,
+    processes: int = Limits().processes,
+    threads: int = Limits().threads,
+) -> Limits:
     """Limits of `timeout` seconds (of the clock and of the processor) and `memory` MiB.
 
     Raises:
         ConfigError: they are no numbers, or such as no program can keep.
     """
+    for name, count in (("processes", processes), ("threads", threads)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ConfigError(f"{name} is {count!r:.80}; a whole number of at least 1 is needed", path=name)
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < inf:
         raise ConfigError(
             f"timeout is {timeout!r:.80}; a number of seconds above 0 is needed", path="timeout"
@@ -81,7 +92,15 @@ def limits_of(timeout: float, memory: int, output: int = MIB, per_test: float | 
     if isinstance(memory, bool) or not isinstance(memory, int) or memory < LEAST_MEMORY:
         message = f"memory is {memory!r:.80}; a whole number of MiB is needed, at least {LEAST_MEMORY}"
         raise ConfigError(message, path="memory")
-    return Limits(wall=timeout, cpu=timeout, memory=memory * MIB, output=output, each=per_test)
+    return Limits(
+        wall=timeout,
+        cpu=timeout,
+        memory=memory * MIB,
+        output=output,
+        processes=processes,
+        threads=threads,
+        each=per_test,
+    )
 
 
 def seconds_of(fields: Mapping[str, Any], timeout: float) -> float:
@@ -193,8 +212,8 @@ def reported(checks: Iterable[Check], enough: int | None, stage: str) -> tuple[C
 def abnormal(ended: CommandExit, limits: Limits) -> Check | None:
     """The check of a run that did not end by itself; None when it did, with whatever status.
 
-    A program that used up what it may use has failed. Where the machine took its time, nothing is known of it: a
-    timeout.
+    A program that used up what it may use has failed. One that was ended before it had its time, since the machine
+    kept it from the processor for much longer, is a timeout: nothing is known of it.
     """
     if ended.failure:
         return Check("error", reason="sandbox", feedback=capped(ended.failure))
@@ -203,7 +222,7 @@ def abnormal(ended: CommandExit, limits: Limits) -> Check | None:
             spent = ended.seconds, ended.cpu, ended.waited
             seconds = limits.wall if ended.limit == "wall" else limits.cpu
             kind = "" if ended.limit == "wall" else " of processor time"
-            machines = ended.limit == "wall" and kept_waiting(*spent)
+            machines = ended.limit == "wall" and max(ended.seconds - ended.waited, ended.cpu) < limits.wall
             message = f"it ran longer than {seconds:g} s{kind} ({used(*spent)})"
             return Check("timeout" if machines else "reject", reason=ended.limit, feedback=message)
         case "memory":
@@ -213,7 +232,7 @@ def abnormal(ended: CommandExit, limits: Limits) -> Check | None:
             message = f"it wrote more than {limits.disk // MIB} MiB, or {limits.files} files"
             return Check("reject", reason="disk", feedback=message)
         case "processes":
-            message = f"it ran more than {limits.processes} processes and threads"
+            message = f"it ran more than {limits.processes} processes, or {limits.threads} threads"
             return Check("reject", reason="processes", feedback=message)
     if ended.status is None:
         return Check("reject", reason="exit", feedback=f"it was ended by signal {ended.signal}")
@@ -260,12 +279,25 @@ def _distributions() -> dict[str, list[str]]:
 
 
 def lacking(text: str) -> str:
-    """What to do about tests that failed for a package which the sandbox does not show; "" when none is named."""
-    named = re.search(r"No module named '(\w+)|Permission denied: '[^']*/(?:site|dist)-packages/(\w+)", text)
+    """What to do about what failed for a package which the sandbox does not show; "" when none is named."""
+    named = _PACKAGE.search(text)
     if named is None:
         return ""
-    module = named[1] or named[2]
+    module = next(filter(None, named.groups()))
     names = _distributions().get(module)
     if names is None:
         return f"; {module} is not installed"
     return f"; add {names[0]} to the sandbox's `packages`"
+
+
+_PACKAGE = re.compile(
+    r"No module named '(\w+)|Permission denied: '[^']*/(?:site|dist)-packages/(\w+)|the program import (\w+)"
+)
+
+
+def is_refusal(text: str) -> bool:
+    """Whether a program's exception is the sandbox's doing: a package that it does not show, a call that it refuses."""
+    named = re.search(r"No module named '(\w+)", text)
+    if named is not None:
+        return named[1] in WIDELY_USED or named[1] in _distributions()
+    return re.search(r"\[Errno (?:1|13|30|38)\]|can't start new thread", text) is not None

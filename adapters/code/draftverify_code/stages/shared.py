@@ -11,7 +11,7 @@ import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from doctest import SKIP, DocTestParser
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
@@ -22,7 +22,7 @@ from draftverify import Check
 from draftverify_code.program import REASONS
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxCommand, Suite, SuiteFinding
-from draftverify_code.stages.running import abnormal, capped, lacking, limits_of, weakened
+from draftverify_code.stages.running import abnormal, capped, is_refusal, lacking, weakened
 
 __all__ = ["OUTPUT", "Event", "ExpectedTests", "Run", "beside", "judged", "report"]
 
@@ -42,6 +42,7 @@ class Event(msgspec.Struct, frozen=True):
         stop: the run could not go on, for this reason.
         tampered: the program reached for the tests; how.
         broken: the tests cannot be run at all.
+        refused: what the sandbox refused.
         internal: the test framework itself failed.
         end: the runner came to its end.
         ended: how its process ended.
@@ -57,6 +58,7 @@ class Event(msgspec.Struct, frozen=True):
     stop: str = ""
     tampered: str = ""
     broken: str = ""
+    refused: list[str] = []
     internal: str = ""
     end: bool = False
     ended: int | None = None
@@ -87,27 +89,33 @@ class Run(msgspec.Struct, frozen=True):
         nonce = secrets.token_hex(16)
         stdin = nonce.encode() + b"\n" + json.dumps(job).encode()
         return Run(
-            SandboxCommand((sys.executable, "-s", "-c", _runner()), files, stdin, limits=limits), nonce
+            SandboxCommand(
+                (sys.executable, "-s", "-c", _source("stages/runner.py")), files, stdin, limits=limits
+            ),
+            nonce,
         )
 
 
-def beside(
-    box: Sandbox, suite: Suite, programs: Sequence[str], timeout: float, memory: int
-) -> list[SuiteFinding]:
+def beside(box: Sandbox, suite: Suite, programs: Sequence[str], limits: Limits) -> list[SuiteFinding]:
     """Run a suite on programs, each in one process with its tests.
 
     Args:
         box: where.
         suite: the tests; they need not name what they take from the program.
         programs: Python sources.
-        timeout: seconds for all tests of one program together.
-        memory: MiB of one program.
+        limits: of one program, and all its tests together.
 
     Returns:
         A SuiteFinding per program, its check with the caveat.
     """
-    job = {"mode": "suite", "target": "program.py", "suite": msgspec.to_builtins(suite)}
-    limits = limits_of(timeout, memory, OUTPUT)
+    job = {
+        "mode": "suite",
+        "target": "program.py",
+        "suite": msgspec.to_builtins(suite),
+        "places": box.places,
+        "surroundings": _source("sandbox/surroundings.py"),
+    }
+    limits = msgspec.structs.replace(limits, output=OUTPUT)
     runs = [
         Run.of(job, {"program.py": program.encode(errors="surrogatepass")}, limits) for program in programs
     ]
@@ -126,9 +134,9 @@ def beside(
     return findings
 
 
-@lru_cache(maxsize=1)
-def _runner() -> str:
-    return Path(__file__).with_name("runner.py").read_text(encoding="utf-8")
+@cache
+def _source(name: str) -> str:
+    return (Path(__file__).parent.parent / name).read_text(encoding="utf-8")
 
 
 def report(run: Run, ended: CommandExit) -> list[Event]:
@@ -145,12 +153,23 @@ def report(run: Run, ended: CommandExit) -> list[Event]:
 def judged(run: Run, ended: CommandExit, expected: ExpectedTests) -> Check:
     """What a program's run shows.
 
-    A test that failed is a rejection, whatever came after it. A score is the share of the expected tests that passed.
+    A test that failed is a rejection, whatever came after it, unless the sandbox refused something. A score is the
+    share of the expected tests that passed.
     """
     events = report(run, ended)
+    check = _judged(events, run, ended, expected)
+    calls = ", ".join(dict.fromkeys(call for event in events for call in event.refused))
+    if not calls or check.reason in ("sandbox", "tests", "tool"):
+        return check
+    message = f"the sandbox refused the program {calls:.300}\n{check.feedback}".strip()
+    return Check("error", check.score, "refused", message + lacking(message))
+
+
+def _judged(events: Sequence[Event], run: Run, ended: CommandExit, expected: ExpectedTests) -> Check:
     for event in events:
         if event.broken:
-            return Check("error", reason="tests", feedback=capped(event.broken) + lacking(event.broken))
+            reason = "refused" if "[Errno" in event.broken and is_refusal(event.broken) else "tests"
+            return Check("error", reason=reason, feedback=capped(event.broken) + lacking(event.broken))
     results: dict[str, Event] = {}
     for event in events:
         if event.id and (event.id not in results or results[event.id].outcome != "failed"):
@@ -159,9 +178,11 @@ def judged(run: Run, ended: CommandExit, expected: ExpectedTests) -> Check:
     score = passed / len(expected.tests) if expected.tests else None
 
     def reject(reason: str, feedback: str) -> Check:
-        return Check(
-            "reject", score, reason, capped(feedback) + (lacking(feedback) if reason == "exception" else "")
-        )
+        if reason in ("exception", "missing") and is_refusal(feedback):
+            message = f"the sandbox refused what the program asks for. {capped(feedback)}{lacking(feedback)}"
+            return Check("error", score, "refused", message)
+        advice = lacking(feedback) if reason == "exception" else ""
+        return Check("reject", score, reason, capped(feedback) + advice)
 
     if ended.failure:
         return Check("error", reason="sandbox", feedback=capped(ended.failure))

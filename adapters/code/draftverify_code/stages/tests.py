@@ -44,20 +44,24 @@ class Tests(Sandboxed):
     `check(candidate)`), its `test_list` (asserts), or the examples of its prompt where it says `doctest: true`.
 
     With integrity "separate-process" the assertions run in a process where no program ever runs: what it is called
-    with and what it returns cross as plain values, and tests that need more of a program are an error with the reason
-    "needs shared-process". With "shared-process" the program runs in one process with its tests, as plain Python has
-    it; one made for it can then fool its tests, so the check carries the caveat "shared-process". "auto" judges apart,
-    and what ends in that error once more in one process, with the same time limit anew.
+    with and what it returns cross as plain values (None, bool, int, float, complex, str, bytes, and lists, tuples,
+    dicts, sets and frozensets of them). Tests that need more of a program, and a program that changes what its tests
+    could see, are an error with the reason "needs shared-process". With "shared-process" the program runs in one
+    process with its tests, as plain Python has it; one made for it can then fool its tests, so the check carries the
+    caveat "shared-process". "auto" judges apart, and what ends in that error once more in one process, with the same
+    time limit anew.
 
     A program that uses up its time, its processor time or its memory has failed, for the reason "wall", "cpu" or
-    "memory". Where the tests took the time, or the machine kept the program from the processor for more than half of
-    it, nothing is known of the program: a timeout.
+    "memory". While the machine keeps it from the processor, its clock stands still. Where the tests took the time, or
+    the machine very much of it, nothing is known of the program: a timeout. Nor is it where the sandbox refused the
+    program something: the error "refused" names it.
 
     Args:
         sandbox: where programs run; a shared one with the strongest isolation of this machine when None, which shows
             the packages that the tests import, and numpy where a program does.
         timeout: seconds for all tests of one program together; a task's own `timeout` goes before it.
         memory: MiB of one program.
+        processes, threads: how many of each a program may have at once.
         integrity: where the assertions run. The verification's `notes` say where they did: "mixed" where some programs
             of a block were judged so and some so.
         doctest: judge by the prompt's examples; tasks whose prompt has none that can be read are abstained from.
@@ -82,8 +86,10 @@ class Tests(Sandboxed):
         memory: int = 1024,
         integrity: Literal["auto", "separate-process", "shared-process"] = "auto",
         doctest: bool = False,
+        processes: int = 32,
+        threads: int = 128,
     ) -> None:
-        limits_of(timeout, memory)
+        limits_of(timeout, memory, processes=processes, threads=threads)
         if integrity not in _INTEGRITIES:
             message = f"{integrity!r} is no integrity; one of {', '.join(_INTEGRITIES)} is"
             raise ConfigError(message, path="integrity")
@@ -92,6 +98,8 @@ class Tests(Sandboxed):
         self.memory = memory
         self.integrity = integrity
         self.doctest = doctest
+        self.processes = processes
+        self.threads = threads
 
     def suite(self, task: Task) -> Suite:
         """The task's tests; see `suite_of`."""
@@ -146,8 +154,10 @@ class Tests(Sandboxed):
         seconds = self.timeout if seconds is None else seconds
         box = self.box(suite, programs)
         findings: dict[str, SuiteFinding] = {}
+        limits = limits_of(
+            seconds, self.memory, per_test=per_test, processes=self.processes, threads=self.threads
+        )
         if self.integrity != SHARED:
-            limits = limits_of(seconds, self.memory, per_test=per_test)
             apart = [SuiteFinding(_CALLS_NOTHING)] * len(programs)
             if suite.entry_points:
                 judged = box.judge(suite, programs, limits, enough=enough)
@@ -162,7 +172,7 @@ class Tests(Sandboxed):
                     findings.setdefault(program, finding)
 
         def together(piece: list[str]) -> list[Check]:
-            findings.update(zip(piece, beside(box, suite, piece, seconds, self.memory), strict=True))
+            findings.update(zip(piece, beside(box, suite, piece, limits), strict=True))
             return [findings[program].check for program in piece]
 
         checks_apart = {program: finding.check for program, finding in findings.items()}
@@ -264,7 +274,7 @@ def _can_fail(source: str, owner: str) -> None:
 
 def _advised(finding: SuiteFinding) -> SuiteFinding:
     check = finding.check
-    if (check.verdict, check.reason) not in (("error", "tests"), ("reject", "exception")):
+    if check.reason not in ("tests", "refused", "exception"):
         return finding
     check = msgspec.structs.replace(check, feedback=check.feedback + lacking(check.feedback))
     return msgspec.structs.replace(finding, check=check)
