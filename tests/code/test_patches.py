@@ -309,8 +309,8 @@ def test_without_lists_tests_that_do_not_import_are_an_error(box, tmp_path):
     assert "FAIL_TO_PASS" in check.feedback
 
 
-def test_a_package_that_the_tests_lack_is_an_error_and_one_that_a_patch_lacks_is_not(box, tmp_path):
-    """In a test function, or where a file of tests is imported; with lists and without."""
+def test_a_package_that_is_here_and_not_in_the_sandbox_is_an_error(box, tmp_path):
+    """In a test function, where a file of tests is imported, or in a patch alone; with lists and without."""
     if box.tier == "none":
         pytest.skip("this machine does not allow this isolation tier")
     (tmp_path / "a.py").write_text("def f():\n    return 0\n")
@@ -328,7 +328,7 @@ def test_a_package_that_the_tests_lack_is_an_error_and_one_that_a_patch_lacks_is
     (tmp_path / "test_a.py").write_text("from a import f\n\ndef test_f():\n    assert f()\n")
     for given in ({}, lists):
         wrong, right = checks_of(Suites(box), tmp_path, candidates, base_commit=None, **given)
-        assert (wrong.verdict, wrong.reason, right.verdict) == ("reject", "exception", "pass")
+        assert (wrong.verdict, wrong.reason, right.verdict) == ("error", "refused", "pass")
         assert "hypothesis" in wrong.feedback
 
 
