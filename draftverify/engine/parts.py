@@ -267,6 +267,22 @@ class Parts:
                 "(on_rejection: feedback), or give the generator its argument without_outside_feedback"
             )
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The constructor's arguments; the block also where the generator brought it."""
+        return {
+            "generator": self.generator,
+            "verifier": self.verifier,
+            "rule": self.rule,
+            "policy": self.policy,
+            "block": self.block,
+            "done": self.given_done,
+            "budget": self.budget,
+            "settings": self.settings,
+            "seed": self.seed,
+            "name": self.name,
+        }
+
     def check_fitted(self) -> None:
         """Refuse what was fitted with other parts than these: thresholds, and block sizes that were chosen for others.
 
@@ -281,6 +297,7 @@ class Parts:
             if isinstance(generator, Parts):
                 with below("generator"):
                     generator.check_fitted()
+                    generator.check_inherited(self.settings)
         if offers(self.block, ChecksPipeline):
             with below("block"):
                 self.block.check_pipeline(self)
@@ -289,6 +306,25 @@ class Parts:
                 with below(path):
                     fitted.check_pipeline(self)
         self._fits = True
+
+    def check_inherited(self, settings: Mapping[str, Any]) -> None:
+        """Refuse settings of the pipeline that this one drafts for where a threshold was certified without them.
+
+        Raises:
+            ConfigError: one was.
+        """
+        others = sorted(settings.keys() - self.settings.keys())
+        for role, part in (("rule", self.rule), ("done", self.done)) if others else ():
+            for path, _ in _fitted(part, role):
+                raise ConfigError(
+                    f"the pipeline inherits settings ({', '.join(others)}) that this was not certified with; write "
+                    "them into it, and certify it so",
+                    path=path,
+                )
+        for generator in self.generators:
+            if isinstance(generator, Parts):
+                with below("generator"):
+                    generator.check_inherited({**settings, **self.settings})
 
     def roles(self) -> list[tuple[str, Any]]:
         """Every component with its role, fallback generators too."""

@@ -116,19 +116,7 @@ class Pipeline(Parts):
 
         Its block is this one's, also where the generator brought it, with what it has learned.
         """
-        given = {
-            "generator": self.generator,
-            "verifier": self.verifier,
-            "rule": self.rule,
-            "policy": self.policy,
-            "block": self.block,
-            "done": self.given_done,
-            "budget": self.budget,
-            "settings": self.settings,
-            "seed": self.seed,
-            "name": self.name,
-        }
-        return Pipeline(**{**given, **changes})
+        return Pipeline(**{**self.arguments, **changes})
 
     @cached_property
     def traits(self) -> GeneratorTraits:

@@ -15,15 +15,15 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from msgspec.structs import replace
 
-from draftverify.bench.artifact import ArtifactFile, PartIdentity
+from draftverify.bench.artifact import ArtifactFile, FittedBlock, PartIdentity
 from draftverify.bench.config.parameters import threshold_of
-from draftverify.engine.parts import Parts
+from draftverify.engine.parts import Fixed, Parts
 from draftverify.errors import ConfigError
 from draftverify.identity import arguments_of, identity_of
 from draftverify.lab.recording import Recording
 from draftverify.stats.intervals import binomial_cdf
 from draftverify.traits import name_of
-from draftverify.values import Outcome, TaskRecord
+from draftverify.values import TaskRecord
 
 __all__ = ["Certificate", "Promise", "Trial", "certify", "fewest_tasks", "last_kept", "parts_of"]
 
@@ -52,6 +52,8 @@ class Promise(msgspec.Struct, frozen=True):
         for name in ("share", "delta"):
             if not 0 < getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it lies between 0 and 1", path=name)
+        if not 0 < self.bound < 1:  # of floats
+            raise ConfigError(f"share is {self.share}, too near to 0 or 1 to test", path="share")
 
     @property
     def bound(self) -> float:
@@ -113,6 +115,13 @@ class Certificate(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.cert
     tried: tuple[Trial, ...]
     versions: Mapping[str, str] = {}
 
+    @property
+    def proved(self) -> float | None:
+        """The threshold that its own figures prove."""
+        counts = ((trial.answered, trial.wrong) for trial in self.tried)
+        last, _ = last_kept(counts, self.promise, tasks=self.tasks)
+        return None if last is None else self.tried[last].threshold
+
 
 def fewest_tasks(promise: Promise, level: float | None = None) -> int:
     """How many tasks certify a promise where all are right, tested at a level (delta when None): n with
@@ -163,7 +172,7 @@ def last_kept(
     level, before, last, values = 0.0, -1, None, []
     for place, (answered, wrong) in enumerate(trials):
         level += sum(part for start, part in spent.items() if before < start <= answered)
-        before, p = answered, 1.0
+        before, p = max(before, answered), 1.0
         if level:
             p = binomial_cdf(wrong, answered if promise.of == "precision" else tasks, promise.bound)
             if p <= level:
@@ -197,6 +206,14 @@ def certify(
         )
     pipeline = recording.pipeline
     rule = name_of(pipeline.rule)
+    if type(pipeline.block) not in (Fixed, FittedBlock):
+        raise ConfigError(
+            f"the block {name_of(pipeline.block)} learns while it runs, so later tasks are answered otherwise than "
+            "earlier ones; give a number, or a fitted block",
+            path="block",
+        )
+    if recording.remembers:
+        raise ConfigError("the run has a memory, so later answers depend on earlier ones", path="memory")
     if pipeline.rule_traits.stepwise:
         raise ConfigError(
             f"the rule {rule} takes steps of answers, of which none is right or wrong", path="rule"
@@ -243,26 +260,22 @@ def parts_of(pipeline: Parts) -> dict[str, PartIdentity]:
     Raises:
         ConfigError: a part cannot be told from others of its kind.
     """
-    argument = threshold_of(type(pipeline.rule))
-    arguments = {name: value for name, value in arguments_of(pipeline.rule).items() if name != argument}
-    clauses = [
-        {name: getattr(clause, name) for name in clause.__struct_fields__}
-        for clause in pipeline.policy.clauses
-        if clause.do != "escalate"
-    ]
-    kept: dict[str, tuple[str, Any]] = {
-        "generator": (name_of(pipeline.generator), pipeline.generator),
-        "verifier": (name_of(pipeline.verifier), pipeline.verifier),
-        "rule": (name_of(pipeline.rule), [type(pipeline.rule), arguments]),
-        "policy": (str(len(clauses)), clauses),
-        "block": (name_of(pipeline.block), pipeline.block),
-        "stopping rule": (
-            "its own" if pipeline.given_done is None else name_of(pipeline.given_done),
-            pipeline.given_done,
-        ),
-        "settings": (", ".join(pipeline.settings), dict(pipeline.settings)),
+    arguments = pipeline.arguments
+    threshold = threshold_of(type(pipeline.rule))
+    rule = {name: value for name, value in arguments_of(pipeline.rule).items() if name != threshold}
+    clauses = list(pipeline.policy.clauses)
+    if clauses and clauses[-1].do == "escalate":
+        del clauses[-1]
+    told = {name: value for name, value in arguments.items() if name not in ("seed", "name")} | {
+        "rule": [type(pipeline.rule), rule],
+        "policy": [{name: getattr(clause, name) for name in clause.__struct_fields__} for clause in clauses],
+        "settings": dict(pipeline.settings),
     }
-    return {role: PartIdentity(name, identity_of(part)) for role, (name, part) in kept.items()}
+    return {role: PartIdentity(_shown(arguments[role]), identity_of(part)) for role, part in told.items()}
+
+
+def _shown(part: Any) -> str:
+    return "none" if part is None else name_of(part)
 
 
 def _thresholds(records: Sequence[TaskRecord]) -> list[float]:
@@ -285,18 +298,24 @@ def _thresholds(records: Sequence[TaskRecord]) -> list[float]:
 
 def _trial(recording: Recording, path: str, threshold: float) -> Trial:
     answered = wrong = unknown = 0
-    for replayed, solved in recording.answers([f"{path}={threshold!r}"]):
-        if replayed.record is None or _is_open(replayed.record.outcome):
+    silent = []
+    for record, solved, problem in recording.answers([f"{path}={threshold!r}"]):
+        if record is None or _is_unknown(record):
             unknown += 1
-        elif replayed.record.outcome.status == "accepted":
+        elif record.outcome.status == "accepted":
             answered += 1
             wrong += solved is None or solved < 0.5
+            if problem:
+                silent.append(problem)
+    if silent and len(silent) == answered:
+        raise ConfigError(f"the metric says nothing of any answer: {silent[0]}", path="metrics")
     return Trial(threshold, answered + unknown, wrong + unknown, unknown, 1.0)
 
 
-def _is_open(outcome: Outcome) -> bool:
-    """Whether nobody knows how a task ends: a call failed, or it waits for a person."""
-    return outcome.status in ("failed", "waiting")
+def _is_unknown(record: TaskRecord) -> bool:
+    """Whether nobody knows what the pipeline alone would have answered: a call failed, or a person is or was asked."""
+    asked = any("person" in (round.source, round.by) for round in record.rounds)
+    return asked or record.outcome.status in ("failed", "waiting")
 
 
 def _why(tried: Sequence[Trial], last: int | None, promise: Promise, tasks: int) -> str:
@@ -307,7 +326,7 @@ def _why(tried: Sequence[Trial], last: int | None, promise: Promise, tasks: int)
     few = fewest_tasks(promise)
     if tried[-1].answered < few and promise.of == "precision":
         return f"{tried[-1].answered} answers can certify nothing: all right, {few} are needed"
-    closest = min(tried, key=lambda trial: trial.p)
+    closest = min((trial for trial in tried if trial.p < 1.0), key=lambda trial: trial.p, default=tried[-1])
     return f"{closest.wrong} of {closest.answered} answers are wrong where it comes closest" + _unknown(
         closest
     )

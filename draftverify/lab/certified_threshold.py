@@ -38,6 +38,11 @@ class CertifiedThreshold(float):
         path = Path(path)
         with below("path"):
             certificate = read_artifact(path, Certificate)
+        if certificate.threshold != certificate.proved:
+            raise ConfigError(
+                f"{path} is damaged: it says {certificate.threshold}, and its figures prove {certificate.proved}",
+                path="path",
+            )
         if certificate.threshold is None:
             raise ConfigError(
                 f"{path} holds no threshold: {certificate.why}. Certify with more tasks or promise less, or write a "
@@ -62,6 +67,8 @@ class CertifiedThreshold(float):
             ConfigError: it is another one.
         """
         certified, present = self.certificate.parts, parts_of(pipeline)
+        if certified.keys() != present.keys():
+            raise ConfigError(f"{self.path} is damaged: it is to name {', '.join(present)}; certify again")
         for role, part in present.items():
             if part.identity != certified[role].identity:
                 raise ConfigError(

@@ -22,11 +22,10 @@ from draftverify.bench.config.specs import Experiment, PipelineSpec
 from draftverify.bench.records import Entry, RunRecords
 from draftverify.bench.records.directory import made_from
 from draftverify.bench.runner.build import Builder
-from draftverify.bench.runner.workload import workload
 from draftverify.checks.combined import Combined
 from draftverify.checks.scores import measures_of, score
 from draftverify.engine.pipeline import Pipeline
-from draftverify.errors import ConfigError, DraftVerifyError
+from draftverify.errors import ConfigError
 from draftverify.lab.expectation import ExpectedBlock, expected_acceptance
 from draftverify.lab.replay.driven import Replay, Replayed
 from draftverify.lab.replay.log import Gap
@@ -219,8 +218,6 @@ class Recording(RecordedPipeline):
         self.metric = self._first_metric()
         self._solved_by_outcome = self._scores(run) if self.metric is not None else {}
         self._opened: Any = None
-        self._truths: Mapping[str, Task] | None = None
-        self._why_unread = ""
 
     def __enter__(self) -> Recording:
         return self
@@ -232,8 +229,14 @@ class Recording(RecordedPipeline):
         """Close the metric, where it was opened."""
         self._closing.close()
 
-    def answers(self, changes: Sequence[str]) -> Iterator[tuple[Replayed, float | None]]:
-        """Each task, replayed with something set, and how much of it is solved, as far as the metric can say.
+    @property
+    def remembers(self) -> bool:
+        """Whether parts saw earlier tasks' outcomes."""
+        return self._experiment.memory is not None
+
+    def answers(self, changes: Sequence[str]) -> Iterator[tuple[TaskRecord | None, float | None, str]]:
+        """Each task as it would have been with something set, None where the records cannot say; how much of it is
+        solved, and why the metric cannot say.
 
         Raises:
             ConfigError: as `what_if`.
@@ -242,7 +245,8 @@ class Recording(RecordedPipeline):
         replay = Replay(self.pipeline, self.records, pipeline, changed=changed, drafts_from=self._drafts_from)
         for task, entry in self._entries:
             replayed = replay.task(task, entry.record, memory=entry.memory)
-            yield replayed, None if replayed.record is None else self._solved(replayed.record)[0]
+            solved, problem = (None, "") if replayed.record is None else self._solved(replayed.record)
+            yield replayed.record, solved, problem
 
     @property
     def groups(self) -> Mapping[str, str]:
@@ -406,27 +410,9 @@ class Recording(RecordedPipeline):
         }
 
     def _score_anew(self, record: TaskRecord) -> tuple[float | None, str]:
-        """The metric's score of an outcome that is in no record; or None, and why it cannot be asked."""
-        if self._truths is None:
-            self._truths = self._loaded()
-        if self._why_unread:
-            return None, self._why_unread
-        task = self._truths.get(record.task)
-        if task is None:
-            return None, f"task {record.task} is not among the tasks any more"
-        if _input_of(task) != _input_of(self._tasks[record.task]):
-            return None, f"task {record.task} is another one by now than in the run"
-        metric_score = score(self._open_metric(), task, record.outcome)
+        """The metric's score of an outcome that is in no record, by the run's own labels; or None, and why."""
+        metric_score = score(self._open_metric(), self._tasks[record.task], record.outcome)
         return metric_score.value, metric_score.problem
-
-    def _loaded(self) -> Mapping[str, Task]:
-        """The tasks with what they expect, which no record has."""
-        try:
-            load = workload(self._experiment, self._builder)
-        except DraftVerifyError as error:
-            self._why_unread = f"the tasks cannot be loaded any more: {error}"
-            return {}
-        return {task.id: task for task in (*load.calibrating, *load.measured)}
 
     def _open_metric(self) -> Any:
         if self._opened is None:
@@ -465,7 +451,3 @@ class Recording(RecordedPipeline):
 def _outcome_key(outcome: Outcome) -> bytes:
     """A key that outcomes share which a metric scores alike."""
     return msgspec.json.encode([outcome.status, outcome.value], order="deterministic")
-
-
-def _input_of(task: Task) -> bytes:
-    return msgspec.json.encode(task.input, enc_hook=repr, order="deterministic")

@@ -8,18 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from scipy.stats import binom
 
 from draftverify import Check, ConfigError, GeneratorTraits, Pipeline, Proposal, Verification, VerifierTraits
-from draftverify.bench.artifact import PartIdentity, read_artifact, write_artifact
+from draftverify.bench.artifact import read_artifact, write_artifact
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.schema import schema
 from draftverify.bench.monitors import Monitor, MonitoredPipeline
 from draftverify.bench.records.directory import load_run
 from draftverify.bench.runner.bench import Bench
 from draftverify.lab import Certificate, CertifiedThreshold, Promise, Recording, certify
-from draftverify.lab.certificate import fewest_tasks, last_kept, parts_of, starts
+from draftverify.lab.certificate import Trial, fewest_tasks, last_kept, parts_of, starts
 from draftverify.rejection import escalate, retry
 from draftverify.rules import All, Best, First, Threshold
 
@@ -136,6 +137,17 @@ def test_a_threshold_that_fails_ends_the_sequence_or_a_half_of_it() -> None:
     assert len(asked) == 3
 
 
+def test_a_part_of_delta_is_spent_once() -> None:
+    """Also where a threshold answers fewer tasks than a stricter one, as no rule of ours does."""
+    assert last_kept([(30, 9), (20, 0), (31, 0)], Promise(), tasks=200)[0] is None
+
+
+def test_a_share_that_floats_cannot_tell_from_1_is_refused() -> None:
+    """Rather than to divide by nothing."""
+    with pytest.raises(ConfigError, match="too near to 0 or 1"):
+        Promise("precision", 1e-17)
+
+
 @pytest.mark.parametrize("name", ["share", "delta"])
 @pytest.mark.parametrize("value", [0.0, 1.0, 2.0])
 def test_nothing_is_promised_for_certain(name: str, value: float) -> None:
@@ -184,6 +196,11 @@ class Judge:
             for item in proposal.items
         )
         return Verification(checks=tuple(Check("pass", score=score) for score in scores))
+
+
+class Yes:
+    def verify(self, context, proposal):
+        return Verification(checks=(Check("pass"),) * len(proposal))
 
 
 class Keep:
@@ -300,22 +317,19 @@ def test_a_bound_on_wrong_answers_among_all_tasks(config: Path) -> None:
         ("pipelines.one.generator={use: own.Better}", "generator"),
         ("pipelines.one.block=3", "block"),
         ("pipelines.one.on_rejection=[]", "policy"),
+        ("pipelines.one.budget={rounds: 1}", "budget"),
         ("pipelines.one.rule={use: best, threshold: {use: certified, path: ./c.json}}", "rule"),
-        ("pipelines.one.done={use: rounds, n: 2}", "stopping rule"),
+        ("pipelines.one.done={use: rounds, n: 2}", "done"),
     ],
 )
 def test_another_pipeline_is_refused(
     config: Path, change: str, role: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of its answers nothing was promised; the person who is asked at the end is none of it."""
-    parts = {role: PartIdentity("x", "0") for role in ROLES} | parts_of(certified_pipeline(config))
-    write_artifact("c.json", certificate(parts=parts))
+    write_artifact("c.json", certificate(parts=parts_of(certified_pipeline(config))))
     assert main(["run", str(config), "--dry-run"]) == 0
     assert main(["run", str(config), "--set", change]) == 3
     assert f"was certified with the {role} " in " ".join(capsys.readouterr().err.split())
-
-
-ROLES = ("generator", "verifier", "rule", "policy", "block", "stopping rule", "settings")
 
 
 def certified_pipeline(config: Path) -> Pipeline:
@@ -327,11 +341,11 @@ def certified_pipeline(config: Path) -> Pipeline:
     return Builder().pipeline(experiment.pipelines[0])
 
 
-def certificate(threshold: float | None = 0.5, **fields: Any) -> Certificate:
+def certificate(threshold: float = 0.5, **fields: Any) -> Certificate:
     return Certificate(
         **{
             "threshold": threshold, "promise": Promise(), "why": "so it is", "metric": "right", "pipeline": "one",
-            "run": "r", "parts": {}, "tasks": 60, "tried": (), **fields,
+            "run": "r", "parts": {}, "tasks": 60, "tried": (Trial(threshold, 60, 0, 0, 0.0),), **fields,
         }
     )  # fmt: skip
 
@@ -353,6 +367,103 @@ def test_what_cannot_be_certified_is_said(
     assert main(["certify", "runs/answers", "--out", "c.json"]) == 3
     assert words in " ".join(capsys.readouterr().err.split())
     assert not Path("c.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("pipelines.one.block={use: measured}", "measured learns from what is accepted"),
+        ("memory={every: 5}", "of a run that accepts nothing nothing is remembered"),
+        (
+            "pipelines.one.on_rejection=[{do: escalate}, {do: fallback, generator: {use: own.Better}}]",
+            "a person is asked before other steps",
+        ),
+        (
+            "pipelines.one.on_rejection=[{do: fallback, generator: {generator: {use: own.Better}, verifier: {use: "
+            "own.Judge}, rule: {use: first}, on_rejection: [{do: escalate}]}}]",
+            "a person is asked before other steps",
+        ),
+    ],
+)
+def test_what_drafts_otherwise_where_nothing_is_accepted_is_refused(
+    config: Path, change: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a complete run, and of an ordinary one as a certificate where it can be one at all."""
+    assert main(["run", str(config), "--complete", "--set", change]) == 3
+    assert words in " ".join(capsys.readouterr().err.split())
+    if "measured" in change or "memory" in change:
+        low = "pipelines.one.rule.threshold=0.0"
+        assert main(["run", str(config), "--set", low, "--set", change, "--limit", "9"]) == 0
+        assert main(["certify", "runs/answers", "--out", "c.json"]) == 3
+        assert not Path("c.json").exists()
+
+
+def test_rules_without_a_threshold_stay_as_they_are(config: Path) -> None:
+    """Beside those that have one: their verifiers may give no scores."""
+    plain = "  plain: {generator: {use: own.Guess}, verifier: {use: own.Yes}, rule: {use: first}}"
+    config.write_text(f"{config.read_text()}{plain}\n")
+    assert main(["run", str(config), "--complete", "--limit", "3"]) == 0
+
+
+def test_a_persons_answers_are_not_the_pipelines(config: Path) -> None:
+    """Nobody knows what it had answered, and it counts as wrong."""
+    text = config.read_text().replace("threshold: {use: certified, path: ./c.json}", "threshold: 0.99")
+    config.write_text(text.replace(POLICY, "[{do: escalate}]"))
+    assert main(["run", str(config)]) == 7
+    with load_run("runs/answers") as run:
+        asked = list(run.store.questions("pending"))
+        assert all(run.store.answer(question, "edit", 0.9) for question in asked)
+    assert main(["run", str(config)]) in (0, 7)
+    with load_run("runs/answers") as run, Recording(run) as recording:
+        made = certify(recording, Promise("precision", 0.5, 0.1))
+    assert made.tried[0].answered == 60
+    assert made.tried[0].unknown == made.tried[0].wrong >= len(asked)
+
+
+def test_labels_are_the_runs_own(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever became of the file that they came from."""
+    assert main(["run", str(config), "--complete"]) == 0
+    Path("tasks.jsonl").unlink()
+    assert main(["certify", "runs/answers.complete", "--precision", "0.7", "--out", "c.json"]) == 0
+    assert "accept from score" in capsys.readouterr().out
+
+
+def test_a_metric_that_fails_of_every_answer_is_no_wrong_answer(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is said why."""
+    assert main(["run", str(config), "--complete"]) == 0
+    own = Path("own.py")
+    own.write_text(own.read_text().replace("outcome.value > 0.5", "outcome.value > undefined"))
+    assert main(["certify", "runs/answers.complete", "--out", "c.json"]) == 3
+    assert "the metric says nothing of any answer: NameError" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [({"threshold": -5.0}, "its figures prove 0.5"), ({"tried": ()}, "its figures prove None")],
+)
+def test_a_certificate_that_was_edited_is_refused(tmp_path: Path, fields: dict[str, Any], words: str) -> None:
+    """Its threshold is that which its figures prove."""
+    write_artifact(tmp_path / "c.json", msgspec.structs.replace(certificate(), **fields))
+    with pytest.raises(ConfigError, match=words):
+        CertifiedThreshold(tmp_path / "c.json")
+
+
+def test_a_certificate_without_a_part_is_refused(tmp_path: Path) -> None:
+    """Nothing says whose answers it is of."""
+    write_artifact(tmp_path / "c.json", certificate(5.0))
+    with pytest.raises(ConfigError, match="is damaged: it is to name generator, verifier"):
+        pipeline(First(threshold=CertifiedThreshold(tmp_path / "c.json"))).open()
+
+
+def test_settings_of_an_outer_pipeline_are_other_settings(tmp_path: Path) -> None:
+    """An inner one inherits them."""
+    number = threshold(tmp_path, First())
+    inner = pipeline(First(threshold=number))
+    Pipeline(inner, Scorer(), All()).open()
+    with pytest.raises(ConfigError, match=r"inherits settings \(temperature\)"):
+        Pipeline(pipeline(First(threshold=number)), Scorer(), All(), settings={"temperature": 2.0}).open()
 
 
 def test_a_run_that_would_be_complete_anyway_is_told(
@@ -427,7 +538,7 @@ def test_a_person_may_be_asked_at_the_end_or_not(tmp_path: Path) -> None:
     """Her answers are her own."""
     number = threshold(tmp_path, First(), policy=retry(1))
     pipeline(First(threshold=number), policy=retry(1).then(escalate())).open()
-    with pytest.raises(ConfigError, match="certified with the policy 1"):
+    with pytest.raises(ConfigError, match="certified with the policy Policy"):
         pipeline(First(threshold=number), policy=retry(2)).open()
 
 

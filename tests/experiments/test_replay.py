@@ -16,9 +16,7 @@ from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.experiment import load_experiment
 from draftverify.bench.records import load_run, timeless
-from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.run import run
-from draftverify.bench.runner.workload import workload
 from draftverify.errors import ConfigError
 from draftverify.identity import identity_of
 from draftverify.lab.cli.replay import yaml_lines
@@ -189,25 +187,6 @@ def test_another_block_than_that_of_an_operating_point(made, tmp_path):
     assert not found.gaps
     one, other = ([timeless(each.record) for each in made.replayed] for made in (found, again))
     assert one == other
-
-
-def test_tasks_that_are_not_those_of_the_run_give_no_score(made, monkeypatch, capsys):
-    """New outcomes are scored by the truth of the recorded tasks alone, and the reason is told."""
-    listed = recorded(made / "listed")
-    load = workload(listed._experiment, Builder())
-    other = [msgspec.structs.replace(task, input={"list": [1]}) for task in load.measured]
-    others = msgspec.structs.replace(load, measured=tuple(other))
-    monkeypatch.setattr("draftverify.lab.recording.workload", lambda *_: others)
-    found = listed.what_if(["rule.threshold=0.2"])
-    assert found.unscored == 60
-    assert found.why_unscored == "task t0 is another one by now than in the run"
-
-    def gone(*_):
-        raise ConfigError("no such file")
-
-    monkeypatch.setattr("draftverify.lab.recording.workload", gone)
-    assert main(["replay", str(made / "listed"), "--set", "rule.threshold=0.2"]) == ExitCode.OK
-    assert "the tasks cannot be loaded any more: no such file" in capsys.readouterr().out
 
 
 def test_nothing_set_gains_nothing(made):

@@ -127,6 +127,29 @@ def test_a_setting_that_the_model_does_not_take_is_left_out(
     assert caplog.text.count("takes no temperature") == 1
 
 
+@pytest.mark.parametrize(
+    "message",
+    ["temperature: range: 0..1", "output_config.format.schema: additionalProperties must be false"],
+)
+def test_a_setting_that_is_wrong_is_no_setting_that_is_not_taken(
+    server: Server, model: Endpoint, message: str
+) -> None:
+    """It is said, and nothing is left out in silence."""
+    server.answer = lambda request: refusal(400, "invalid_request_error", message)
+    with pytest.raises(EndpointError, match=message.partition(":")[0]):
+        model.complete("x", temperature=1.5, schema={"type": "object"})
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("fields", [{"content": None}, {"usage": None}, {"usage": {"input_tokens": None}}])
+def test_what_a_reply_leaves_out_is_nothing(server: Server, model: Endpoint, fields: dict[str, Any]) -> None:
+    """No text, or no tokens told."""
+    status, headers, body = messages({"messages": []})
+    server.answer = lambda request: (status, headers, json.dumps({**json.loads(body), **fields}).encode())
+    (answer,) = model.complete("x")
+    assert (answer.text, answer.tokens_in) in (("", 10), ("red", 0))
+
+
 def test_an_overloaded_server_is_asked_again(server: Server, model: Endpoint) -> None:
     """529 is its own word for it; what it refuses for good is said in its words, without the key."""
     server.in_turn(refusal(529, "overloaded_error", "Overloaded"), messages)

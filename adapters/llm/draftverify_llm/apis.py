@@ -222,22 +222,22 @@ class OpenAIApi:
 
 class _MessagePart(msgspec.Struct):
     type: str = ""
-    text: str = ""
+    text: str | None = None
 
 
 class _MessageUsage(msgspec.Struct):
     """Tokens that were read from the server's cache, or written into it, are not among the input's."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
 
 
 class _MessageReply(msgspec.Struct):
-    content: list[_MessagePart]
+    content: list[_MessagePart] | None
     stop_reason: str | None = None
-    usage: _MessageUsage = msgspec.field(default_factory=_MessageUsage)
+    usage: _MessageUsage | None = None
     id: str | None = None
     model: str | None = None
 
@@ -248,6 +248,11 @@ _FINISHES = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
 }
+
+
+_NOT_TAKEN = re.compile(
+    r"`?(\w+)`?(?:: Extra inputs are not permitted|.* (?:deprecated|not supported|cannot both be specified)\b)"
+)
 
 
 class AnthropicApi:
@@ -286,19 +291,20 @@ class AnthropicApi:
 
     def read(self, data: bytes) -> ModelServerReply:
         reply = _decoded(data, _MessageReply)
-        cached = reply.usage.cache_read_input_tokens or 0
-        tokens_in = reply.usage.input_tokens + cached + (reply.usage.cache_creation_input_tokens or 0)
+        spent = reply.usage or _MessageUsage()
+        cached = spent.cache_read_input_tokens or 0
+        tokens_in = (spent.input_tokens or 0) + cached + (spent.cache_creation_input_tokens or 0)
         choice = _Choice(
-            text="".join(block.text for block in reply.content if block.type == "text"),
+            text="".join(part.text or "" for part in reply.content or () if part.type == "text"),
             finish_reason=_FINISHES.get(reply.stop_reason or "", reply.stop_reason),
         )
-        usage = _Usage(tokens_in, reply.usage.output_tokens, _PromptTokens(cached) if cached else None)
+        usage = _Usage(tokens_in, spent.output_tokens or 0, _PromptTokens(cached) if cached else None)
         return ModelServerReply([choice], usage, reply.id, reply.model)
 
     def refused(self, data: bytes) -> str | None:
         """It stands at the beginning of the message: "temperature: Extra inputs are not permitted"."""
         problem = refusal_of(data)
-        named = re.match(r"`?(\w+)", problem.message) if problem is not None else None
+        named = _NOT_TAKEN.match(problem.message) if problem is not None else None
         return named[1] if named is not None and named[1] in self.spared else None
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from draftverify.bench.artifact import FittedBlock
 from draftverify.bench.config.parameters import threshold_of
-from draftverify.bench.config.specs import Experiment, PipelineSpec
+from draftverify.bench.config.specs import ComponentSpec, Experiment, PipelineSpec
 from draftverify.errors import ConfigError
 
 __all__ = ["UNREACHED", "complete"]
@@ -19,28 +20,39 @@ UNREACHED = 1e308
 
 
 def complete(experiment: Experiment) -> Experiment:
-    """The same experiment with thresholds that nothing reaches and nobody asked at the end: every item of a block is
-    judged, and the policy goes to its end.
+    """The same experiment with thresholds that nothing reaches and no person at the end of a policy: every item of a
+    block is judged, and the policy goes to its end.
 
     Raises:
-        ConfigError: no pipeline's rule has a threshold, or pipelines stand in a matrix.
+        ConfigError: no rule is given a threshold; or what accepts nothing would draft otherwise than what accepts: a
+            block that learns, a memory, a person who is asked before other steps.
     """
     if experiment.cells:
         raise ConfigError(
             "a matrix is not made complete; run one cell, with its values as --set", path="matrix"
         )
+    if experiment.memory is not None:
+        raise ConfigError(
+            "of a run that accepts nothing nothing is remembered; leave memory out", path="memory"
+        )
     arguments = {spec.name: threshold_of(spec.rule.target) for spec in experiment.pipelines}
-    judged = {name: argument for name, argument in arguments.items() if argument is not None}
+    judged = {
+        spec.name: argument
+        for spec in experiment.pipelines
+        if (argument := arguments[spec.name]) is not None and argument in spec.rule.arguments
+    }
     if not judged:
-        raise ConfigError("no pipeline's rule has a threshold, so every run is complete", path="pipelines")
+        raise ConfigError(
+            "no pipeline's rule is given a threshold, so every run is complete; write one, whatever its value",
+            path="pipelines",
+        )
     config: Any = copy.deepcopy(dict(experiment.config))
     for name, argument in judged.items():
         pipeline = config["pipelines"][name]
+        pipeline.pop("monitor", None)
         pipeline["rule"] = {**pipeline["rule"], argument: UNREACHED}
-        if "on_rejection" in pipeline:
-            pipeline["on_rejection"] = [
-                each for each in pipeline["on_rejection"] if _step(each) != "escalate"
-            ]
+        if (clauses := pipeline.get("on_rejection")) and _step(clauses[-1]) == "escalate":
+            pipeline["on_rejection"] = clauses[:-1]
     return replace(
         experiment,
         config=config,
@@ -52,9 +64,34 @@ def complete(experiment: Experiment) -> Experiment:
 
 
 def _complete(spec: PipelineSpec, argument: str) -> PipelineSpec:
+    """Raises: ConfigError: as `complete`."""
+    if isinstance(spec.block, ComponentSpec) and spec.block.target is not FittedBlock:
+        raise ConfigError(
+            f"{spec.block.use} learns from what is accepted, and of a run that accepts nothing it learns not to draft; "
+            "give a number, or a fitted block",
+            path=f"{spec.path}.block",
+        )
+    clauses = spec.on_rejection
+    if clauses and clauses[-1].do == "escalate":
+        clauses = clauses[:-1]
+    inner = [
+        part for part in (spec.generator, *(clause.generator for clause in clauses)) if _asks_person(part)
+    ]
+    if inner or any(clause.do == "escalate" for clause in clauses):
+        raise ConfigError(
+            "a person is asked before other steps, and what follows depends on her; put escalate last",
+            path=f"{spec.path}.on_rejection",
+        )
     rule = replace(spec.rule, arguments={**spec.rule.arguments, argument: UNREACHED})
-    clauses = tuple(clause for clause in spec.on_rejection if clause.do != "escalate")
     return replace(spec, rule=rule, on_rejection=clauses, monitor=None)
+
+
+def _asks_person(part: Any) -> bool:
+    """Whether it is a pipeline in which a person is asked."""
+    if not isinstance(part, PipelineSpec):
+        return False
+    inner = (part.generator, *(clause.generator for clause in part.on_rejection))
+    return any(clause.do == "escalate" for clause in part.on_rejection) or any(map(_asks_person, inner))
 
 
 def _step(clause: Any) -> Any:

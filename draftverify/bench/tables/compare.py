@@ -437,9 +437,8 @@ def _outcomes(base_key: _Key, other_key: _Key) -> Iterator[_Outcome]:
     for name, unit, cost in (("seconds", "s", _seconds), ("cost", a.currency, _cost)):
         refused = ""
         if name == "cost" and a.currency != b.currency:
-            refused = (
-                f"cost: in {a.currency or 'no currency'} in one run, in {b.currency or 'none'} in the other"
-            )
+            here, there = (source.currency or "no currency" for source in (a, b))
+            refused = f"cost: in {here} in one run, in {there} in the other"
         if solving:
             # What was given up has cost something too: summed over all, shared out over the solved.
             if name == "seconds" or any(
