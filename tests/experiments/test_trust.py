@@ -165,7 +165,7 @@ def test_the_report_draws_the_curves(made: Path, chromium: Any) -> None:
         page.get_by_text("ROC curves of the scores").click()
         chart = "[aria-label^='The share of right items that pass'] svg"
         page.wait_for_selector(f"{chart} path", state="attached")
-        assert page.locator(f"{chart} path[stroke-width='2']").count() == 9  # and a key of the legend each
+        assert page.locator(f"{chart} path[stroke-width='2']").count() == 6
 
 
 def test_few_labels_are_helped_by_the_verdicts(made: Path) -> None:

@@ -224,9 +224,8 @@ def test_records_predictions_and_calibration_count_waiting_tasks(both: dict[str,
     for policy, result in both.items():
         with load_run(result.path) as records:
             own = records.records("quick")
-            scored = read_scored(load_experiment(result.path.parent / "waits.yaml"), result.path, "exact")[
-                "quick"
-            ]
+            read = read_scored(load_experiment(result.path.parent / "waits.yaml"), result.path, "exact")
+            scored = read.records["quick"]
             found.append(
                 {
                     "tasks": len(own),
