@@ -428,6 +428,18 @@ def test_labels_are_the_runs_own(config: Path, capsys: pytest.CaptureFixture[str
     assert "accept from score" in capsys.readouterr().out
 
 
+def test_an_answer_of_which_the_metric_says_nothing_is_not_right(config: Path) -> None:
+    """Every second task's: half of all answers at most are known to be right."""
+    own = Path("own.py")
+    unsure = "return None if int(task.id) % 2 else outcome.status"
+    own.write_text(own.read_text().replace("return outcome.status", unsure))
+    assert main(["run", str(config), "--complete"]) == 0
+    with load_run("runs/answers.complete") as run, Recording(run) as recording:
+        made = certify(recording, Promise("precision", 0.2, 0.1))
+    assert made.tried[-1].answered == 60
+    assert made.tried[-1].wrong >= 30
+
+
 def test_a_metric_that_fails_of_every_answer_is_no_wrong_answer(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
