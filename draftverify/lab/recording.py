@@ -241,10 +241,7 @@ class Recording(RecordedPipeline):
         Raises:
             ConfigError: as `what_if`.
         """
-        pipeline, changed = self._changed(changes)
-        replay = Replay(self.pipeline, self.records, pipeline, changed=changed, drafts_from=self._drafts_from)
-        for task, entry in self._entries:
-            replayed = replay.task(task, entry.record, memory=entry.memory)
+        for replayed in self._replayed(changes, self._entries):
             solved, problem = (None, "") if replayed.record is None else self._solved(replayed.record)
             yield replayed.record, solved, problem
 
@@ -270,11 +267,9 @@ class Recording(RecordedPipeline):
         Raises:
             ConfigError: a value is wrong, cannot be set in a replay, or no record could answer it.
         """
-        pipeline, changed = self._changed(changes)
         entries = [pair for pair in self._entries if tasks is None or pair[0].id in tasks]
         records = [entry.record for _, entry in entries]
-        replay = Replay(self.pipeline, records, pipeline, changed=changed, drafts_from=self._drafts_from)
-        replayed = tuple(replay.task(task, entry.record, memory=entry.memory) for task, entry in entries)
+        replayed = tuple(self._replayed(changes, entries))
         ran: list[tuple[TaskRecord, float]] = []
         would: list[tuple[TaskRecord, float]] = []
         unscored: list[str] = []
@@ -344,6 +339,13 @@ class Recording(RecordedPipeline):
         return self._solved_by_outcome[key]
 
     # How it was made, and how it would be
+
+    def _replayed(self, changes: Sequence[str], entries: Sequence[tuple[Task, Entry]]) -> Iterator[Replayed]:
+        pipeline, changed = self._changed(changes)
+        records = [entry.record for _, entry in entries]
+        replay = Replay(self.pipeline, records, pipeline, changed=changed, drafts_from=self._drafts_from)
+        for task, entry in entries:
+            yield replay.task(task, entry.record, memory=entry.memory)
 
     def _changed(self, changes: Sequence[str]) -> tuple[Pipeline, frozenset[Change]]:
         for change in changes:

@@ -88,7 +88,7 @@ def show(
             marks = console.color_system is None
             print_lines(console, trace_lines(records, trace, pipeline, marks=marks, tracebacks=tracebacks))
         elif tasks is not None:
-            rows, currency = list(all_rows(records)), str(records.config.get("currency", ""))
+            rows, currency = list(all_rows(records)), records.currency
             lines = list(
                 listed(
                     rows, tasks, pipeline=pipeline, search=search or "", limit=limit or 20, currency=currency

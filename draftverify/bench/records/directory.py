@@ -417,6 +417,11 @@ class RunRecords:
         return _read_json(self.path / "config.json")
 
     @property
+    def currency(self) -> str:
+        """Of costs; "" where the experiment names none."""
+        return str(self.config.get("currency", ""))
+
+    @property
     def summary(self) -> dict[str, Any]:
         """summary.json, or {} while the run is not finished."""
         path = self.path / "summary.json"

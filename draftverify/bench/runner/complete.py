@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -35,11 +34,10 @@ def complete(experiment: Experiment) -> Experiment:
         raise ConfigError(
             "of a run that accepts nothing nothing is remembered; leave memory out", path="memory"
         )
-    arguments = {spec.name: threshold_of(spec.rule.target) for spec in experiment.pipelines}
     judged = {
         spec.name: argument
         for spec in experiment.pipelines
-        if (argument := arguments[spec.name]) is not None and argument in spec.rule.arguments
+        if (argument := threshold_of(spec.rule.target)) in spec.rule.arguments and argument is not None
     }
     if not judged:
         raise ConfigError(
@@ -51,7 +49,7 @@ def complete(experiment: Experiment) -> Experiment:
         pipeline = config["pipelines"][name]
         pipeline.pop("monitor", None)
         pipeline["rule"] = {**pipeline["rule"], argument: UNREACHED}
-        if (clauses := pipeline.get("on_rejection")) and _step(clauses[-1]) == "escalate":
+        if (clauses := pipeline.get("on_rejection")) and clauses[-1]["do"] == "escalate":
             pipeline["on_rejection"] = clauses[:-1]
     return replace(
         experiment,
@@ -92,8 +90,3 @@ def _asks_person(part: Any) -> bool:
         return False
     inner = (part.generator, *(clause.generator for clause in part.on_rejection))
     return any(clause.do == "escalate" for clause in part.on_rejection) or any(map(_asks_person, inner))
-
-
-def _step(clause: Any) -> Any:
-    """What a clause does, as the config writes it."""
-    return clause.get("do") if isinstance(clause, Mapping) else clause

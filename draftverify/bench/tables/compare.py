@@ -250,7 +250,7 @@ class _Source:
         self.metrics: dict[str, Any] = dict(self.config.get("metrics") or {})
         self.cells: Mapping[str, Mapping[str, Any]] = self.config.get("cells") or {}
         self.measures = _measures(run)
-        self.currency = str(self.config.get("currency", ""))
+        self.currency = run.currency
         self.inputs: dict[str, bytes] = {}
         self.ended: dict[str, dict[str, _Ended]] = {}
         self.scores: dict[tuple[str, str, str], float | None] = {}

@@ -445,7 +445,7 @@ def so_far(run: RunRecords, records: Mapping[str, Sequence[TaskRecord]]) -> Summ
         records=records,
         baseline=config.get("baseline"),
         baselines=config.get("baselines", {}),
-        currency=str(config.get("currency", "")),
+        currency=run.currency,
         predictions=run.predictions,
         marks=run.marks,
     )

@@ -244,7 +244,7 @@ class RunFrame(msgspec.Struct, frozen=True, kw_only=True):
             metrics=tuple(config.get("metrics", {})),
             scores=run.store.named_scores(),
             own_tasks=run.store.own_tasks(),
-            currency=str(config.get("currency", "")),
+            currency=run.currency,
         )
 
 

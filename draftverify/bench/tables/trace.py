@@ -69,7 +69,7 @@ def trace_lines(
         ConfigError: the run has no such task.
     """
     specs: Mapping[str, Any] = records.config.get("pipelines", {})
-    style = TraceStyle(marks, tracebacks, str(records.config.get("currency", "")))
+    style = TraceStyle(marks, tracebacks, records.currency)
     tasks = {task_row.id: task_row for task_row in records.store.tasks()}
     if task not in tasks:
         raise ConfigError(f"the run has no task {task!r}{_near(task, list(tasks))}", path="--trace")
