@@ -225,9 +225,9 @@ def by_hand(folder: Path, patch: str, seconds: float = SECONDS) -> bool:
             "no:cacheprovider",
             f"--junitxml={report}",
         ]
-        environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        own = {"PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         try:
-            subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=seconds)
+            subprocess.run(command, cwd=copy, env={**os.environ, **own}, capture_output=True, timeout=seconds)
         except subprocess.TimeoutExpired:
             return False
         if not report.exists():

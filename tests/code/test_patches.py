@@ -485,6 +485,7 @@ for place, word in enumerate(words):
         os.environ[name] = value
 command = [word.replace("/draftverify/", given + "/") for word in words[image + 1 :]]
 command[0] = {python!r}
+os.environ.pop("PYTEST_ADDOPTS", None)
 own = os.path.join(os.path.dirname({log!r}), str(os.getpid()))
 shutil.copytree({folder!r}, own, symlinks=True)
 os.chdir(own)
