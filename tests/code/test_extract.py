@@ -327,6 +327,7 @@ def show():
         "fill()",
         "grow(squares)",
         "squares.append(is_square(4))",
+        "squares.append(show())",
         "squares[:] = [1]",
         "heapq.heapify(squares)",
         "for i in range(3):\n    fill()",

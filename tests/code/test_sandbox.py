@@ -881,4 +881,5 @@ def test_limits_cross_whole():
         "processes",
         "threads",
         "each",
+        "reserve",
     }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 from draftverify import ConfigError, Task
@@ -13,89 +13,60 @@ from draftverify_code.names import BUILTINS, FUNCTIONS, global_names
 
 __all__ = ["Repair"]
 
+TARGET, ASSERTS = "program.py", "asserts.py"
 FILE = 1 << 20  # bytes of the file to mend, and of the asserts
 
 
 class Repair:
-    """One task per directory that holds the file `target`: the directory itself, or each one in it that does.
+    """One task per directory that holds a `program.py`: the directory itself, or each one in it that does.
 
-    A problem is judged in one of two ways. Where it holds a file of the name `asserts`, the assert statements in it
+    A problem is judged in one of two ways. Where it holds a file `asserts.py`, the assert statements in it
     are the tests, each for itself, and what stands before them is executed first; where other statements stand between
     them, or an assert stands in a loop, the file is one test, a script. The program never runs in their process.
-    Elsewhere the directory is the task's `repository`: `command`, or a stage for test files, runs on a copy of it.
+    Elsewhere the directory is the task's `repository`: pytest, or a stage for test files, runs on a copy of it.
 
     A task's id is the directory's name, its group "asserts" or "files". Its input: `program`, the file's text;
-    `target`; `prompt`, the same in words, for a model; `test_list` and `setup`, `test` (a script), or `repository` and
-    `command`. The directory is read and never written to.
+    `target`, its name; `prompt`, the same in words, for a model; `test_list` and `setup`, `test` (a script), or
+    `repository` and `command`. The directory is read and never written to.
 
     Args:
         directory: a problem's directory, or a folder of them.
-        target: the file to mend, relative to the problem's directory.
-        command: the test command of the problems that have no file of asserts.
-        asserts: the name of a file of assert statements.
         limit: the first so many problems; all when absent.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        target: str = "program.py",
-        command: Sequence[str] = ("python", "-m", "pytest", "-q"),
-        asserts: str = "asserts.py",
-        limit: int | None = None,
-    ) -> None:
+    def __init__(self, directory: Path, limit: int | None = None) -> None:
         self.directory = Path(directory)
-        self.target = target
-        self.command = command
-        self.asserts = asserts
         self.limit = limit
 
     def load(self) -> list[Task]:
         """The tasks, by name.
 
         Raises:
-            ConfigError: there is no such directory or no problem in it, the target is no path inside it, the command is
-                empty; or a file to mend, or one of asserts, is too large, no text, or a link to somewhere else.
+            ConfigError: there is no such directory or no problem in it; or a program, or a file of asserts, is too
+                large, no text, or a link to somewhere else.
         """
         where = str(self.directory)
         if self.limit is not None and self.limit < 0:
             raise ConfigError(f"limit is {self.limit}; it cannot be negative", where=where)
-        for name in (self.target, self.asserts):
-            parts = PurePosixPath(name).parts
-            if not parts or ".." in parts or name.startswith("/") or "\0" in name:
-                raise ConfigError(f"{name!r} is no path inside a problem's directory", where=where)
-        if isinstance(self.command, str) or not self.command or not all(self.command):
-            raise ConfigError(
-                "command should be a list of words, such as [python, -m, pytest, -q]", where=where
-            )
         if not self.directory.is_dir():
             raise ConfigError("there is no such directory", where=where)
-        problems = [self.directory]
-        if not _is_there(self.directory / self.target):
-            problems = sorted(
-                problem for problem in self.directory.iterdir() if _is_there(problem / self.target)
-            )
+        problems = [self.directory, *sorted(self.directory.iterdir())]
+        problems = [problem for problem in problems if _is_there(problem / TARGET)]
         if not problems:
-            raise ConfigError(
-                f"no problem is here: neither {self.target} nor */{self.target}; name the file to mend as `target`",
-                where=where,
-            )
-        return [self._task(problem) for problem in problems[: self.limit]]
+            raise ConfigError(f"no problem is here: neither {TARGET} nor */{TARGET}", where=where)
+        if problems[0] == self.directory:
+            problems = problems[:1]
+        return [_task(problem) for problem in problems[: self.limit]]
 
-    def _task(self, problem: Path) -> Task:
-        target = str(PurePosixPath(self.target))
-        program = _text(problem, target)
-        fields: dict[str, Any] = {
-            "prompt": _PROMPT.format(program=program),
-            "program": program,
-            "target": target,
-        }
-        asserts = _text(problem, self.asserts) if _is_there(problem / self.asserts) else None
-        if asserts is None:
-            fields |= {"repository": str(problem.resolve()), "command": list(self.command)}
-        else:
-            fields |= _tests(asserts, where=str(problem / self.asserts))
-        return Task(id=problem.resolve().name, input=fields, group="files" if asserts is None else "asserts")
+
+def _task(problem: Path) -> Task:
+    program = _text(problem, TARGET)
+    fields: dict[str, Any] = {"prompt": _PROMPT.format(program=program), "program": program, "target": TARGET}
+    if _is_there(problem / ASSERTS):
+        fields |= _tests(_text(problem, ASSERTS), where=str(problem / ASSERTS))
+        return Task(id=problem.resolve().name, input=fields, group="asserts")
+    fields |= {"repository": str(problem.resolve()), "command": ["python", "-m", "pytest", "-q"]}
+    return Task(id=problem.resolve().name, input=fields, group="files")
 
 
 _PROMPT = """\

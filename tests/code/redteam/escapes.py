@@ -341,6 +341,16 @@ NETWORK = [
         """,
     ),
     escape(
+        "connects one of a pair to an abstract name",
+        """
+        import socket
+        for kind in (socket.SOCK_SEQPACKET, socket.SOCK_STREAM):
+            for one in attempt(socket.socketpair, socket.AF_UNIX, kind) or ():
+                done(attempt(lambda: one.connect("\\0" + W["abstract"] + " stream") or True))
+                attempt(one.sendto, b"x", "\\0" + W["abstract"])
+        """,
+    ),
+    escape(
         "sends to an abstract name from a pair",
         """
         import socket

@@ -1,9 +1,9 @@
-"""Which statements at the end of a program only show or try its entry point, and which it needs."""
+"""Which statements at the end of a program only show or try its entry point: when in doubt one stays."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 
 from draftverify_code.names import BUILTINS, binds, bound, is_definition, reads, root
 
@@ -20,118 +20,58 @@ def before_examples(body: Sequence[ast.stmt], entry_point: str) -> int:
         body: the top level.
         entry_point: a name that it binds.
     """
-    examples = _Examples(body, entry_point)
-    keep = len(body)
-    while keep and examples.holds(body[keep - 1]):
-        keep -= 1
-    return keep
+    definitions = [statement for statement in body if is_definition(statement)]
+    defined = {name for statement in definitions for name in bound(statement)} | {entry_point}
+    asking, idle = (
+        {"input", "stdin"},
+        set(BUILTINS),
+    )  # with the functions that read input, and that change nothing
+    needed = {entry_point}.union(*map(reads, definitions))
+    for statement in reversed(body):
+        if needed & binds(statement):
+            needed |= reads(statement)
 
-
-class _Examples:
-    """Tells the statements that show or try an entry point from those that it needs.
-
-    Names are followed through the top level: what a function reads, what a call of it may change.
-
-    Args:
-        body, entry_point: as of `before_examples`.
-    """
-
-    def __init__(self, body: Sequence[ast.stmt], entry_point: str) -> None:
-        # A graph of names and of places in the body: from a name to what binds it, from there to what that reads.
-        used: dict[str | int, set[str | int]] = {}
-        readers: dict[str | int, set[str | int]] = {}
-        imported: set[str] = set()
-        self._defined = {entry_point}
-        required: set[str] = set()
-        for place, statement in enumerate(body):
-            if is_definition(statement):
-                required |= reads(statement)
-                self._defined.update(bound(statement))
-                if isinstance(statement, (ast.Import, ast.ImportFrom)):
-                    imported.update(bound(statement))
-            for name in bound(statement):
-                used.setdefault(name, set()).add(place)
-                readers.setdefault(place, set()).add(name)
-            for name in reads(statement):
-                used.setdefault(place, set()).add(name)
-                readers.setdefault(name, set()).add(place)
-        reached = _connected({entry_point}, used)
-        self._own = {node for node in reached if isinstance(node, str)} - imported
-        self._needed = self._own | required
-        self._showing = _connected({entry_point}, readers)
-        self._asking = _connected({"input", "stdin"}, readers, around=reached)
-        changing: set[str | int] = {
-            place
-            for place, statement in enumerate(body)
-            if place not in reached
-            and is_definition(statement)
-            and self._changed(statement) & reads(statement)
-        }
-        self._changing = _connected(changing, readers, around=reached)
-
-    def holds(self, statement: ast.stmt) -> bool:
-        """Whether it is an example."""
-        if isinstance(statement, ast.If) and "__name__" in reads(statement.test):
-            return True
-        if is_definition(statement) or self._needed & binds(statement):
-            return False
-        return bool(self._asking & reads(statement)) or all(
-            self._serves_nothing(inner) for inner in ast.walk(statement) if isinstance(inner, ast.stmt)
-        )
-
-    def _serves_nothing(self, statement: ast.stmt) -> bool:
-        """Whether it does nothing that the entry point needs; of a compound statement, its head."""
+    def serves_nothing(statement: ast.stmt) -> bool:
         if is_definition(statement):
             return False
-        if hasattr(statement, "body") or isinstance(statement, ast.Match):
-            head = (part for part in ast.iter_child_nodes(statement) if not isinstance(part, ast.stmt))
-            return not any(self._changes(part) for part in head if isinstance(part, (ast.expr, ast.withitem)))
         if isinstance(statement, (ast.Assert, ast.Raise)) or _is_showing(statement):
             return True
         if isinstance(statement, ast.AnnAssign) and statement.value is None:
             return True
-        nodes = ast.walk(statement)
-        if not any(isinstance(inner, ast.Call) or _is_part_assigned(inner) for inner in nodes):
+        # Of a compound statement the head; what is in it is looked at by itself.
+        children = ast.iter_child_nodes(statement)
+        heads = [part for part in children if isinstance(part, (ast.expr, ast.withitem))]
+        nodes = [node for head in heads for node in ast.walk(head)]
+        parts = {root(node) for node in nodes if _is_part_assigned(node)}
+        calls = [node.func for node in nodes if isinstance(node, ast.Call)]
+        names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        if not (calls or parts):
             return True
-        return bool(self._showing & reads(statement)) and not self._changes(statement)
+        is_plain = all(isinstance(called, ast.Name) and called.id in idle for called in calls)
+        return (is_plain or entry_point in names) and not (names & needed - defined or parts & defined)
 
-    def _changes(self, node: ast.AST) -> bool:
-        return bool(self._changed(node) or self._changing & reads(node))
+    def is_example(statement: ast.stmt) -> bool:
+        if isinstance(statement, ast.If) and "__name__" in reads(statement.test):
+            return True
+        if is_definition(statement) or needed & binds(statement):
+            return False
+        parts = (part for part in ast.walk(statement) if isinstance(part, ast.stmt))
+        return bool(asking & reads(statement)) or all(map(serves_nothing, parts))
 
-    def _changed(self, node: ast.AST) -> set[str]:
-        """The names of what the entry point reads that it may change: assigns to, calls a method of, hands on."""
-        names: set[str] = set()
-        for inner in ast.walk(node):
-            if _is_part_assigned(inner):
-                names.add(root(inner))
-            elif isinstance(inner, ast.Global):
-                names.update(inner.names)
-            elif isinstance(inner, ast.Call):
-                handed = [inner.func.value] if isinstance(inner.func, ast.Attribute) else []
-                if not (isinstance(inner.func, ast.Name) and inner.func.id in BUILTINS):
-                    handed += [*inner.args, *(keyword.value for keyword in inner.keywords)]
-                # A function or a class that is handed on, or whose method is called, is tried.
-                names.update(
-                    root(some)
-                    for some in handed
-                    if not (isinstance(some, ast.Name) and some.id in self._defined)
-                )
-        return names & self._own
+    for function in definitions:
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and function.name != entry_point:
+            parts = (
+                part for part in ast.walk(function) if isinstance(part, ast.stmt) and part is not function
+            )
+            if all(serves_nothing(part) and not needed & binds(part) for part in parts):
+                idle.add(function.name)
+            if asking & reads(function):
+                asking.add(function.name)
 
-
-def _connected(
-    start: set[str] | set[str | int],
-    graph: Mapping[str | int, set[str | int]],
-    around: Set[str | int] = frozenset(),
-) -> set[str | int]:
-    """What is reached from the start, itself included, through nothing that is gone around."""
-    reached: set[str | int] = set(start)
-    ahead = list(reached)
-    while ahead:
-        new = graph.get(ahead.pop(), set()) - reached - around
-        reached |= new
-        ahead += new
-    return reached
+    keep = len(body)
+    while keep and is_example(body[keep - 1]):
+        keep -= 1
+    return keep
 
 
 def _is_part_assigned(node: ast.AST) -> bool:

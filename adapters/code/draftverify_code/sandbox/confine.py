@@ -270,9 +270,11 @@ def syscall_filters(
         step(_RETURN, _ERRNO | ENOSYS),
         *(allow_sockets if sockets else []),
         *deny(_DENIED[machine]),
-        step(_EQUAL, _SOCKETPAIR[machine], 0, 5),  # one of a pair sends anywhere, unless it is a stream
+        # One of a pair sends anywhere, unless the two are connected: a stream (1), or a sequence of packets (5), with
+        # which rustc starts its linker. Without their third bit both types are 1, and no other one is.
+        step(_EQUAL, _SOCKETPAIR[machine], 0, 5),
         step(_LOAD, 24),  # its type
-        step(_AND, 0xF),
+        step(_AND, 0xB),
         step(_EQUAL, 1, 1, 0),
         step(_RETURN, _ERRNO | EPERM),
         step(_LOAD, 0),

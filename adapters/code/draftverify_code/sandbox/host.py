@@ -637,6 +637,7 @@ def _start(
         "OPENBLAS_NUM_THREADS": "1",
         "MALLOC_ARENA_MAX": "1",  # what a thread reserves counts as memory
         "LOGNAME": "nobody",  # no file here says who this user is
+        "OPENSSL_CONF": "/dev/null",  # Node reads the machine's, which is not shown
     }
     if elsewhere := [path for path in grants.packages if path not in site.getsitepackages()]:
         environment["PYTHONPATH"] = os.pathsep.join(elsewhere)

@@ -35,7 +35,8 @@ class Limits(msgspec.Struct, frozen=True):
     Args:
         wall: seconds from start to end; for a suite those that the program itself takes, in all tests together.
         cpu: seconds of processor time, of each process.
-        memory: bytes of address space of each process, and resident bytes of all of them together.
+        memory: resident bytes of all processes together, and of address space of each.
+        reserve: bytes of address space beyond that, which a runtime (Java's, Go's) sets aside and does not use.
         output: bytes kept of each of standard output and standard error; what is beyond is thrown away.
         disk: bytes of all files in the scratch directory together, and of any one file.
         files: how many files and directories it may make.
@@ -53,6 +54,7 @@ class Limits(msgspec.Struct, frozen=True):
     processes: int = 32
     threads: int = 128
     each: float | None = None
+    reserve: int = 0
 
 
 class SandboxCommand(msgspec.Struct, frozen=True):

@@ -252,7 +252,7 @@ class Keeper:
         """What makes a candidate of a forked process."""
         # Who may be busy for as long as the clock lets him is ended by this process's clock, with all that he started.
         cpu = limits["cpu"] + (limits["cpu"] >= limits["wall"])
-        bounds = cpu, limits["memory"], limits["disk"], limits["threads"]
+        bounds = cpu, limits["memory"] + limits["reserve"], limits["disk"], limits["threads"]
         if bounds != self.bounds:  # most candidates have those of the one before
             closed: list[confine.Step] = [(os.close, (number,)) for number in self.own]
             leading_steps = [(os.setsid, ()), *closed, (os.chdir, (self.scratch.path,))]

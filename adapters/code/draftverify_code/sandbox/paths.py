@@ -74,7 +74,8 @@ def grants(packages: Sequence[str] = (), readable: Sequence[Path] = ()) -> Grant
         interpreter += [os.path.join(sys.prefix, name) for name in ("bin", "pyvenv.cfg")]
     package_files = sorted({path for name in packages for path in package_paths(name)})
     hidden = _site_directories()
-    visible = _once([*SYSTEM, *interpreter])
+    # A JDK of Debian's reads its settings there.
+    visible = _once([*SYSTEM, *sorted(glob("/etc/java-*-openjdk")), *interpreter])
     for path in (*package_files, *(os.path.abspath(path) for path in readable)):
         # What is shown already with a directory above it is not shown again (a package's scripts in bin).
         parent = next(

@@ -64,7 +64,9 @@ class Scratch:
         for name, content in contents.items():
             place = os.path.join(self.path, name)
             os.makedirs(os.path.dirname(place), exist_ok=True)
-            with open(place, "wb") as file:
+            # Executable, as what a compiler made is to be run.
+            number = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o700)
+            with open(number, "wb") as file:
                 file.write(content)
 
     def discard(self, *, even_untouched: bool = False) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -15,10 +14,8 @@ import msgspec
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
 from draftverify.traits import VerifierTraits
 from draftverify_code.program import Reason
-from draftverify_code.sandbox import CommandExit, Limits, Sandbox, SandboxCommand
+from draftverify_code.sandbox import CommandExit, Sandbox, SandboxCommand
 from draftverify_code.sandbox.jobs import MIB
-from draftverify_code.stages.blocks import broken
-from draftverify_code.stages.compile import broke
 from draftverify_code.stages.running import (
     NoTests,
     Sandboxed,
@@ -26,16 +23,14 @@ from draftverify_code.stages.running import (
     abstained,
     capped,
     limits_of,
-    sandbox_for,
     verified,
 )
+from draftverify_code.stages.toolchains import BuiltProgram, Toolchain, box_for, build, toolchain_of
 
 __all__ = ["Cases"]
 
 SHOWN = 500
 """Characters of an input or an output that a feedback shows."""
-
-BUILD = Limits(wall=30.0, cpu=30.0)
 
 
 class Cases(Sandboxed):
@@ -47,16 +42,16 @@ class Cases(Sandboxed):
 
     Args:
         sandbox: where programs run; a shared one with the strongest isolation of this machine when None.
-        command: what runs a program, `{file}` standing for its file; this Python when None.
-        build: what is run once per program before; its failure is the reason "compile".
-        built: the files that `build` makes and `command` needs; they may be executed.
-        suffix: of the program's file.
+        language: in which programs are written; the task's `language`, or else Python, when None. One that the
+            compiler refuses is rejected for the reason "compile".
+        command: what runs a program in another one, `{file}` standing for its file.
+        suffix: of the program's file, with `command`.
         timeout: seconds for one case.
         memory: MiB of one program.
         tolerance: numbers count as equal up to this much, or this share of the expected one; None compares text.
 
     Examples:
-        >>> in_c = Cases(command=["./main"], build=["cc", "-O1", "-o", "main", "{file}"], suffix=".c")
+        >>> in_rust, in_ruby = Cases(language="rust"), Cases(command=["ruby", "{file}"], suffix=".rb")
     """
 
     @cached_property
@@ -69,18 +64,16 @@ class Cases(Sandboxed):
     def __init__(
         self,
         sandbox: Sandbox | None = None,
+        language: str | None = None,
         command: Sequence[str] | None = None,
-        build: Sequence[str] | None = None,
-        built: Sequence[str] = ("main",),
         suffix: str = ".py",
         timeout: float = 3.0,
         memory: int = 1024,
         tolerance: float | None = None,
     ) -> None:
         self.sandbox = sandbox
+        self.language = language
         self.command = command
-        self.build = build
-        self.built = built
         self.suffix = suffix
         self.timeout = timeout
         self.memory = memory
@@ -98,22 +91,25 @@ class Cases(Sandboxed):
             cases = _cases(context.task)
         except NoTests as error:
             return abstained(proposal, self.traits.name, error)
-        box = sandbox_for(self.sandbox)
-        check = lambda programs: self._check(box, cases, programs)
+        toolchain = toolchain_of(self.language or str(context.task.input.get("language") or "python"))
+        if self.command is not None:
+            toolchain = Toolchain(self.suffix, shlex.join(self.command))
+        box = box_for(self.sandbox, toolchain)
+        check = lambda programs: self._check(box, toolchain, cases, programs)
         return verified(context, proposal, box, self.traits.name, "separate-process", check)
 
-    def _check(self, box: Sandbox, cases: Sequence[tuple[str, str]], programs: Sequence[str]) -> list[Check]:
-        file = f"main{self.suffix}"
-        files: list[dict[str, bytes]] = [{file: program.encode(errors="replace")} for program in programs]
-        checks: list[Check | None] = [None] * len(programs)
-        if self.build is not None:
-            self._build(box, file, files, checks)
+    def _check(
+        self, box: Sandbox, toolchain: Toolchain, cases: Sequence[tuple[str, str]], programs: Sequence[str]
+    ) -> list[Check]:
+        built = dict(enumerate(build(box, toolchain, programs)))
+        checks = [program if isinstance(program, Check) else None for program in built.values()]
+        ready = {place: program for place, program in built.items() if isinstance(program, BuiltProgram)}
         done = 0
         while done < len(cases) and (alive := [index for index, check in enumerate(checks) if check is None]):
             # A few programs do not fill the sandbox's workers: then several cases of each run at once.
             ahead = max(1, box.workers // len(alive)) if box.workers else 1
             piece = [(index, case) for index in alive for case in range(done, min(done + ahead, len(cases)))]
-            ends = box.run([self._command(file, files[index], cases[case]) for index, case in piece])
+            ends = box.run([self._command(ready[index], cases[case]) for index, case in piece])
             for (index, case), ended in zip(piece, ends, strict=True):
                 if checks[index] is None and (failed := self._compare(cases[case], ended)) is not None:
                     score = None if failed.verdict == "error" else case / len(cases)
@@ -122,35 +118,10 @@ class Cases(Sandboxed):
             done += ahead
         return [Check("pass", 1.0) if check is None else check for check in checks]
 
-    def _build(
-        self, box: Sandbox, file: str, files: list[dict[str, bytes]], checks: list[Check | None]
-    ) -> None:
-        argv = _filled(self.build or (), file)
-        commands = [
-            SandboxCommand(argv, content, collect=tuple(self.built), limits=BUILD) for content in files
-        ]
-        for index, ended in enumerate(box.run(commands)):
-            missing = [name for name in self.built if name not in ended.files]
-            if ended.failure:
-                checks[index] = abnormal(ended, BUILD)
-            elif ended.limit or ended.status is None or (ended.status and broke(ended.status, _tail(ended))):
-                checks[index] = broken("the build", ended, BUILD)
-            elif ended.status:
-                checks[index] = Check("reject", reason="compile", feedback=_tail(ended))
-            elif missing:
-                message = f"the build ended well and made no file {', '.join(missing)}; see `built`"
-                checks[index] = Check("error", reason="tool", feedback=message)
-            else:
-                files[index] |= ended.files
-
-    def _command(self, file: str, files: Mapping[str, bytes], case: tuple[str, str]) -> SandboxCommand:
-        argv = _filled(self.command or (sys.executable, "-s", "{file}"), file)
-        if self.build is not None and self.built:
-            products = shlex.join(self.built)
-            argv = ("sh", "-c", f'chmod u+x -- {products} && exec "$@"', "sh", *argv)
+    def _command(self, program: BuiltProgram, case: tuple[str, str]) -> SandboxCommand:
         most = max(MIB, 2 * len(case[1].encode(errors="replace")))
         limits = limits_of(self.timeout, self.memory, most)
-        return SandboxCommand(argv, files, case[0].encode(errors="replace"), limits=limits)
+        return program.run(limits, case[0].encode(errors="replace"))
 
     def _compare(self, case: tuple[str, str], ended: CommandExit) -> Check | None:
         """None when the case holds."""
@@ -239,11 +210,3 @@ def _cases(task: Task) -> list[tuple[str, str]]:
             raise ContractError(f"case {number} of task {task.id} must have `input` and `output`, both text")
         cases.append((fed, expected))
     return cases
-
-
-def _filled(template: Sequence[str], file: str) -> tuple[str, ...]:
-    return tuple(argument.replace("{file}", file) for argument in template)
-
-
-def _tail(ended: CommandExit) -> str:
-    return capped((ended.stderr + ended.stdout).decode(errors="replace").strip())

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import PurePath
+
+import msgspec
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
 from draftverify.traits import VerifierTraits
@@ -20,8 +23,12 @@ from draftverify_code.stages.running import (
     seconds_of,
     verified,
 )
+from draftverify_code.stages.toolchains import by_status
 
 __all__ = ["ExitStatus"]
+
+SHELLS = ("sh", "bash", "dash", "env")
+"""What ends with status 127 where a tool is missing, and with 126 where it cannot be started."""
 
 
 class ExitStatus(Sandboxed):
@@ -31,7 +38,8 @@ class ExitStatus(Sandboxed):
     files as the candidate has them, as `Suites` has it: a program in the `target`, or a patch to the `repository`. A
     command that runs the program takes its word: a program that calls exit(0) ends well. Where programs are hostile
     use `Suites` or `Tests`. The command is the program's own run: one that uses up its time or memory refuses the
-    program. A tool that may hang by itself belongs into `Compile`, or into the verifier `command`.
+    program. A tool that may hang by itself belongs into `Compile`, or into the verifier `command`. Of languages that
+    are compiled see `LanguageTests`. A tool that a shell does not find is an error.
 
     Args:
         sandbox: where it runs; a shared one with the strongest isolation of this machine when None. What the command
@@ -84,7 +92,7 @@ class ExitStatus(Sandboxed):
             def check(programs: Sequence[str]) -> list[Check]:
                 contents = [program.encode(errors="replace") for program in programs]
                 ends = box.run([SandboxCommand(argv, {file: text}, limits=limits) for text in contents])
-                return [abnormal(ended, limits) or _by_status(ended) for ended in ends]
+                return [abnormal(ended, limits) or _outcome(argv, ended) for ended in ends]
 
             return verified(context, proposal, box, self.name, "shared-process", check)
         workspace = workspace_of(context, self.protected)
@@ -97,7 +105,7 @@ class ExitStatus(Sandboxed):
 
         def judge(change: Change) -> Check:
             (ended,) = place.run([workspace.laid_out(SandboxCommand(argv, limits=limits), change)])
-            return _not_started(ended) or abnormal(ended, limits) or _by_status(ended)
+            return _not_started(ended) or abnormal(ended, limits) or _outcome(argv, ended)
 
         return workspace.verified(context, proposal, place, self.name, judge)
 
@@ -118,8 +126,9 @@ def _not_started(ended: CommandExit) -> Check | None:
     return Check("error", reason="sandbox", feedback=capped(message.removeprefix(NOT_STARTED).strip()))
 
 
-def _by_status(ended: CommandExit) -> Check:
-    if ended.status == 0:
-        return Check("pass")
-    output = capped((ended.stdout + ended.stderr).decode(errors="replace").strip())
-    return Check("reject", reason="status", feedback=f"it ended with status {ended.status}\n{output}")
+def _outcome(argv: Sequence[str], ended: CommandExit) -> Check:
+    """The check of a command that ended; where a shell has not what it was to start, the error."""
+    check = by_status(ended)
+    if ended.status in (126, 127) and PurePath(argv[0]).name in SHELLS:
+        return msgspec.structs.replace(check, verdict="error", reason="tool")
+    return check

@@ -27,6 +27,7 @@ from draftverify_code.stages.blocks import (
     verification,
     words,
 )
+from draftverify_code.stages.syntax import read_programs
 
 __all__ = ["Lint"]
 
@@ -85,9 +86,13 @@ class Lint(Static):
         findings: dict[str, list[Diagnostic]] = {}
         checks = check_block(box, programs, lambda group: self._job(group, findings), "ruff", "syntax")
         undefined = [program for program in findings if any(map(_is_undefined, findings[program]))]
-        job = lambda group: _look_up([(program, findings[program]) for program in group])
-        second_checks = check_block(box, undefined, job, "the Python parser", "syntax", in_order=True)
-        heard = dict(zip(undefined, second_checks, strict=True))
+        heard: dict[str, Check] = {}
+        for program, reading in read_programs(undefined, lambda: box, names=True).items():
+            # What Python does not compile ruff is right to refuse.
+            if reading.check.verdict == "pass":
+                heard[program] = _looked_up(program, findings[program], reading.names)
+            elif reading.check.verdict != "reject":
+                heard[program] = reading.check
         return verification(self.traits.name, map(heard.get, programs, checks), box)
 
     def _job(self, programs: Sequence[str], findings_of: dict[str, list[Diagnostic]]) -> Job:
@@ -146,80 +151,15 @@ def _is_undefined(finding: Diagnostic) -> bool:
     return finding.message.startswith("F821 ")
 
 
-def _look_up(programs: Sequence[tuple[str, Sequence[Diagnostic]]]) -> Job:
-    """A job that finds out which undefined names Python looks up when the program runs.
-
-    Args:
-        programs: programs, with ruff's findings.
-    """
-    requests = [
-        json.dumps([text, [[finding.line, finding.column] for finding in findings if _is_undefined(finding)]])
-        for text, findings in programs
+def _looked_up(program: str, findings: Sequence[Diagnostic], names: Sequence[Sequence[int]]) -> Check:
+    """The check without the undefined names that Python does not look up when the program runs."""
+    places = {tuple(place) for place in names}
+    remaining = [
+        finding
+        for finding in findings
+        if not _is_undefined(finding) or (finding.line, finding.column) in places
     ]
-
-    def read(ended: CommandExit) -> dict[int, Check]:
-        checks = {}
-        # A line without its end is half an answer.
-        for place, line in enumerate(ended.stdout.decode().split("\n")[:-1]):
-            text, findings = programs[place]
-            used = json.loads(line)
-            remaining = [
-                finding
-                for finding in findings
-                if not _is_undefined(finding) or [finding.line, finding.column] in used
-            ]
-            checks[place] = refused(text, remaining) if remaining else Check("pass")
-        return checks
-
-    size = sum(map(len, requests))
-    argv = (sys.executable, "-I", "-S", "-W", "ignore", "-c", _USED)
-    stdin = "".join(f"{request}\n" for request in requests).encode()
-    return Job(SandboxCommand(argv, stdin=stdin, limits=limits(len(programs), size=size)), read)
-
-
-_USED = """
-import ast, json, sys
-
-def used(tree):
-    lazy = sys.version_info >= (3, 14) or any(
-        isinstance(node, ast.ImportFrom)
-        and node.module == "__future__"
-        and any(alias.name == "annotations" for alias in node.names)
-        for node in tree.body
-    )
-    nodes = [(tree, False)]
-    while nodes:
-        node, local = nodes.pop()
-        if isinstance(node, ast.Name):
-            yield node.lineno, node.col_offset
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            inside = not isinstance(node, ast.ClassDef)
-        else:
-            inside = local
-        for field, value in ast.iter_fields(node):
-            if field in ("annotation", "returns") and (lazy or local and isinstance(node, ast.AnnAssign)):
-                continue
-            if field == "type_params" or field == "value" and type(node).__name__ == "TypeAlias":
-                continue
-            for child in value if isinstance(value, list) else [value]:
-                if isinstance(child, ast.AST):
-                    nodes.append((child, inside))
-
-for line in sys.stdin:
-    text, places = json.loads(line)
-    text = text.removeprefix("\\ufeff")
-    try:
-        names = set(used(ast.parse(text)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        pass  # Python does not compile it: ruff is right to refuse it
-    else:
-        lines = text.replace("\\r\\n", "\\n").replace("\\r", "\\n").split("\\n")
-        offset = lambda row, column: len(lines[row - 1][: column - 1].encode())
-        places = [place for place in places if (place[0], offset(*place)) in names]
-    print(json.dumps(places), flush=True)
-"""
-"""Takes a line of JSON for each program, [text, [[line, column], …]], and answers with those of the places at which a
-name stands that is looked up, as far as one can tell."""
+    return refused(program, remaining) if remaining else Check("pass")
 
 
 def _finding(diagnostic: dict[str, object]) -> Diagnostic:

@@ -66,7 +66,7 @@ def abstained(proposal: Proposal, stage: str, why: ContractError) -> Verificatio
 
 def sandbox_for(sandbox: Sandbox | None, packages: Iterable[str] = ()) -> Sandbox:
     """The stage's own sandbox, or the shared one that shows these packages."""
-    return default_sandbox(tuple(dict.fromkeys(packages))) if sandbox is None else sandbox
+    return default_sandbox(tuple(dict.fromkeys(packages)), ()) if sandbox is None else sandbox
 
 
 def limits_of(
@@ -235,7 +235,12 @@ def abnormal(ended: CommandExit, limits: Limits) -> Check | None:
             message = f"it ran more than {limits.processes} processes, or {limits.threads} threads"
             return Check("reject", reason="processes", feedback=message)
     if ended.status is None:
-        return Check("reject", reason="exit", feedback=f"it was ended by signal {ended.signal}")
+        output = (ended.stdout + ended.stderr).decode(errors="replace")
+        return Check(
+            "reject",
+            reason="exit",
+            feedback=capped(f"it was ended by signal {ended.signal}\n{output}".strip()),
+        )
     return None
 
 

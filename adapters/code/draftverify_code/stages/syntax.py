@@ -68,14 +68,16 @@ class SyntaxReading(msgspec.Struct, frozen=True):
     Args:
         check: pass, or why not.
         bare: the text without comments, when that was asked for and it passed.
+        names: line and column, both from 1, of each name that Python looks up, when these were asked for.
     """
 
     check: Check
     bare: str = ""
+    names: Sequence[Sequence[int]] = ()
 
 
 def read_programs(
-    programs: Sequence[str], sandbox: Callable[[], Sandbox], *, bare: bool = False
+    programs: Sequence[str], sandbox: Callable[[], Sandbox], *, bare: bool = False, names: bool = False
 ) -> dict[str, SyntaxReading]:
     """Read texts as Python, each once.
 
@@ -83,6 +85,7 @@ def read_programs(
         programs: the texts.
         sandbox: gives the one in which long texts are read; called only when there are any.
         bare: whether the texts without comments are wanted.
+        names: whether the names are.
     """
     readings: dict[str, SyntaxReading] = {}
     long: list[str] = []
@@ -93,9 +96,9 @@ def read_programs(
         elif len(program) > LONG:
             long.append(program)
         else:
-            readings[program] = _reading(program, syntax_process.answer(program, bare))
+            readings[program] = _reading(program, syntax_process.answer(program, bare, names))
     if long:
-        readings |= _read_apart(long, sandbox(), bare)
+        readings |= _read_apart(long, sandbox(), bare, names)
     return readings
 
 
@@ -106,34 +109,34 @@ def _reading(program: str, answer: Mapping[str, Any]) -> SyntaxReading:
         )
     wrong = answer["wrong"]
     if wrong is None:
-        return SyntaxReading(Check("pass"), answer.get("bare") or "")
+        return SyntaxReading(Check("pass"), answer["bare"], answer["names"])
     return SyntaxReading(refused(program, [Diagnostic(**wrong, reason="syntax")]))
 
 
-def _read_apart(programs: Sequence[str], box: Sandbox, bare: bool) -> dict[str, SyntaxReading]:
-    texts: dict[str, str] = {}
+def _read_apart(programs: Sequence[str], box: Sandbox, bare: bool, names: bool) -> dict[str, SyntaxReading]:
+    passed: dict[str, SyntaxReading] = {}
 
     def job(group: Sequence[str]) -> Job:
-        requests = [json.dumps({"text": program, "bare": bare}) + "\n" for program in group]
+        requests = [json.dumps({"text": program, "bare": bare, "names": names}) + "\n" for program in group]
         size = sum(map(len, requests))
 
         def read(ended: CommandExit) -> dict[int, Check]:
-            readings = {}
+            checks = {}
             # A line without its end is half an answer.
             for place, line in enumerate(ended.stdout.decode().split("\n")[:-1]):
                 reading = _reading(group[place], json.loads(line))
-                readings[place] = reading.check
-                texts[group[place]] = reading.bare
-            return readings
+                checks[place] = reading.check
+                passed[group[place]] = reading
+            return checks
 
         allowed = limits(len(group))
-        allowed = msgspec.structs.replace(allowed, output=allowed.output + 2 * size)
+        allowed = msgspec.structs.replace(allowed, output=allowed.output + 10 * size)
         argv = (sys.executable, "-I", "-S", "-c", _script())
         return Job(SandboxCommand(argv, stdin="".join(requests).encode(), limits=allowed), read)
 
     checks = check_block(box, programs, job, "the Python parser", "syntax", in_order=True)
     return {
-        program: SyntaxReading(check, texts.get(program, ""))
+        program: passed[program] if check.verdict == "pass" else SyntaxReading(check)
         for program, check in zip(programs, checks, strict=True)
     }
 

@@ -1,18 +1,21 @@
-"""How a Python text is read: whether it compiles, and the same text without what could steer a type checker.
+"""How a Python text is read: whether it compiles, the names that it looks up, and the same text without what could
+steer a type checker.
 
 The harness calls these functions on short texts. Long ones are read by this file run as a script, in a sandbox: it
-takes a line of JSON for each text, {text, bare}, and answers each with one, as `answer` gives it. It imports nothing
-but the standard library.
+takes a line of JSON for each text, {text, bare, names}, and answers each with one, as `answer` gives it. It imports
+nothing but the standard library.
 """
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import sys
 import tokenize
 import unicodedata
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 NAME = "<draftverify candidate>"
@@ -70,17 +73,57 @@ def without_comments(text: str) -> str:
     return "\n".join(lines)
 
 
-def answer(text: str, bare: bool) -> dict[str, Any]:
+def looked_up(tree: ast.Module) -> Iterator[ast.Name]:
+    """The names that Python looks up when the program runs, as far as one can tell: not those in an annotation that is
+    not evaluated.
+    """
+    lazy = sys.version_info >= (3, 14) or any(
+        isinstance(node, ast.ImportFrom)
+        and node.module == "__future__"
+        and any(alias.name == "annotations" for alias in node.names)
+        for node in tree.body
+    )
+    nodes: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while nodes:
+        node, local = nodes.pop()
+        if isinstance(node, ast.Name):
+            yield node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            inside = not isinstance(node, ast.ClassDef)
+        else:
+            inside = local
+        for field, value in ast.iter_fields(node):
+            if field in ("annotation", "returns") and (lazy or (local and isinstance(node, ast.AnnAssign))):
+                continue
+            if field == "type_params" or (field == "value" and type(node).__name__ == "TypeAlias"):
+                continue
+            for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, ast.AST):
+                    nodes.append((part, inside))
+
+
+def places(text: str) -> list[tuple[int, int]]:
+    """Line and column, from 1, of the names that are looked up."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    column = lambda name: len(lines[name.lineno - 1].encode()[: name.col_offset].decode()) + 1
+    return [(name.lineno, column(name)) for name in looked_up(ast.parse(text))]
+
+
+def answer(text: str, bare: bool, names: bool) -> dict[str, Any]:
     """What there is to say of a text.
 
     Returns:
-        {wrong}, and {bare} when that was asked for and it compiles, or {error} when that cannot be had.
+        {wrong}, and where it compiles {bare, names}, empty when not asked for, or {error} when they cannot be had.
     """
     fault = wrong(text)
-    if fault is not None or not bare:
+    if fault is not None:
         return {"wrong": fault}
     try:
-        return {"wrong": None, "bare": without_comments(text)}
+        return {
+            "wrong": None,
+            "bare": without_comments(text) if bare else "",
+            "names": places(text) if names else [],
+        }
     except (tokenize.TokenError, SyntaxError, ValueError) as error:
         return {"wrong": None, "error": str(error)}
 

@@ -1,0 +1,107 @@
+"""A task's tests in the language of its programs: compiled together, and run, as in HumanEval-X and MultiPL-E."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from draftverify import Check, Context, Proposal, Verification
+from draftverify.traits import VerifierTraits
+from draftverify_code.sandbox import Limits, Sandbox
+from draftverify_code.stages.running import (
+    NoTests,
+    Sandboxed,
+    abnormal,
+    abstained,
+    limits_of,
+    seconds_of,
+    verified,
+)
+from draftverify_code.stages.toolchains import (
+    BuiltProgram,
+    Toolchain,
+    box_for,
+    build,
+    by_status,
+    toolchain_of,
+)
+
+__all__ = ["LanguageTests"]
+
+
+class LanguageTests(Sandboxed):
+    """Compiles each program with the task's `test` behind it (and its `setup` before), and runs what comes of it.
+
+    The two are apart, each in limits of its own: what the compiler refuses is the reason "compile", with its words as
+    feedback; a program that ends with a status other than 0 the reason "status". A compiler that is missing, or that
+    compiles nothing where programs run, is an error before anything is judged. Go's and Rust's tests may be those of
+    their frameworks (`func Test…(t *testing.T)`, `#[test]`). A failed `console.assert` ends a program of JavaScript.
+
+    A program runs in one process with its tests, so that one that ends by itself with status 0 has passed them.
+
+    Args:
+        language: "c", "c++", "rust", "go", "java", "javascript", "typescript" or "python"; the task's `language` when
+            None.
+        timeout: seconds that one program may run.
+        memory: MiB of one program.
+        sandbox: where it is compiled and runs; a shared one with the strongest isolation of this machine when None. A
+            compiler that is not among the system's programs must be in its `readable`.
+    """
+
+    def __init__(
+        self,
+        language: str | None = None,
+        timeout: float = 10.0,
+        memory: int = 1024,
+        sandbox: Sandbox | None = None,
+    ) -> None:
+        self.language = language
+        self.timeout = timeout
+        self.memory = memory
+        self.sandbox = sandbox
+
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """Verdicts."""
+        return VerifierTraits(name="language", reads=frozenset(), at_once=self.at_once)
+
+    def open(self) -> None:
+        """Try the language that was named.
+
+        Raises:
+            ConfigError: it has no tools here.
+            ResourceError: its tools are not installed or do not work in the sandbox, or there is no sandbox.
+        """
+        if self.language is not None:
+            box_for(self.sandbox, toolchain_of(self.language))
+
+    def verify(self, context: Context, proposal: Proposal) -> Verification:
+        """Compile and run the whole block; a task without `test` is abstained from.
+
+        Raises:
+            ConfigError: its language has no tools here, or none is named.
+            ResourceError: as `open`.
+        """
+        fields = context.task.input
+        test = str(fields.get("test") or "")
+        if not test:
+            why = NoTests(f"task {context.task.id} has no `test`, the text that follows a program")
+            return abstained(proposal, self.traits.name, why)
+        toolchain = toolchain_of(self.language or str(fields.get("language") or ""))
+        box = box_for(self.sandbox, toolchain)
+        limits = limits_of(seconds_of(fields, self.timeout), self.memory)
+        whole = lambda program: "\n".join(filter(None, (str(fields.get("setup") or ""), program, test)))
+
+        def check(programs: Sequence[str]) -> list[Check]:
+            return _judged(box, toolchain.for_tests(test), list(map(whole, programs)), limits)
+
+        return verified(context, proposal, box, self.traits.name, "shared-process", check)
+
+
+def _judged(box: Sandbox, toolchain: Toolchain, texts: Sequence[str], limits: Limits) -> list[Check]:
+    built = build(box, toolchain, texts)
+    ends = iter(box.run([program.run(limits) for program in built if isinstance(program, BuiltProgram)]))
+    return [
+        program if isinstance(program, Check) else abnormal(ended := next(ends), limits) or by_status(ended)
+        for program in built
+    ]

@@ -1,0 +1,312 @@
+"""How programs of each language are compiled and run, apart from each other: a table, and what is done with it.
+
+What decides is a tool's exit status. A tool that is missing, or that does not work where the programs run, is found out
+with a program that surely is right, before anything is said of another one.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from draftverify import Check, ConfigError, ResourceError
+from draftverify_code.sandbox.host import Sandbox, default_sandbox
+from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxCommand
+from draftverify_code.stages.blocks import broken, executable, outside
+from draftverify_code.stages.running import abnormal, capped
+
+__all__ = [
+    "LANGUAGES", "BuiltProgram", "Toolchain", "box_for", "broke", "build", "by_status", "own_words", "toolchain_of",
+]  # fmt: skip
+
+BUILD = Limits(
+    wall=60.0, cpu=120.0, memory=4096 * MIB, reserve=16384 * MIB, disk=256 * MIB, files=8192, processes=128,
+    threads=512,
+)  # fmt: skip
+VIRTUAL = 4096
+"""MiB of address space that a runtime reserves beside what its program uses: Java's, Go's, JavaScript's."""
+
+
+class Toolchain(msgspec.Struct, frozen=True):
+    """The tools of one language. Commands are as for a shell; in them `{file}` is a program's file, `{name}` its name
+    without a suffix, `{memory}` the MiB that it may use, and a tool's name stands for where it is.
+
+    Args:
+        suffix: of a program's file.
+        run: what runs a program, or what was built of it.
+        tools: the programs that must be installed.
+        package: what brings them, for who has to install it.
+        check: what refuses a program that does not compile, which need not have a `main`; the file comes last.
+        build: what makes `built` of a whole program; "" when it is run as it stands.
+        built: the file that `run` needs; "" for the program's own.
+        quiet: arguments of `check` and `build` that leave warnings out, which do not decide.
+        test_build: of tests that a framework collects their mark, the `build` for them, and the suffix.
+        sample: a whole program that compiles and ends with status 0.
+        before: what stands before a program, on its first line.
+        reserve: MiB of address space beside the program's memory.
+    """
+
+    suffix: str
+    run: str
+    tools: tuple[str, ...] = ()
+    package: str = ""
+    check: str = ""
+    build: str = ""
+    built: str = "main"
+    quiet: str = ""
+    test_build: tuple[str, str, str] | None = None
+    sample: str = ""
+    before: str = ""
+    reserve: int = 0
+
+    def for_tests(self, test: str) -> Toolchain:
+        """The one for a task's tests, which may need a framework's runner."""
+        if self.test_build is None or self.test_build[0] not in test:
+            return self
+        _, command, suffix = self.test_build
+        return msgspec.structs.replace(self, build=command, suffix=suffix)
+
+    @property
+    def readable(self) -> tuple[Path, ...]:
+        """Further paths that a sandbox must show. Raises ResourceError: a tool is not installed."""
+        paths = {tool: _located(tool, self.package) for tool in self.tools}
+        return outside(*(path.parent.parent if tool == "rustc" else path for tool, path in paths.items()))
+
+    def words(self, command: str, file: str, memory: int = 0) -> tuple[str, ...]:
+        """A command's words. Raises ResourceError: a tool is not installed."""
+        blanks = {"{file}": file, "{name}": file.partition(".")[0], "{memory}": str(memory)}
+        filled = (
+            re.sub(r"\{\w+\}", lambda blank: blanks.get(blank[0], blank[0]), word)
+            for word in shlex.split(command)
+        )
+        return tuple(str(_located(word, self.package)) if word in self.tools else word for word in filled)
+
+    def file_name(self, text: str, stem: str = "main") -> str:
+        """The name of a program's file; Java wants that of its class, by which it is also run."""
+        if self.suffix == ".java":
+            classes = list(_CLASS.finditer(text))
+            start = text.rfind("static void main")
+            named = [found[2] for found in classes if found.start() < start]
+            stem = (named or [found[2] for found in classes if "public" in found[1]] or ["Main"])[-1]
+        return stem + self.suffix
+
+
+_CLASS = re.compile(r"^((?:\w+[ \t]+)*)class[ \t]+(\w+)", re.MULTILINE | re.ASCII)
+
+
+class BuiltProgram(msgspec.Struct, frozen=True):
+    """A program that is ready to run.
+
+    Args:
+        toolchain: of its language.
+        file: the name of its source.
+        files: what its run needs.
+    """
+
+    toolchain: Toolchain
+    file: str
+    files: Mapping[str, bytes]
+
+    def run(self, limits: Limits, stdin: bytes = b"") -> SandboxCommand:
+        """What runs it; with the address space that its runtime takes."""
+        argv = self.toolchain.words(self.toolchain.run, self.file, limits.memory // MIB)
+        limits = msgspec.structs.replace(limits, reserve=self.toolchain.reserve * MIB)
+        return SandboxCommand(argv, self.files, stdin, limits=limits)
+
+
+@lru_cache
+def _located(tool: str, package: str) -> Path:
+    path = executable(tool, f"Debian: apt install {package}; or give `code.command` a command of your own")
+    if tool == "rustc" and outside(path):
+        # Beside rustup's `rustc` there is nothing: it asks which of many is meant, each in a directory of its own.
+        asked = subprocess.run([path, "--print", "sysroot"], capture_output=True, text=True, check=False)
+        path = Path(asked.stdout.strip(), "bin", "rustc") if asked.returncode == 0 else path
+    return path
+
+
+_NATIVE = "int main(void) { return 0; }\n"
+_RUSTC = "rustc --edition 2021 -C debuginfo=0 -C strip=symbols"
+_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+_JAVAC = f"javac {_JVM.replace('-XX', '-J-XX')} -encoding UTF-8 -proc:none -d out"
+_JAVA = f"java -ea {_JVM} -Xmx{{memory}}m -cp out {{name}}"
+_TSC = "tsc --target es2021 --module commonjs --lib es2021,dom --skipLibCheck --typeRoots ."
+
+LANGUAGES: dict[str, Toolchain] = {
+    "python": Toolchain(".py", shlex.join((sys.executable, "-s", "{file}"))),
+    "c": Toolchain(
+        ".c", "./main", ("cc",), "gcc", "cc -c -pipe -o program.o", "cc -O1 -o main {file} -lm", quiet="-w",
+        sample=_NATIVE,
+    ),
+    "c++": Toolchain(
+        ".cpp", "./main", ("c++",), "g++", "c++ -c -pipe -o program.o", "c++ -O1 -o main {file}", quiet="-w",
+        sample=_NATIVE,
+    ),
+    "rust": Toolchain(
+        ".rs", "./main", ("rustc",), "rustc gcc", f"{_RUSTC} --crate-type lib --emit metadata -o program.rmeta",
+        f"{_RUSTC} -o main {{file}}", quiet="-A warnings", sample="fn main() {}\n",
+        test_build=("#[test]", f"{_RUSTC} --test -o main {{file}}", ".rs"),
+    ),
+    "go": Toolchain(
+        ".go", "./main", ("go",), "golang", "go test -c -o program", "go build -o main {file}", reserve=VIRTUAL,
+        sample="package main\n\nfunc main() {}\n", test_build=("testing.T", "go test -c -o main {file}", "_test.go"),
+    ),
+    "java": Toolchain(
+        ".java", f"sh -c 'tar xmf main.tar && exec \"$@\"' sh {_JAVA}", ("javac", "java"), "default-jdk-headless",
+        _JAVAC, f"sh -c '\"$@\" && tar cf main.tar out' sh {_JAVAC} {{file}}", built="main.tar", quiet="-nowarn",
+        sample="class Main {\n    public static void main(String[] words) {}\n}\n", reserve=VIRTUAL,
+    ),
+    "javascript": Toolchain(
+        ".js", "node {file}", ("node",), "nodejs", "node --check", "node --check {file}", built="", reserve=VIRTUAL,
+        sample="console.log(1);\n", before='console.assert = require("assert"); ',
+    ),
+    "typescript": Toolchain(
+        ".ts", "node main.js", ("tsc", "node"), "node-typescript nodejs", f"{_TSC} --noEmit", f"{_TSC} {{file}}",
+        built="main.js", sample="const one: number = 1;\n", reserve=VIRTUAL,
+    ),
+}  # fmt: skip
+_OTHER_NAMES = {
+    "cpp": "c++",
+    "py": "python",
+    "rs": "rust",
+    "golang": "go",
+    "js": "javascript",
+    "ts": "typescript",
+}
+
+
+def toolchain_of(language: str) -> Toolchain:
+    """The tools of a language, by its name or the one of its files.
+
+    Raises:
+        ConfigError: it has none here.
+    """
+    name = language.lower()
+    toolchain = LANGUAGES.get(_OTHER_NAMES.get(name, name))
+    if toolchain is None:
+        raise ConfigError(
+            f"{language!r} is not among {', '.join(LANGUAGES)}; give `code.command` a command for it",
+            path="language",
+        )
+    return toolchain
+
+
+def box_for(sandbox: Sandbox | None, toolchain: Toolchain) -> Sandbox:
+    """The sandbox, or a shared one that shows the tools; whether they work there is found out once.
+
+    Raises:
+        ResourceError: one is not installed, or does not compile and run what is right.
+    """
+    box = default_sandbox((), toolchain.readable) if sandbox is None else sandbox
+    proven = _proven.setdefault(box, set())
+    if not toolchain.tools or toolchain in proven:
+        return box
+    [program] = build(box, toolchain, [toolchain.sample])
+    if isinstance(program, BuiltProgram):
+        limits = Limits()
+        [ended] = box.run([program.run(limits)])
+        check = abnormal(ended, limits) or by_status(ended)
+    else:
+        check = program
+    if check.verdict != "pass":
+        raise ResourceError(
+            f"{toolchain.tools[0]} does not compile and run {toolchain.sample!r} in the sandbox (tier {box.tier}); a "
+            f"tool that is not the system's needs its directory among `readable`. {check.feedback}"
+        )
+    proven.add(toolchain)
+    return box
+
+
+_proven: WeakKeyDictionary[Sandbox, set[Toolchain]] = WeakKeyDictionary()
+
+
+def build(box: Sandbox, toolchain: Toolchain, texts: Sequence[str]) -> list[Check | BuiltProgram]:
+    """Compile whole programs, each once and by itself.
+
+    Returns:
+        For each what is to be run, or why there is nothing: "reject" for what the compiler refused, "error" or
+        "timeout" where it failed itself.
+    """
+    files = [toolchain.file_name(text) for text in texts]
+    programs = [
+        BuiltProgram(toolchain, file, {file: (toolchain.before + text).encode(errors="replace")})
+        for file, text in zip(files, texts, strict=True)
+    ]
+    if not toolchain.build:
+        return list(programs)
+    commands = [
+        SandboxCommand(
+            toolchain.words(f"{toolchain.build} {toolchain.quiet}", program.file),
+            program.files,
+            collect=(toolchain.built,) if toolchain.built else (),
+            limits=BUILD,
+        )
+        for program in programs
+    ]
+    return [
+        _refusal(ended, toolchain) or msgspec.structs.replace(program, files=ended.files or program.files)
+        for program, ended in zip(programs, box.run(commands), strict=True)
+    ]
+
+
+def _refusal(ended: CommandExit, toolchain: Toolchain) -> Check | None:
+    """What a compiler said against a program; None when it made of it what is to be run."""
+    said = (ended.stderr + ended.stdout).decode(errors="replace").strip()
+    if ended.failure:
+        return abnormal(ended, BUILD)
+    if ended.limit or ended.status is None or (ended.status and broke(ended.status, said)):
+        return broken("the compiler", ended, BUILD)
+    if ended.status:
+        return Check("reject", reason="compile", feedback=capped(said))
+    made = ended.files.get(toolchain.built, b"")
+    if toolchain.built and (not made or (toolchain.built == "main" and made[:4] != b"\x7fELF")):
+        return Check(
+            "reject", reason="compile", feedback=capped(f"it compiles to no program that runs\n{said}")
+        )
+    return None
+
+
+def by_status(ended: CommandExit) -> Check:
+    """The check of a command that came to its end: status 0 passes."""
+    if ended.status == 0:
+        return Check("pass")
+    output = capped((ended.stdout + ended.stderr).decode(errors="replace").strip())
+    return Check("reject", reason="status", feedback=f"it ended with status {ended.status}\n{output}")
+
+
+def broke(status: int, output: str) -> bool:
+    """Whether a compiler that ended with a status other than 0, and such words, failed itself: on a full disk too."""
+    return status >= 126 or _BROKEN.search(own_words(output)) is not None
+
+
+def own_words(output: str) -> str:
+    """The lines of a compiler's output in which it speaks of itself: "" when it names an error in the program.
+
+    What quotes the program belongs to such an error, which is told by its place and the word after it; or it is a line
+    of source, indented or with its number; or it begins with the place itself.
+    """
+    if _FOUND.search(output):
+        return ""
+    return "\n".join(line for line in output.split("\n") if not _ON_PROGRAM.match(line))
+
+
+_FOUND = re.compile(
+    r"(:\d+(:\d+)?: (fatal )?|\(\d+,\d+\): )error\b(?!: error (while )?writing )", re.IGNORECASE
+)
+"""`program.c:2:12: error: …`, `program.ts(2,12): error TS1005: …`. That what it makes cannot be written is none."""
+
+_ON_PROGRAM = re.compile(r"\s|\d+ +\||(?!.*error: error (while )?writing ).*[:(]\d+[:,)]", re.IGNORECASE)
+
+_BROKEN = re.compile(
+    r"internal compiler error|out of memory|memory exhausted|[Cc]annot allocate memory|No space left|"
+    r"signal terminated program|unable to execute command|unexpectedly panicked|initialization of VM|"
+    r"[Ii]nsufficient memory|java\.lang\.\w*Error|(?i:please (submit|file|report) (a|this)\b.* bug)"
+)
+"""How compilers say that they failed. A program that makes its messages say so is not accepted either."""

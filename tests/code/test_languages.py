@@ -1,0 +1,294 @@
+"""Programs of other languages with a task's tests behind them, by real compilers: every kind of program, every tier."""
+
+from __future__ import annotations
+
+import shutil
+from typing import NamedTuple
+
+import pytest
+
+from draftverify import ConfigError, Proposal, ResourceError, Task
+from draftverify.kit import Subject, check_component, make_context
+from draftverify_code.sandbox import Sandbox
+from draftverify_code.stages.cases import Cases
+from draftverify_code.stages.command import ExitStatus
+from draftverify_code.stages.compile import Compile
+from draftverify_code.stages.language import LanguageTests
+from draftverify_code.stages.toolchains import LANGUAGES, Toolchain, toolchain_of
+
+
+class Problem(NamedTuple):
+    """A task in the manner of HumanEval-X: `prompt` and a body are a program, `test` follows it.
+
+    `bodies` are: right, wrong, one that does not compile, one that hangs, one that floods its output and is wrong.
+    """
+
+    prompt: str
+    bodies: tuple[str, str, str, str, str]
+    test: str
+    setup: str = ""
+
+
+_C = (
+    "return a + b; }",
+    "return a - b; }",
+    "return a + c; }",
+    "for (;;) ; }",
+    'for (int i = 0; i < 99999; i++) { puts("pass"); fputs("\\x1b[2J\\xff\\n", stderr); } return 9; }',
+)
+_SCRIPT = (
+    "return a + b; }",
+    "return a - b; }",
+    "return a + ; }",
+    "for (;;) ; }",
+    'for (let i = 0; i < 9999; i++) { console.log("pass"); console.error("\\x1b[2J"); } return 9; }',
+)
+PROBLEMS = {
+    "c": Problem(
+        "#include <stdio.h>\nint add(int a, int b) { ",
+        _C,
+        "#include <assert.h>\nint main(void) { assert(add(1, 2) == 3); return 0; }",
+    ),
+    "c++": Problem(
+        "#include <cstdio>\n#include <vector>\nusing namespace std;\nint add(int a, int b) { ",
+        _C,
+        "#undef NDEBUG\n#include <assert.h>\nint main() { vector<int> v{3}; assert(add(1, 2) == v[0]); }",
+    ),
+    "rust": Problem(
+        "fn add(a: i32, b: i32) -> i32 { ",
+        (
+            "a + b }",
+            "a - b }",
+            "a + c }",
+            "loop {} }",
+            'for _ in 0..9999 { println!("pass"); eprintln!("\\x1b[2J"); } 9 }',
+        ),
+        "fn main() { assert_eq!(add(1, 2), 3); }",
+    ),
+    "go": Problem(
+        "func add(a int, b int) int { ",
+        (
+            "return a + b }",
+            "return a - b }",
+            "return a + c }",
+            "for {} }",
+            'for i := 0; i < 9999; i++ { fmt.Println("pass"); println("\\x1b[2J") }; return 9 }',
+        ),
+        "func TestAdd(t *testing.T) {\n\tif add(1, 2) != 3 {\n\t\tt.Fatal(fmt.Sprint(add(1, 2)))\n\t}\n}",
+        setup='package main\n\nimport (\n\t"fmt"\n\t"testing"\n)',
+    ),
+    "java": Problem(
+        "import java.util.*;\nclass Solution {\n    public int add(int a, int b) { ",
+        (
+            "return a + b; } }",
+            "return a - b; } }",
+            "return a + c; } }",
+            "while (a > 0) { } return b; } }",
+            'for (int i = 0; i < 9999; i++) { System.out.println("pass"); System.err.println("\\u001b[2J"); }'
+            " return 9; } }",
+        ),
+        "public class Main {\n    public static void main(String[] args) {\n"
+        "        assert new Solution().add(1, 2) == List.of(3).get(0);\n    }\n}",
+    ),
+    "javascript": Problem(
+        "const add = (a, b) => { ", _SCRIPT, "const test = () => { console.assert(add(1, 2) === 3) }\ntest()"
+    ),
+    "typescript": Problem(
+        "function add(a: number, b: number): number { ",
+        (*_SCRIPT[:2], "return `${a + b}`; }", *_SCRIPT[3:]),
+        'declare var require: any;\nconst assert = require("node:assert");\nassert.deepEqual(add(1, 2), 3);',
+    ),
+}
+RUST = Problem(
+    PROBLEMS["rust"].prompt,
+    PROBLEMS["rust"].bodies,
+    "#[cfg(test)]\nmod tests {\n    use super::*;\n    #[test]\n    fn adds() { assert_eq!(add(1, 2), 3); }\n}",
+    setup="fn main() {}",
+)
+EXPECTED = [
+    ("pass", ""),
+    ("reject", "status"),
+    ("reject", "compile"),
+    ("reject", "wall"),
+    ("reject", "status"),
+]
+
+
+def needs(language):
+    absent = [tool for tool in LANGUAGES[language].tools if shutil.which(tool) is None]
+    return pytest.mark.skipif(bool(absent), reason=f"no compiler of {language}")
+
+
+QUICK = ("c", "rust", "java", "javascript")
+EACH = [
+    pytest.param(language, marks=[needs(language), *([] if language in QUICK else [pytest.mark.exhaustive])])
+    for language in PROBLEMS
+]
+
+
+def checks_of(stage, problem, bodies, **fields):
+    task = Task(id="t", input={"test": problem.test, "setup": problem.setup, **fields})
+    programs = [problem.prompt + body for body in bodies]
+    return stage.verify(make_context(task), Proposal.alternatives(programs)).checks
+
+
+@pytest.mark.parametrize("language", EACH)
+def test_each_kind_of_program_has_its_outcome(language):
+    """What the compiler refuses, what fails and what hangs are told apart; output is no word on a program."""
+    problem = PROBLEMS[language]
+    found = checks_of(LanguageTests(timeout=2), problem, problem.bodies, language=language)
+    outcomes = [(check.verdict, check.reason.replace("exit", "status")) for check in found]
+    assert outcomes == EXPECTED
+    assert {check.caveat for check in found if check.reason != "compile"} == {"shared-process"}
+    assert "error" in found[2].feedback.lower() or "undefined: c" in found[2].feedback
+    assert all(len(check.feedback) < 2100 for check in found)
+
+
+@needs("rust")
+def test_tests_that_a_framework_collects_are_run():
+    """Rust's `#[test]`, as HumanEval-X has them; what a program writes does not choose how it is judged."""
+    bodies = [*RUST.bodies[:2], "a - b }\n// #[test]"]
+    found = checks_of(LanguageTests("rust"), RUST, bodies)
+    assert [check.verdict for check in found] == ["pass", "reject", "reject"]
+    problem = PROBLEMS["rust"]  # tests in main(), which a program's `#[test]` would leave out
+    [check] = checks_of(LanguageTests("rust"), problem, ["a - b }\n#[test]\nfn nothing() {}"])
+    assert check.verdict == "reject"
+
+
+@needs("rust")
+def test_what_compiles_to_no_program_is_refused():
+    """A library, which the compiler makes without a word."""
+    problem = PROBLEMS["rust"]._replace(prompt="")
+    [check] = checks_of(LanguageTests(), problem, ['#![crate_type = "rlib"]'], language="rs")
+    assert (check.verdict, check.reason) == ("reject", "compile")
+
+
+@needs("java")
+def test_java_runs_the_class_with_main():
+    """As MultiPL-E's tests do, which end the program's own class, other classes inside it or not."""
+    problem = Problem(
+        "class Problem {\n    static class Pair { int x = 3; }\n    static int add(int a, int b) { ",
+        PROBLEMS["java"].bodies,
+        "    public static void main(String[] args) { assert add(1, 2) == new Pair().x; }\n}",
+    )
+    found = checks_of(LanguageTests("java"), problem, ["return a + b; }", "return a - b; }"])
+    assert [check.verdict for check in found] == ["pass", "reject"]
+    assert "AssertionError" in found[1].feedback
+
+
+@pytest.mark.parametrize(
+    ("tier", "language"),
+    [
+        pytest.param(tier, language, marks=[needs(language), *([] if quick else [pytest.mark.exhaustive])])
+        for tier in ("bubblewrap", "namespaces", "landlock")
+        for language in PROBLEMS
+        for quick in [tier == "landlock" and language in ("c", "typescript")]
+    ],
+)
+def test_no_tier_gives_a_wrong_verdict(tier, language):
+    """Where a tool cannot work there is an error that names it."""
+    problem, sample = PROBLEMS[language], LANGUAGES[language].sample
+    box = Sandbox(tier, readable=LANGUAGES[language].readable)
+    try:
+        box.open()
+    except ResourceError:
+        pytest.skip("this machine does not allow this isolation tier")
+    try:
+        found = checks_of(LanguageTests(language, sandbox=box), problem, problem.bodies[:3])
+        outcomes = [check.verdict for check in found]
+    except ResourceError as error:
+        outcomes = str(error)
+    finally:
+        box.close()
+    refused = f"does not compile and run {sample!r} in the sandbox (tier landlock)"
+    assert outcomes == ["pass", "reject", "reject"] or (tier == "landlock" and refused in outcomes), outcomes
+
+
+@pytest.mark.parametrize("language", EACH)
+def test_a_compiler_alone_refuses_what_does_not_compile(language):
+    """Of programs without a main()."""
+    problem = PROBLEMS[language]
+    setup = f"{problem.setup}\nvar _ = fmt.Sprint\nvar _ testing.T\n" if problem.setup else ""
+    programs = [setup + problem.prompt + body for body in problem.bodies[:3]]
+    stage = Compile(language)
+    found = stage.verify(make_context(), Proposal.alternatives(programs)).checks
+    assert [(check.verdict, check.reason) for check in found] == [
+        ("pass", ""),
+        ("pass", ""),
+        ("reject", "compile"),
+    ]
+
+
+@needs("go")
+def test_cases_are_fed_to_programs_of_a_task_s_language():
+    """Compiled once, and run for each."""
+    double = 'package main\n\nimport "fmt"\n\nfunc main() {\n\tvar n int\n\tfmt.Scan(&n)\n\tfmt.Println(2 * n)\n}\n'
+    cases = [{"input": "2", "output": "4"}, {"input": "-3", "output": "-6"}]
+    task = Task(id="t", input={"cases": cases, "language": "go"})
+    programs = [double, double.replace("2 * n", "n + 2"), double.replace("n int", "")]
+    found = Cases().verify(make_context(task), Proposal.alternatives(programs)).checks
+    assert [(check.verdict, check.reason, check.score) for check in found] == [
+        ("pass", "", 1.0),
+        ("reject", "output", 0.5),
+        ("reject", "compile", None),
+    ]
+
+
+def test_a_tool_that_is_missing_is_an_error(monkeypatch):
+    """Before anything is judged, and with what to install; in a shell's command by the status that says so."""
+    monkeypatch.setitem(
+        LANGUAGES, "x", Toolchain(".x", "./main", ("no-such-compiler",), "its-package", build="y")
+    )
+    with pytest.raises(
+        ResourceError, match="no-such-compiler is not installed; Debian: apt install its-package"
+    ):
+        LanguageTests("x").open()
+    with pytest.raises(ResourceError, match="no-such-compiler"):
+        checks_of(LanguageTests(), PROBLEMS["c"], ["}"], language="x")
+    command = ExitStatus(command=["sh", "-c", "no-such-compiler {file}"])
+    [check] = command.verify(make_context(), Proposal.alternatives(["x"])).checks
+    assert (check.verdict, check.reason) == ("error", "tool")
+    assert "not found" in check.feedback
+
+
+@needs("c")
+def test_a_tool_that_does_not_work_is_an_error(monkeypatch):
+    """It refuses what surely is right, or what it makes does not run."""
+    for build, said in (("cc -no-such-flag {file}", "no-such-flag"), ("cc -o main {file} -DX=1", "status 1")):
+        sample = "int main(void) { return X; }\n"
+        broken = Toolchain(".c", "./main", ("cc",), "gcc", build=build, sample=sample)
+        monkeypatch.setitem(LANGUAGES, "broken", broken)
+        with pytest.raises(ResourceError, match="cc does not compile and run.*(?s:.*)" + said):
+            LanguageTests("broken").open()
+
+
+def test_what_is_not_known_is_refused():
+    """A language without tools is an error that names those that have some; a task without tests is abstained from."""
+    with pytest.raises(ConfigError, match="'cobol' is not among python, c, c"):
+        LanguageTests("cobol").open()
+    with pytest.raises(ConfigError, match="'' is not among"):
+        checks_of(LanguageTests(), PROBLEMS["c"], ["}"])
+    [check] = checks_of(LanguageTests("c"), PROBLEMS["c"]._replace(test=""), ["}"])
+    assert check.verdict == "abstain"
+    assert toolchain_of("CPP") is LANGUAGES["c++"]
+
+
+def test_a_command_of_one_s_own_keeps_its_braces():
+    """Only the words in them that are known are replaced."""
+    stage = Cases(command=["sh", "-c", "tail -n 1 {file} | awk '{print}'"], suffix=".txt")
+    task = Task(id="t", input={"cases": [{"output": "two"}]})
+    [check] = stage.verify(make_context(task), Proposal.alternatives(["one\ntwo\n"])).checks
+    assert check.verdict == "pass"
+
+
+@pytest.mark.exhaustive
+@needs("c")
+def test_it_keeps_the_contract():
+    """The kit's checks of a verifier."""
+    problem = PROBLEMS["c"]
+    context = make_context(Task(id="t", input={"test": problem.test}))
+    blocks = [
+        Proposal.alternatives([problem.prompt + body for body in problem.bodies[:3]]),
+        Proposal.alternatives([]),
+    ]
+    check_component(Subject(LanguageTests("c"), contexts=[context], proposals=blocks))
