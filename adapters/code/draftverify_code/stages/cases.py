@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from copy import copy
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -24,14 +25,18 @@ from draftverify_code.stages.running import (
     Sandboxed,
     abnormal,
     abstained,
+    also_failed,
     capped,
     limits_of,
     sandbox_for,
+    seconds_of,
     verified,
 )
 
 __all__ = ["Cases"]
 
+GO_ON = ("output", "exception", "status")
+"""Why a case failed after which the others are run."""
 SHOWN = 500
 """Characters of an input or an output that a feedback shows."""
 
@@ -41,9 +46,10 @@ BUILD = Limits(wall=30.0, cpu=30.0)
 class Cases(Sandboxed):
     """Runs each program on the task's `cases` ([{input, output}]) and compares what it writes.
 
-    A program stops at its first case that does not hold; its score is the share of the cases before that. Each case
-    is a process of its own in an empty directory. Outputs are compared here, in the harness, and the expected ones
-    never enter the sandbox; white space at the end of lines and empty lines at the end do not count.
+    The score is the share of the cases that hold. A program that ends for a limit, or does not parse, is not run on
+    the cases that are left. Each case is a process of its own in an empty directory. Outputs are compared here, in the
+    harness, and the expected ones never enter the sandbox; white space at the end of lines and empty lines at the end
+    do not count.
 
     Args:
         sandbox: where programs run; a shared one with the strongest isolation of this machine when None.
@@ -51,9 +57,10 @@ class Cases(Sandboxed):
         build: what is run once per program before; its failure is the reason "compile".
         built: the files that `build` makes and `command` needs; they may be executed.
         suffix: of the program's file.
-        timeout: seconds for one case.
+        timeout: seconds for one case; a task's own `timeout` goes before it.
         memory: MiB of one program.
-        tolerance: numbers count as equal up to this much, or this share of the expected one; None compares text.
+        tolerance: numbers count as equal up to this much, or this share of the expected one; None compares text. A
+            task's own `tolerance` goes before it.
 
     Examples:
         >>> in_c = Cases(command=["./main"], build=["cc", "-O1", "-o", "main", "{file}"], suffix=".c")
@@ -99,13 +106,17 @@ class Cases(Sandboxed):
         except NoTests as error:
             return abstained(proposal, self.traits.name, error)
         box = sandbox_for(self.sandbox)
-        check = lambda programs: self._check(box, cases, programs)
+        stage, fields = copy(self), context.task.input
+        stage.timeout = seconds_of(fields, self.timeout)
+        stage.tolerance = fields.get("tolerance", self.tolerance)
+        check = lambda programs: stage._check(box, cases, programs)
         return verified(context, proposal, box, self.traits.name, "separate-process", check)
 
     def _check(self, box: Sandbox, cases: Sequence[tuple[str, str]], programs: Sequence[str]) -> list[Check]:
         file = f"main{self.suffix}"
         files: list[dict[str, bytes]] = [{file: program.encode(errors="replace")} for program in programs]
         checks: list[Check | None] = [None] * len(programs)
+        failures: list[dict[int, Check]] = [{} for _ in programs]
         if self.build is not None:
             self._build(box, file, files, checks)
         done = 0
@@ -115,11 +126,17 @@ class Cases(Sandboxed):
             piece = [(index, case) for index in alive for case in range(done, min(done + ahead, len(cases)))]
             ends = box.run([self._command(file, files[index], cases[case]) for index, case in piece])
             for (index, case), ended in zip(piece, ends, strict=True):
-                if checks[index] is None and (failed := self._compare(cases[case], ended)) is not None:
-                    score = None if failed.verdict == "error" else case / len(cases)
+                failed = self._compare(cases[case], ended)
+                if checks[index] is None and failed is not None:
                     message = f"case {case + 1} of {len(cases)}: {failed.feedback}"
-                    checks[index] = msgspec.structs.replace(failed, score=score, feedback=message)
+                    failures[index][case] = failed = msgspec.structs.replace(failed, feedback=message)
+                    if failed.verdict != "reject":
+                        checks[index] = failed
+                    elif failed.reason not in GO_ON:
+                        left = len(cases) - case - 1
+                        checks[index] = _rejected(failures[index], len(cases), left)
             done += ahead
+        checks = [check or _rejected(failures[index], len(cases)) for index, check in enumerate(checks)]
         return [Check("pass", 1.0) if check is None else check for check in checks]
 
     def _build(
@@ -173,6 +190,21 @@ class Cases(Sandboxed):
         )
 
 
+def _rejected(failures: Mapping[int, Check], count: int, left: int = 0) -> Check | None:
+    """The check of the first case that failed, with the share of those that hold; None where all do.
+
+    Args:
+        failures: by case.
+        count: how many cases there are.
+        left: how many were not run.
+    """
+    if not failures:
+        return None
+    (_, first), *others = failures.items()
+    first = msgspec.structs.replace(first, score=(count - left - len(failures)) / count)
+    return also_failed(first, [f"case {case + 1}" for case, _ in others])
+
+
 def _reason(errors: str) -> Reason:
     """Why a program ended with a status that is not zero: what Python says last, or the status itself."""
     last_line = errors.rsplit("\n", 1)[-1]
@@ -219,8 +251,8 @@ def _near(expected: str, right: str, tolerance: float) -> bool:
             continue
         if not (_NUMBER.fullmatch(a) and _NUMBER.fullmatch(b)):
             return False
-        x, y = float(a), float(b)
-        if not (math.isfinite(x) and math.isfinite(y)) or abs(x - y) > tolerance * max(1.0, abs(x)):
+        x, y = Decimal(a), Decimal(b)
+        if x != y and abs(x - y) > Decimal(tolerance) * max(Decimal(1), abs(x)):
             return False
     return True
 
