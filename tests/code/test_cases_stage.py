@@ -44,17 +44,18 @@ def checks_of(stage, programs, cases=CASES, **more):
     return stage.verify(make_context(task, **more), Proposal.alternatives(programs)).checks
 
 
-def test_the_right_program_passes_and_a_wrong_one_stops_at_its_first_case(box):
-    """The score is the share of the cases before that; the feedback has the input, both outputs and the case."""
+def test_the_score_is_the_share_of_cases_that_hold(box):
+    """The feedback has the first that fails, with its input and both outputs, and names the others."""
     stage = Cases(box)
     half = DOUBLE.replace("2 * int(line)", "2 * abs(int(line))")
     task = Task(id="t", input={"cases": CASES})
-    verification = stage.verify(make_context(task), Proposal.alternatives([DOUBLE, half, DOUBLE]))
-    right, wrong, again = verification.checks
+    verification = stage.verify(make_context(task), Proposal.alternatives([DOUBLE, half, DOUBLE, "pass"]))
+    right, wrong, again, empty = verification.checks
     assert (right.verdict, right.score, right.stage) == ("pass", 1.0, "cases")
     assert again == right
     assert (wrong.verdict, wrong.reason, wrong.score) == ("reject", "output", pytest.approx(2 / 3))
     assert wrong.feedback == ("case 3 of 3: with the input\n-3\n\nit is to write\n-6\nand wrote\n6\n")
+    assert (empty.score, empty.feedback.splitlines()[-1]) == (pytest.approx(1 / 3), "also failed: case 3")
     assert verification.notes == {"isolation": box.tier, "integrity": "separate-process"}
     assert {check.caveat for check in verification.checks} == {""}
 
@@ -80,7 +81,7 @@ def test_each_way_of_failing_has_its_reason(box, program, verdict, reason, said)
     assert check.verdict == verdict, check
     assert check.reason == reason
     assert said in check.feedback
-    assert check.score == 0.0
+    assert check.score in (0.0, pytest.approx(1 / 3))  # one of the cases is to write nothing
     assert len(check.feedback) < 4000
 
 
@@ -173,7 +174,7 @@ def test_programs_in_c_are_built_once_and_run_on_every_case(box):
         ],
     )
     assert (right.verdict, right.score) == ("pass", 1.0)
-    assert (wrong.reason, wrong.score) == ("output", 0.0)
+    assert (wrong.reason, wrong.score) == ("output", pytest.approx(1 / 3))
     assert (broken.verdict, broken.reason) == ("reject", "compile")
     assert "main.c:5" in broken.feedback
     assert "undeclared" in broken.feedback

@@ -127,7 +127,7 @@ def test_what_needs_the_programs_own_process_is_marked() -> None:
         ({"asserts": ASSERTS, "test": "add(1, 2)"}, "`asserts` or `test`"),
         ({"asserts": ASSERTS[0]}, "`asserts` must be a list of texts, not 'assert add.*; put it into a list"),
         ({"asserts": [RIGHT, 3]}, "`asserts` must be a list of texts"),
-        ({"asserts": ["assert add("]}, "the tests of this program do not parse"),
+        ({"asserts": ["assert add("]}, "the tests of task check\\(\\) do not parse"),
         ({"asserts": [ASSERTS[0], "assert add(1, 2) = 3"]}, "do not parse: `assert add\\(1, 2\\) = 3`: "),
         ({"asserts": ["add(1, 2) == 4"]}, "tests nothing; write `assert add"),
         ({"asserts": ["assert (add(1, 2) == 4, 'three')"]}, "always holds"),

@@ -76,7 +76,7 @@ def test_a_check_that_came_to_nothing_says_nothing() -> None:
     """Where the machine or the judge took the time, the program is not wrong for it."""
 
     class Late:
-        tier, workers, packages = "none", 1, ()
+        tier, workers, at_once, packages = "none", 1, 1, ()
 
         def judge(self, suite: object, programs: list[str], *_: object, **more: object) -> list[SuiteFinding]:
             return [

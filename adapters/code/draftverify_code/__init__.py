@@ -5,6 +5,7 @@ from draftverify_code.checking import check
 from draftverify_code.generators import Mutate, RecordedPrograms, SamplePrograms
 from draftverify_code.hidden_tests import HiddenTests
 from draftverify_code.program import REASONS, Reason, program_of
+from draftverify_code.published import Apps, BigCodeBench, LiveCodeBench, MultiplE
 from draftverify_code.repair import Repair
 from draftverify_code.sandbox import CommandExit, Limits, Sandbox, SandboxCommand, Suite, SuiteFinding, Tier
 from draftverify_code.stages import (
@@ -24,6 +25,8 @@ from draftverify_code.tasks import HumanEval, Mbpp, SweBench
 
 __all__ = [
     "REASONS",
+    "Apps",
+    "BigCodeBench",
     "Cases",
     "CodeStages",
     "CommandExit",
@@ -36,7 +39,9 @@ __all__ = [
     "LanguageTests",
     "Limits",
     "Lint",
+    "LiveCodeBench",
     "Mbpp",
+    "MultiplE",
     "Mutate",
     "Reason",
     "RecordedPrograms",

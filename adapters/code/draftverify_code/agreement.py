@@ -164,7 +164,7 @@ class GeneratedTests:
             ConfigError: the task has no `entry_point`, or there is no source of tests for it.
             ResourceError: this machine does not allow the isolation asked for.
         """
-        programs = [program_of(item) for item in proposal.items]
+        programs = [program_of(item, context.task.input) for item in proposal.items]
         tests, exchange = self._tests(context)
         cross = np.full((len(programs), len(tests)), np.nan)
         checks = (Check("abstain", reason="no tests", stage=self.traits.name),) * len(programs)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from draftverify import Check, ContractError
-from draftverify_code.program import program_of, texts_of
+import msgspec
+
+from draftverify import Check, ContractError, Proposal, Task
+from draftverify.kit import make_context
+from draftverify_code.program import texts_of
 from draftverify_code.sandbox import Sandbox
-from draftverify_code.stages.tests import Tests, suite_of
+from draftverify_code.stages.tests import Tests
 
 __all__ = ["check"]
 
@@ -32,7 +35,8 @@ def check(
     Args:
         program: Python.
         asserts: assert statements, each a test of its own.
-        test: in their place a script, or what defines `check(candidate)`.
+        test: in their place a script, what defines `check(candidate)`, or classes and functions as unittest and
+            pytest have them.
         setup: Python executed before the tests.
         entry_point: the function that is tested; what the tests call and nobody else defines, when not given.
             `check(candidate)` needs it.
@@ -55,7 +59,7 @@ def check(
     if bool(asserts) == bool(test):
         raise ContractError("give check() `asserts` or `test`, one of them")
     fields = {"test": test, "test_list": asserts, "setup": setup, "entry_point": entry_point}
-    suite = suite_of(fields, "this program")
     stage = Tests(sandbox, timeout, memory, integrity, processes=processes, threads=threads)
-    (finding,) = stage.findings(suite, [program_of(program)])
-    return finding.check
+    context = make_context(Task(id="check()", input=fields))
+    (check,) = stage.verify(context, Proposal.alternatives([program])).checks
+    return msgspec.structs.replace(check, stage="")

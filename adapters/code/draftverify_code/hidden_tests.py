@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from typing import Literal
 
-from draftverify import ContractError, Outcome, Task
+from draftverify import ContractError, Outcome, Proposal, Task
+from draftverify.kit import make_context
 from draftverify_code.program import program_of
 from draftverify_code.sandbox import Sandbox
-from draftverify_code.stages.running import Sandboxed, seconds_of
-from draftverify_code.stages.tests import Tests, suite_of
+from draftverify_code.stages.cases import Cases
+from draftverify_code.stages.running import Sandboxed
+from draftverify_code.stages.tests import Tests
 
 __all__ = ["HiddenTests"]
 
 
 class HiddenTests(Sandboxed):
-    """Whether the accepted program passes the tests of what the task expects: its `test`, or its `test_list`.
+    """Whether the accepted program passes the tests of what the task expects: its `test`, `test_list` or `cases`.
 
-    The tests run as those of `code.tests` do. A program that runs out of time or memory has failed them; where the
-    check itself breaks or the machine took the time, the metric has failed and says nothing of the program.
+    They run as those of `code.tests` and `code.cases` do. A program that runs out of time or memory has failed them;
+    where the check itself breaks or the machine took the time, the metric has failed and says nothing of the program.
 
     Args:
         sandbox: where programs run; a shared one with the strongest isolation of this machine when None.
-        timeout: seconds for all tests of one program together; a task's own `timeout` goes before it.
+        timeout: seconds for all tests of one program together, or for one case; a task's own `timeout` goes before it.
         memory: MiB of one program.
         integrity: where the assertions run, as in `code.tests`.
     """
@@ -38,6 +40,7 @@ class HiddenTests(Sandboxed):
         self.memory = memory
         self.integrity = integrity
         self._tests = Tests(sandbox, timeout, memory, integrity)
+        self._cases = Cases(sandbox, timeout=timeout, memory=memory)
 
     def __call__(self, task: Task, outcome: Outcome) -> bool | None:
         """Raises: ContractError: the truth's tests cannot be read, or running them broke."""
@@ -49,12 +52,12 @@ class HiddenTests(Sandboxed):
         if isinstance(value, (list, tuple)) and len(value) == 1:
             (value,) = value  # a chain of one is its item
         try:
-            program = program_of(value)
+            program_of(value)
         except ContractError:  # an answer that is no program has solved nothing
             return False
-        suite = suite_of({**task.input, **task.expected}, f"task {task.id}")
-        (finding,) = self._tests.findings(suite, [program], seconds=seconds_of(task.input, self.timeout))
-        check = finding.check
+        tests = Task(id=task.id, input={**task.input, **task.expected})
+        stage = self._cases if "cases" in task.expected else self._tests
+        (check,) = stage.verify(make_context(tests), Proposal.alternatives([value])).checks
         if check.verdict not in ("pass", "reject"):
             raise ContractError(f"the hidden tests came to nothing ({check.reason}): {check.feedback}")
         return check.verdict == "pass"

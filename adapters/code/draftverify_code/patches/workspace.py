@@ -114,6 +114,11 @@ class Workspace:
     def _repository(self) -> Repository:
         return Repository.of(self.packed.files())
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is something to judge before any candidate: a repository, or a program to mend."""
+        return not self.target or self.target in self.paths
+
     @cached_property
     def paths(self) -> list[str]:
         """The files before any candidate, with the tests' patch."""
@@ -153,8 +158,8 @@ class Workspace:
         names = [_name(item) for item in proposal.items]
         if not self.target and any(map(_is_text, proposal.items)):
             _ = self._repository  # made here, once, and not by the threads
-        items = dict(zip(names, proposal.items, strict=True))
-
+        judged_texts = (program_of(name, self.fields) for name in names)
+        items = dict(zip(judged_texts, proposal.items, strict=True))
         lock, judged = Lock(), dict[Any, Future[Check]]()
 
         def check_one(name: str) -> Check:
@@ -213,7 +218,7 @@ class Workspace:
         try:
             if not _is_text(item):
                 return self._settled(self._written(_files(item, "a candidate's files")), dict(item))
-            text = program_of(item)
+            text = program_of(item, self.fields)
             if self.target:
                 change = self._written({self.target: GitFile(REGULAR, text.encode(errors="replace"))})
                 self._admit(change)

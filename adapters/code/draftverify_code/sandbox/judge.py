@@ -319,7 +319,7 @@ class _SuiteRun:
             self.test_until = self.until
             if outcome.reason == "needs shared-process":
                 break  # the next ones may rest on it
-        if not self.calls and _together(outcomes) is _PASS:
+        if not self.calls and _together(outcomes).reason in ("", "assertion"):
             message = "the tests never call " + " or ".join(self.suite.entry_points)
             outcomes = [_TestOutcome("error", "tests", message)] * count
         return outcomes

@@ -16,6 +16,7 @@ import sysconfig
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -188,9 +189,9 @@ def file_names(count: int, suffix: str) -> list[str]:
     return [f"{place:06d}-{secrets.token_hex(8)}{suffix}" for place in range(count)]
 
 
-def programs_of(proposal: Proposal) -> list[str]:
-    """The texts of a proposal's items."""
-    return [program_of(item) for item in proposal.items]
+def programs_of(proposal: Proposal, fields: Mapping[str, Any] = {}) -> list[str]:
+    """The texts of a proposal's items, with what the task's input has for all of them."""
+    return [program_of(item, fields) for item in proposal.items]
 
 
 def not_text(program: str, reason: Reason) -> Check | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from copy import copy
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -21,14 +22,18 @@ from draftverify_code.stages.running import (
     Sandboxed,
     abnormal,
     abstained,
+    also_failed,
     capped,
     limits_of,
+    seconds_of,
     verified,
 )
 from draftverify_code.stages.toolchains import BuiltProgram, Toolchain, box_for, build, toolchain_of
 
 __all__ = ["Cases"]
 
+GO_ON = ("output", "exception", "status")
+"""Why a case failed after which the others are run."""
 SHOWN = 500
 """Characters of an input or an output that a feedback shows."""
 
@@ -36,9 +41,10 @@ SHOWN = 500
 class Cases(Sandboxed):
     """Runs each program on the task's `cases` ([{input, output}]) and compares what it writes.
 
-    A program stops at its first case that does not hold; its score is the share of the cases before that. Each case
-    is a process of its own in an empty directory. Outputs are compared here, in the harness, and the expected ones
-    never enter the sandbox; white space at the end of lines and empty lines at the end do not count.
+    The score is the share of the cases that hold. A program that ends for a limit, or does not parse, is not run on
+    the cases that are left. Each case is a process of its own in an empty directory. Outputs are compared here, in the
+    harness, and the expected ones never enter the sandbox; white space at the end of lines and empty lines at the end
+    do not count.
 
     Args:
         sandbox: where programs run; a shared one with the strongest isolation of this machine when None.
@@ -46,9 +52,10 @@ class Cases(Sandboxed):
             compiler refuses is rejected for the reason "compile".
         command: what runs a program in another one, `{file}` standing for its file.
         suffix: of the program's file, with `command`.
-        timeout: seconds for one case.
+        timeout: seconds for one case; a task's own `timeout` goes before it.
         memory: MiB of one program.
-        tolerance: numbers count as equal up to this much, or this share of the expected one; None compares text.
+        tolerance: numbers count as equal up to this much, or this share of the expected one; None compares text. A
+            task's own `tolerance` goes before it.
 
     Examples:
         >>> in_rust, in_ruby = Cases(language="rust"), Cases(command=["ruby", "{file}"], suffix=".rb")
@@ -91,11 +98,14 @@ class Cases(Sandboxed):
             cases = _cases(context.task)
         except NoTests as error:
             return abstained(proposal, self.traits.name, error)
-        toolchain = toolchain_of(self.language or str(context.task.input.get("language") or "python"))
+        stage, fields = copy(self), context.task.input
+        stage.timeout = seconds_of(fields, self.timeout)
+        stage.tolerance = fields.get("tolerance", self.tolerance)
+        toolchain = toolchain_of(self.language or str(fields.get("language") or "python"))
         if self.command is not None:
             toolchain = Toolchain(self.suffix, shlex.join(self.command))
         box = box_for(self.sandbox, toolchain)
-        check = lambda programs: self._check(box, toolchain, cases, programs)
+        check = lambda programs: stage._check(box, toolchain, cases, programs)
         return verified(context, proposal, box, self.traits.name, "separate-process", check)
 
     def _check(
@@ -104,6 +114,7 @@ class Cases(Sandboxed):
         built = dict(enumerate(build(box, toolchain, programs)))
         checks = [program if isinstance(program, Check) else None for program in built.values()]
         ready = {place: program for place, program in built.items() if isinstance(program, BuiltProgram)}
+        failures: list[dict[int, Check]] = [{} for _ in programs]
         done = 0
         while done < len(cases) and (alive := [index for index, check in enumerate(checks) if check is None]):
             # A few programs do not fill the sandbox's workers: then several cases of each run at once.
@@ -111,11 +122,17 @@ class Cases(Sandboxed):
             piece = [(index, case) for index in alive for case in range(done, min(done + ahead, len(cases)))]
             ends = box.run([self._command(ready[index], cases[case]) for index, case in piece])
             for (index, case), ended in zip(piece, ends, strict=True):
-                if checks[index] is None and (failed := self._compare(cases[case], ended)) is not None:
-                    score = None if failed.verdict == "error" else case / len(cases)
+                failed = self._compare(cases[case], ended)
+                if checks[index] is None and failed is not None:
                     message = f"case {case + 1} of {len(cases)}: {failed.feedback}"
-                    checks[index] = msgspec.structs.replace(failed, score=score, feedback=message)
+                    failures[index][case] = failed = msgspec.structs.replace(failed, feedback=message)
+                    if failed.verdict != "reject":
+                        checks[index] = failed
+                    elif failed.reason not in GO_ON:
+                        left = len(cases) - case - 1
+                        checks[index] = _rejected(failures[index], len(cases), left)
             done += ahead
+        checks = [check or _rejected(failures[index], len(cases)) for index, check in enumerate(checks)]
         return [Check("pass", 1.0) if check is None else check for check in checks]
 
     def _command(self, program: BuiltProgram, case: tuple[str, str]) -> SandboxCommand:
@@ -142,6 +159,21 @@ class Cases(Sandboxed):
             feedback=f"with the input\n{capped(stdin, SHOWN)}\nit is to write\n{capped(expected, SHOWN)}\n"
             f"and wrote\n{capped(got, SHOWN)}",
         )
+
+
+def _rejected(failures: Mapping[int, Check], count: int, left: int = 0) -> Check | None:
+    """The check of the first case that failed, with the share of those that hold; None where all do.
+
+    Args:
+        failures: by case.
+        count: how many cases there are.
+        left: how many were not run.
+    """
+    if not failures:
+        return None
+    (_, first), *others = failures.items()
+    first = msgspec.structs.replace(first, score=(count - left - len(failures)) / count)
+    return also_failed(first, [f"case {case + 1}" for case, _ in others])
 
 
 def _reason(errors: str) -> Reason:
@@ -190,8 +222,8 @@ def _near(expected: str, right: str, tolerance: float) -> bool:
             continue
         if not (_NUMBER.fullmatch(a) and _NUMBER.fullmatch(b)):
             return False
-        x, y = float(a), float(b)
-        if not (math.isfinite(x) and math.isfinite(y)) or abs(x - y) > tolerance * max(1.0, abs(x)):
+        x, y = Decimal(a), Decimal(b)
+        if x != y and abs(x - y) > Decimal(tolerance) * max(Decimal(1), abs(x)):
             return False
     return True
 

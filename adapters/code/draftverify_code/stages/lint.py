@@ -80,7 +80,7 @@ class Lint(Static):
         Raises:
             ConfigError, ResourceError: as `open`.
         """
-        programs = programs_of(proposal)
+        programs = programs_of(proposal, context.task.input)
         box = self.box
         self._try(box)
         findings: dict[str, list[Diagnostic]] = {}

@@ -21,13 +21,14 @@ from draftverify_code.sandbox.paths import WIDELY_USED
 from draftverify_code.sandbox.words import used
 
 __all__ = [
-    "FEEDBACK", "SHARED", "NoTests", "Sandboxed", "abnormal", "abstained", "capped", "imported",
+    "FEEDBACK", "SHARED", "NoTests", "Sandboxed", "abnormal", "abstained", "also_failed", "capped", "imported",
     "integrity_of", "is_refusal", "lacking", "limits_of", "once", "reported", "sandbox_for", "seconds_of", "verified",
     "weakened",
 ]  # fmt: skip
 
 FEEDBACK = 2000
 """Characters of feedback that one check carries at most."""
+NAMED = 5  # failed tests that it names beside the first
 LEAST_MEMORY = 32
 """MiB. With 16 an interpreter that runs tests beside a program does not start."""
 SHARED: Integrity = "shared-process"
@@ -143,7 +144,7 @@ def verified(
     Returns:
         A verification whose checks after the `enough`-th passed one are "unchecked", whatever was found of them.
     """
-    programs = [program_of(item) for item in proposal.items]
+    programs = [program_of(item, context.task.input) for item in proposal.items]
     checks = once(programs, check, context.enough, sandbox.at_once)
     if integrity == SHARED:
         checks = map(weakened, checks)
@@ -242,6 +243,15 @@ def abnormal(ended: CommandExit, limits: Limits) -> Check | None:
             feedback=capped(f"it was ended by signal {ended.signal}\n{output}".strip()),
         )
     return None
+
+
+def also_failed(check: Check, tests: Sequence[str]) -> Check:
+    """A rejection whose feedback names further tests that failed."""
+    if check.verdict != "reject" or not tests:
+        return check
+    more = f" and {len(tests) - NAMED} more" if len(tests) > NAMED else ""
+    feedback = f"{check.feedback}\nalso failed: {', '.join(tests[:NAMED])}{more}"
+    return msgspec.structs.replace(check, feedback=feedback)
 
 
 def capped(text: str, most: int = FEEDBACK) -> str:

@@ -106,8 +106,23 @@ def beside(box: Sandbox, suite: Suite, programs: Sequence[str], limits: Limits) 
         limits: of one program, and all its tests together.
 
     Returns:
-        A SuiteFinding per program, its check with the caveat.
+        A SuiteFinding per program, its check with the caveat. Where one passes, and one whose functions all fail too,
+        the tests asked nothing of it: an error.
     """
+    findings = _findings(box, suite, programs, limits)
+    passing = [finding.check.verdict == "pass" for finding in findings]
+    if any(passing):
+        names = "".join(f"{name} = _unasked\n" for name in suite.entry_points)
+        unasked = f"def _unasked(*args, **kwargs):\n    raise NotImplementedError\n\n\n{names}"
+        [finding] = _findings(box, suite, [unasked], limits)
+        if finding.check.verdict == "pass":
+            message = "the tests ask nothing of a program: they pass if all its functions fail"
+            error = SuiteFinding(Check("error", reason="tests", feedback=message))
+            return [error if passes else finding for passes, finding in zip(passing, findings, strict=True)]
+    return findings
+
+
+def _findings(box: Sandbox, suite: Suite, programs: Sequence[str], limits: Limits) -> list[SuiteFinding]:
     job = {
         "mode": "suite",
         "target": "program.py",

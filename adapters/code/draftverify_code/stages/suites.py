@@ -26,6 +26,7 @@ from draftverify_code.stages.running import (
     Sandboxed,
     abnormal,
     abstained,
+    also_failed,
     capped,
     lacking,
     limits_of,
@@ -41,7 +42,6 @@ CONFIGURATION = (
 CANARY = "test_zzz_"
 """How the names of files begin whose tests must fail."""
 NO_MODULE = re.compile(r"No module named '(\w+)")
-NAMED = 5  # failed tests that the feedback names beside the first
 
 
 class Suites(Sandboxed):
@@ -51,7 +51,8 @@ class Suites(Sandboxed):
     candidate is the text of that file; else a patch, which git applies with three-way merge, or a mapping of paths to
     texts. With `FAIL_TO_PASS` and `PASS_TO_PASS`, as SWE-bench has them, the files that hold these tests run, and they
     alone count. Before the first candidate the tests run without one: where one of PASS_TO_PASS fails then, or one of
-    FAIL_TO_PASS passes, the tests or their surroundings are broken, which is an error of all candidates.
+    FAIL_TO_PASS passes, the tests or their surroundings are broken, which is an error of all candidates. So are tests
+    that find of a program what they find of one whose functions all fail: they asked nothing of it.
 
     Program and tests share a process here, as pytest and unittest have it, so the record says `integrity:
     shared-process`. What is done about it: which tests there are is learned before, from a run that collects them
@@ -69,6 +70,7 @@ class Suites(Sandboxed):
         runner: which framework the tests are written for.
         timeout: seconds for all tests of one program.
         memory: MiB of one program.
+        processes, threads: how many of each it may have at once.
         protected: what a patch may not change: such paths stay as they were, and of a passed patch the rest is taken.
     """
 
@@ -86,12 +88,16 @@ class Suites(Sandboxed):
         timeout: float = 30.0,
         memory: int = 1024,
         protected: Sequence[str] = PROTECTED,
+        processes: int = 32,
+        threads: int = 128,
     ) -> None:
         self.sandbox = sandbox
         self.runner = runner
         self.timeout = timeout
         self.memory = memory
         self.protected = protected
+        self.processes = processes
+        self.threads = threads
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Run the tests on every candidate of the block; the first time for a task, without one before.
@@ -128,21 +134,22 @@ class Suites(Sandboxed):
             if plan.trouble is not None:
                 return plan.trouble
             run = self._run(box, workspace, plan, change)
-            return self._check(plan, run, box.run([run.command])[0])
+            ended = box.run([run.command])[0]
+            if plan.unasked and _outcomes(report(run, ended)) == plan.unasked:
+                return _broken(
+                    "the tests ask nothing of a program: they end the same if all its functions fail; "
+                    f"do they import {workspace.target}?"
+                )
+            return self._check(plan, run, ended)
 
         return workspace.verified(context, proposal, box, self.traits.name, judge)
 
     def _check(self, plan: SuitePlan, run: Run, ended: CommandExit) -> Check:
         """A candidate's check, which names all tests that failed."""
         ended = _counted(plan, run, ended)
-        check = judged(run, ended, plan.expected)
         failed = [event.id for event in report(run, ended) if event.outcome == "failed" and event.id]
         others = [test for test in dict.fromkeys(failed) if test not in plan.expected.wrong][1:]
-        if check.verdict != "reject" or not others:
-            return check
-        more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-        feedback = f"{check.feedback}\nalso failed: {', '.join(others[:NAMED])}{more}"
-        return msgspec.structs.replace(check, feedback=feedback)
+        return also_failed(judged(run, ended, plan.expected), others)
 
     def _tests(self, workspace: Workspace) -> list[str]:
         """The files in which the framework looks for tests; of listed ones those that hold them."""
@@ -175,8 +182,15 @@ class Suites(Sandboxed):
                 {workspace.target: GitFile(REGULAR, _STAND_IN)},
             ]
         runs = [self._run(box, workspace, plan, stand, collect=True) for stand in stands]
-        runs += [self._run(box, workspace, plan, {})] if listed or plan.patched else []
+        if workspace.target.endswith(".py"):
+            runs.append(self._run(box, workspace, plan, {workspace.target: _unasked()}))
+        if workspace.is_begun and (listed or plan.patched):
+            runs.append(self._run(box, workspace, plan, {}))
         ends = box.run([run.command for run in runs])
+        if workspace.target.endswith(".py"):
+            events = report(runs[len(stands)], ends[len(stands)])
+            if any(event.end for event in events) and not any(event.broken for event in events):
+                plan = msgspec.structs.replace(plan, unasked=_outcomes(events))
         trouble: Check | None = _uncollected("no `files` entry for the target")
         for run, ended in zip(runs[: len(stands)], ends, strict=False):
             events = report(run, ended)
@@ -221,7 +235,7 @@ class Suites(Sandboxed):
             "configured": any(name in workspace.paths for name in CONFIGURATION),
         }
         seconds = seconds_of(workspace.fields, self.timeout)
-        run = Run.of(job, {}, limits_of(seconds, self.memory, OUTPUT))
+        run = Run.of(job, {}, limits_of(seconds, self.memory, OUTPUT, None, self.processes, self.threads))
         command = workspace.laid_out(run.command, {**change, **plan.canaries}, inside=True)
         if plan.listed and self.runner == "pytest":
             command = msgspec.structs.replace(command, env={"PYTEST_ADDOPTS": shlex.join(plan.tests)})
@@ -237,6 +251,7 @@ class SuitePlan(msgspec.Struct, frozen=True):
         expected: what a report must show.
         listed: whether the task says which tests count.
         patched: whether candidates are patches, and not the text of one file.
+        unasked: how the tests end with a program of which they get nothing.
         trouble: why the tests cannot be run.
     """
 
@@ -245,6 +260,7 @@ class SuitePlan(msgspec.Struct, frozen=True):
     expected: ExpectedTests = ExpectedTests({})
     listed: bool = False
     patched: bool = False
+    unasked: Mapping[str, tuple[str, str]] = {}
     trouble: Check | None = None
 
 
@@ -282,7 +298,7 @@ def _unlike_the_lists(
     if strange is not None and strange.verdict != "reject":
         return strange
     ends = {_short(event.id, workspace.listed): event for event in before if event.id}
-    for id in workspace.must_stay:
+    for id in workspace.must_stay if workspace.is_begun else ():
         end = ends.get(id) or ends.get(id.partition("::")[0])
         if end is None or end.outcome == "failed" or "Skipped" in end.text:
             text = (
@@ -297,9 +313,10 @@ def _unlike_the_lists(
         if id in ends and ends[id].outcome == "passed":
             return _broken(f"{id} of FAIL_TO_PASS passes before any candidate")
     uncollected = any(event.outcome == "failed" and not _is_test(event.id) for event in before)
-    missing = [id for id in workspace.must_turn if id not in collected]
+    lists = {"FAIL_TO_PASS": workspace.must_turn, "PASS_TO_PASS": workspace.must_stay}
+    missing = [(id, name) for name, ids in lists.items() for id in ids if id not in collected]
     if missing and not uncollected:  # else a candidate may bring what their file imports
-        return _broken(f"{missing[0]} of FAIL_TO_PASS is not there")
+        return _broken("{} of {} is not there".format(*missing[0]))
     return None
 
 
@@ -369,6 +386,31 @@ def _broken(message: str) -> Check:
 _HINT = "Where tests fail to import before a patch, name those that count: FAIL_TO_PASS and PASS_TO_PASS."
 
 
+def _outcomes(events: Iterable[Event]) -> dict[str, tuple[str, str]]:
+    """How each test ended, with the words."""
+    return {event.id: (event.outcome, event.text) for event in events if event.outcome}
+
+
+def _unasked() -> GitFile:
+    """A program whose every function fails, with words that no other one has."""
+    return GitFile(REGULAR, _UNASKED.replace("WORDS", secrets.token_hex(16)).encode())
+
+
+_UNASKED = """\
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+
+    def function(*args, **kwargs):
+        raise NotImplementedError("WORDS")
+
+    return function
+
+
+if __name__ == "__main__":
+    print("WORDS")
+    raise SystemExit("WORDS")
+"""
 _STAND_IN = b"""\
 from unittest.mock import MagicMock
 

@@ -21,6 +21,7 @@ from draftverify_code.stages.running import (
     NoTests,
     Sandboxed,
     abstained,
+    also_failed,
     imported,
     integrity_of,
     lacking,
@@ -31,6 +32,8 @@ from draftverify_code.stages.running import (
     seconds_of,
 )
 from draftverify_code.stages.shared import beside
+from draftverify_code.stages.suites import Suites
+from draftverify_code.stages.test_files import framework_of, with_test_file
 
 __all__ = ["Tests", "suite_of"]
 
@@ -40,8 +43,9 @@ _INTEGRITIES = ("auto", "separate-process", "shared-process")
 class Tests(Sandboxed):
     """Runs a task's tests on Python programs.
 
-    Which tests: with `doctest`, the examples of the prompt; else the task's `test` (a script, or what defines
-    `check(candidate)`), its `test_list` (asserts), or the examples of its prompt where it says `doctest: true`.
+    Which tests: with `doctest`, the examples of the prompt; else the task's `test` (a script, what defines
+    `check(candidate)`, or classes and functions of unittest and pytest, which `Suites` runs), its `test_list`
+    (asserts), or the examples of its prompt where it says `doctest: true`.
 
     With integrity "separate-process" the assertions run in a process where no program ever runs: what it is called
     with and what it returns cross as plain values (None, bool, int, float, complex, str, bytes, and lists, tuples,
@@ -111,6 +115,10 @@ class Tests(Sandboxed):
         Raises:
             ContractError: the tests cannot be read (with `doctest` the stage abstains), or an item is no program.
         """
+        fields = context.task.input
+        framework = "" if self.doctest else framework_of(str(fields.get("test") or ""))
+        if framework:
+            return self._verify_file(context, proposal, framework)
         try:
             suite = self.suite(context.task)
         except ContractError as error:
@@ -118,20 +126,43 @@ class Tests(Sandboxed):
             if not self.doctest and not isinstance(error, NoTests):
                 raise
             return abstained(proposal, self.traits.name, error)
-        programs = [program_of(item) for item in proposal.items]
-        seconds = seconds_of(context.task.input, self.timeout)
+        programs = [program_of(item, fields) for item in proposal.items]
+        seconds = seconds_of(fields, self.timeout)
         findings = self.findings(suite, programs, context.enough, seconds=seconds)
-        checks = [finding.check for finding in findings]
+        checks = [_naming(suite, finding) for finding in findings]
         integrity = integrity_of(checks) if self.integrity == "auto" else self.integrity
         notes = {"isolation": self.box(suite, programs).tier, "integrity": integrity}
         return Verification(checks=reported(checks, context.enough, self.traits.name), notes=notes)
 
+    def _verify_file(
+        self, context: Context, proposal: Proposal, framework: Literal["pytest", "unittest"]
+    ) -> Verification:
+        """Run the tests of a framework, in one process with each program, as the framework has it."""
+        name, task = self.traits.name, with_test_file(context.task)
+        if self.integrity == "separate-process":
+            message = f"{framework} runs tests in one process with the program: `integrity: shared-process`"
+            check = Check("error", reason="needs shared-process", feedback=message, stage=name)
+            return Verification(checks=(check,) * len(proposal))
+        programs = [program_of(item, task.input) for item in proposal.items]
+        texts = (*task.input["files"].values(), str(task.input.get("prologue") or ""))
+        box = self.sandbox or self._shown(texts, programs, {framework} - {"unittest"})
+        suites = Suites(
+            box, framework, self.timeout, self.memory, processes=self.processes, threads=self.threads
+        )
+        # Another stage may have other files of the same task.
+        scratch = context.scratch.setdefault((Tests, framework), {})
+        verification = suites.verify(msgspec.structs.replace(context, task=task, scratch=scratch), proposal)
+        checks = [msgspec.structs.replace(check, stage=check.stage and name) for check in verification.checks]
+        return msgspec.structs.replace(verification, checks=tuple(checks))
+
     def box(self, suite: Suite, programs: Iterable[str]) -> Sandbox:
         """Where these programs run."""
-        if self.sandbox is not None:
-            return self.sandbox
+        return self.sandbox or self._shown((suite.setup, suite.source, *suite.asserts), programs)
+
+    def _shown(self, tests: Iterable[str], programs: Iterable[str], framework: Iterable[str] = ()) -> Sandbox:
+        """A sandbox that shows what the tests import, and numpy where a program does."""
         numpy = {"numpy"}.intersection(imported(program for program in programs if "numpy" in program))
-        return sandbox_for(None, (*numpy, *imported((suite.setup, suite.source, *suite.asserts))))
+        return sandbox_for(None, (*numpy, *framework, *imported(tests)))
 
     def findings(
         self,
@@ -207,6 +238,9 @@ def suite_of(fields: Mapping[str, Any], owner: str, *, doctest: bool = False) ->
         NoTests: it has none.
         ContractError: they do not parse, or a check function has no entry point.
     """
+    language = str(fields.get("language") or "python")
+    if language.lower() not in ("python", "python3", "py"):
+        raise NoTests(f"the tests of {owner} are for programs in {language}")
     entry = str(fields.get("entry_point") or "")
     setup = str(fields.get("setup") or "")
     if doctest or (fields.get("doctest") and not fields.get("test") and not fields.get("test_list")):
@@ -216,7 +250,7 @@ def suite_of(fields: Mapping[str, Any], owner: str, *, doctest: bool = False) ->
         entry_points = _entry_points(entry, _examples_in(source), setup, owner)
         return Suite("doctest", entry_points, source, setup=setup)
     if fields.get("test"):
-        source = str(fields["test"])
+        source = _FROM_PROGRAM.sub("", str(fields["test"]))
         defines = re.search(r"^def check\s*\(", source, re.MULTILINE)
         if defines and entry and not entry.isidentifier():  # `Solution().add`
             source, entry, defines = f"{source}\ncheck({entry})\n", "", None
@@ -234,6 +268,16 @@ def suite_of(fields: Mapping[str, Any], owner: str, *, doctest: bool = False) ->
             _can_fail(statement, owner)
         return Suite("asserts", _entry_points(entry, asserts, setup, owner), asserts=asserts, setup=setup)
     raise NoTests(f"{owner} has no tests: `test`, `test_list` or `doctest: true` is needed")
+
+
+_FROM_PROGRAM = re.compile(r"^from solution import (?:[\w, ]+|\*)$", re.MULTILINE)
+"""What a script need not say: the program's names are there."""
+
+
+def _naming(suite: Suite, finding: SuiteFinding) -> Check:
+    """A check that names the other asserts which failed."""
+    tests = zip(suite.asserts, finding.passed, strict=False)
+    return also_failed(finding.check, [test for test, passed in tests if passed is False][1:])
 
 
 def examples(prompt: str) -> str:

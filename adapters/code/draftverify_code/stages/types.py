@@ -69,7 +69,7 @@ class Types(Static):
             ResourceError: mypy is not installed, or there is no sandbox.
         """
         _require_mypy()
-        programs = programs_of(proposal)
+        programs = programs_of(proposal, context.task.input)
         box = self.box
         readings = read_programs(programs, lambda: box, bare=True)
         parsed = [program for program in programs if readings[program].check.verdict == "pass"]
