@@ -528,10 +528,9 @@ def _side(key: _Key, label: str, base: _Key | None) -> ComparedSide:
 
 def _versions(old: RunRecords, new: RunRecords) -> Iterator[str]:
     """Packages, machine and parts that were others at the last start."""
-    starts = [(run.about.get("starts") or [{}])[-1] for run in (old, new)]
-    old_ones, new_ones = (start.get("versions", {}) for start in starts)
-    yield from differences(old_ones, new_ones)
-    old_parts, new_parts = (start.get("parts", {}) for start in starts)
+    was, now = (run.about.starts[-1] for run in (old, new))
+    yield from differences(was.versions, now.versions)
+    old_parts, new_parts = was.parts, now.parts
     for name in dict.fromkeys((*old_parts, *new_parts)):
         if name in old_parts and name in new_parts and old_parts[name] != new_parts[name]:
             yield f"{name} has changed"
