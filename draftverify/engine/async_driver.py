@@ -18,8 +18,6 @@ from draftverify.engine.session import Session
 from draftverify.engine.turns import at_work
 from draftverify.values import Failure
 
-__all__ = ["adrive", "in_thread", "is_cancelled"]
-
 
 async def adrive(pool: Scheduler) -> AsyncGenerator[list[Session], None]:
     """As `drive`, under asyncio: coroutine methods are awaited, others run in threads, rules in place. Pools of the

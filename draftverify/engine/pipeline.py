@@ -32,8 +32,6 @@ from draftverify.values import (
     html_table,
 )
 
-__all__ = ["Pipeline", "as_task"]
-
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 

@@ -14,8 +14,6 @@ from msgspec import UNSET, UnsetType
 
 from draftverify.errors import StoreError
 
-__all__ = ["About", "RunStart", "find_about", "read_about", "versions"]
-
 _PACKAGES = ("draftverify", "msgspec", "numpy", "scipy", "sqlalchemy", "torch", "transformers", "xllamacpp")
 _CARDS = Path("/proc/driver/nvidia/gpus")
 

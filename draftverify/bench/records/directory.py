@@ -38,17 +38,6 @@ from draftverify.errors import StoreError
 from draftverify.secret import Secret, hide_urls, redact
 from draftverify.values import Task, TaskRecord
 
-__all__ = [
-    "FREE",
-    "TAG",
-    "RunDirectory",
-    "RunRecords",
-    "differences",
-    "load_run",
-    "made_from",
-    "marked",
-]
-
 _OWN = {"lock", "run.json", "config.json"}
 
 FREE = ("currency", "executor", "durable", "metrics", "store", "tags", "telemetry")

@@ -11,8 +11,6 @@ from typing import Any
 
 from draftverify.errors import StoreError
 
-__all__ = ["dump", "gone", "read_json", "unwritable", "write_changed", "write_whole"]
-
 
 def dump(value: Any) -> str:
     """Plain data as the text of a JSON file."""

@@ -17,8 +17,6 @@ from draftverify.bench.records.lock import is_driven
 from draftverify.errors import StoreError
 from draftverify.secret import redact
 
-__all__ = ["ListedRun", "directories", "list_runs", "look"]
-
 DEPTH = 4
 """Folders below the directory; what lies deeper is no run that `--out` of the documentation names."""
 

@@ -12,8 +12,6 @@ from typing import IO
 from draftverify.bench.records.files import unwritable
 from draftverify.errors import StoreError
 
-__all__ = ["is_driven", "take_lock"]
-
 _driven: set[Path] = set()
 
 

@@ -24,8 +24,6 @@ from draftverify.protocols import Metric
 from draftverify.secret import redact
 from draftverify.values import EMPTY, Task, TaskRecord, html_table
 
-__all__ = ["Evaluation", "evaluate"]
-
 
 class Evaluation(msgspec.Struct, frozen=True):
     """What came of an evaluation; printed, or shown in a notebook, it is the tables.

@@ -18,8 +18,6 @@ from draftverify.errors import DraftVerifyError
 from draftverify.plugins import MARKS, Plugin, hooks
 from draftverify.values import EMPTY
 
-__all__ = ["AUDITS", "marks_of"]
-
 AUDITS = "audits"
 """The directory beside a config in which the audits of its judges lie."""
 

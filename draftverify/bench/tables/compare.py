@@ -20,8 +20,6 @@ from draftverify.bench.records.directory import FREE, RunRecords, differences
 from draftverify.errors import ConfigError, StoreError
 from draftverify.stats import PairedTest
 
-__all__ = ["ALPHA", "Cell", "RunComparison", "Flip", "Pairing", "ComparedSide", "compare", "parse_side"]
-
 ALPHA = 0.05
 """The chance that a table of comparisons between sides that do not differ says of any that they do."""
 

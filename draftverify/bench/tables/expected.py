@@ -12,8 +12,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from draftverify.values import utf8
 
-__all__ = ["Difference", "differences"]
-
 Part: TypeAlias = tuple[Literal["same", "missing", "extra"], str]
 
 _WORDS = 300

@@ -20,20 +20,6 @@ from draftverify.errors import ConfigError
 from draftverify.secret import redact
 from draftverify.values import Outcome, Task
 
-__all__ = [
-    "RunFrame",
-    "OUTCOMES",
-    "Plain",
-    "SORTS",
-    "all_rows",
-    "differs",
-    "ended_as",
-    "row_of",
-    "select",
-    "short",
-    "task_list",
-]
-
 Plain: TypeAlias = "dict[str, Any]"
 
 OUTCOMES = ("accepted", "failed", "refused", "waiting", "abstained", "differs", "wrong", "open")

@@ -11,8 +11,6 @@ from typing import Any
 
 from draftverify.secret import redact
 
-__all__ = ["NAME", "about_seconds", "block", "clean", "seconds_words", "shortened", "words"]
-
 NAME = 1_000
 """For `words` of a task's id or group: whole, as records hold no longer one, and on one line."""
 
