@@ -30,7 +30,7 @@ from draftverify.checks.stages import (
     part_of,
     votes_needed,
 )
-from draftverify.engine.async_driver import in_thread, is_cancelled
+from draftverify.engine.async_driver import acalled
 from draftverify.engine.boundary import raised
 from draftverify.engine.parts import either
 from draftverify.errors import ConfigError
@@ -53,7 +53,7 @@ from draftverify.traits import (
     shared_vocabulary,
     traits_of,
 )
-from draftverify.values import Context, Explanation, Failure, Proposal, Task, Verification
+from draftverify.values import Context, Explanation, Proposal, Task, Verification
 
 __all__ = ["AllOf", "AnyOf", "Combined", "MostOf", "as_stages"]
 
@@ -446,26 +446,11 @@ async def _acalled(request: _Asked) -> list[StagePass]:
     """As `_called`, awaited: coroutine methods side by side, others in threads."""
     stage, count = request.stage, len(request.contexts)
     if count > 1 and offers(stage, VerifiesMany):
-        values, seconds = await _atimed(stage.verify_many, request.contexts, request.proposals)
+        values, seconds = await acalled(stage.verify_many, (request.contexts, request.proposals))
         if _fits(values, count):
             return request.heard((value, seconds) for value in values)
     calls = zip(request.contexts, request.proposals, strict=True)
-    return request.heard(await asyncio.gather(*(_atimed(stage.verify, *call) for call in calls)))
-
-
-async def _atimed(method: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
-    start = perf_counter()
-    try:
-        value = method(*arguments) if iscoroutinefunction(method) else await in_thread(method, arguments)
-        if isawaitable(value):
-            value = await value
-    except asyncio.CancelledError as error:
-        if is_cancelled():
-            raise
-        value = Failure.of(error)
-    except BaseException as error:
-        value = raised(error)
-    return value, perf_counter() - start
+    return request.heard(await asyncio.gather(*(acalled(stage.verify, call) for call in calls)))
 
 
 def _fits(values: Any, count: int) -> bool:

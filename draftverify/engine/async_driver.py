@@ -12,13 +12,10 @@ from typing import Any
 from draftverify.engine.boundary import raised
 from draftverify.engine.drivers import answers_of, call_for_all, columns, perform, shared_answers
 from draftverify.engine.line import Caller, outlast
-from draftverify.engine.requests import Request
 from draftverify.engine.scheduler import Answers, Group, Scheduler
 from draftverify.engine.session import Session
 from draftverify.engine.turns import at_work
 from draftverify.values import Failure
-
-__all__ = ["adrive", "in_thread", "is_cancelled"]
 
 
 async def adrive(pool: Scheduler) -> AsyncGenerator[list[Session], None]:
@@ -39,29 +36,38 @@ async def adrive(pool: Scheduler) -> AsyncGenerator[list[Session], None]:
 async def _aperform(group: Group) -> Answers:
     many = call_for_all(group)
     if many is not None:
-        values, took = await _acalled(many, columns(group), group.requests[0])
+        values, took = await acalled(many, columns(group), in_place=group.requests[0].in_place)
         answers = shared_answers(group, many, values, took)
         if answers is not None:
             return answers
-    calls = (_acalled(request.call, request.arguments, request) for request in group.requests)
+    calls = (
+        acalled(request.call, request.arguments, in_place=request.in_place) for request in group.requests
+    )
     if group.sessions[0].pipeline.takes_turns(group.requests[0].part):
         return answers_of([await call for call in calls])
     return answers_of(await asyncio.gather(*calls))
 
 
-async def _acalled(
-    method: Callable[..., Any], arguments: tuple[Any, ...], request: Request
+async def acalled(
+    method: Callable[..., Any], arguments: tuple[Any, ...], *, in_place: bool = False
 ) -> tuple[Any, float]:
+    """What a method returns, or how it failed, and the seconds that it took.
+
+    Args:
+        method: a coroutine function is awaited; any other is called in a thread.
+        arguments: of the call.
+        in_place: call it here all the same.
+    """
     start = perf_counter()
     try:
-        if request.in_place or inspect.iscoroutinefunction(method):
+        if in_place or inspect.iscoroutinefunction(method):
             value = method(*arguments)
         else:
-            value = await in_thread(method, arguments)
+            value = await _in_thread(method, arguments)
         if _is_awaitable(value):
             value = await value
     except asyncio.CancelledError as error:
-        if is_cancelled():
+        if _is_cancelled():
             raise
         value = Failure.of(error)  # something that the part awaited was cancelled, and not the part
     except BaseException as error:
@@ -78,7 +84,7 @@ def _is_awaitable(value: Any) -> bool:
         return False
 
 
-async def in_thread(method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+async def _in_thread(method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """What a call in a thread gives, or its Failure; its end is waited for when cancelled too, since until then it uses
     the turn and the task's scratch."""
 
@@ -101,7 +107,7 @@ async def in_thread(method: Callable[..., Any], arguments: tuple[Any, ...]) -> A
     return thread.result()
 
 
-def is_cancelled() -> bool:
+def _is_cancelled() -> bool:
     """Whether the current asyncio task is being cancelled; before Python 3.11 nobody can tell, and it counts as so."""
     task = asyncio.current_task()
     return task is None or not hasattr(task, "cancelling") or task.cancelling() > 0

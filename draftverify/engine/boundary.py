@@ -65,20 +65,6 @@ from draftverify.values import (
     utf8,
 )
 
-__all__ = [
-    "canonical",
-    "notes_of_failure",
-    "plain_problem",
-    "raised",
-    "read",
-    "read_cut",
-    "read_drafts",
-    "read_explanation",
-    "read_notes",
-    "read_size",
-    "read_verification",
-]
-
 
 def read(request: Request, value: Any, parts: Parts) -> Any:
     """The answer to a request as the session may use it.

@@ -8,8 +8,6 @@ import msgspec
 
 from draftverify.errors import PipelineError
 
-__all__ = ["Budget"]
-
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """The most that one task may use; None for no bound.

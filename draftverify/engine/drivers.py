@@ -23,8 +23,6 @@ from draftverify.secret import quiet
 from draftverify.traits import name_of
 from draftverify.values import Failure
 
-__all__ = ["answers_of", "call_for_all", "columns", "drive", "perform", "shared_answers"]
-
 _log = quiet(logging.getLogger(__name__))
 
 

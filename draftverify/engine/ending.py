@@ -15,8 +15,6 @@ from draftverify.rejection.refusals import is_unjudged
 from draftverify.traits import name_of
 from draftverify.values import Choice, Failure, Outcome, Round, Status, Tally
 
-__all__ = ["WAITING", "Ending", "ending_after", "is_answered_by_none", "outcome_of"]
-
 
 class Ending(NamedTuple):
     """How a task ends, why, by which failed call, and whether a value is made of what it has."""

@@ -12,8 +12,6 @@ import msgspec
 
 from draftverify.values import Round, Step, Task, TaskRecord
 
-__all__ = ["Event", "Listener", "RoundDone", "StepTaken", "TaskDone", "TaskStarted"]
-
 
 class TaskStarted(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A task begins (or goes on, when rounds of it were restored)."""

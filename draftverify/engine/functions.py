@@ -16,8 +16,6 @@ from draftverify.errors import ContractError, PipelineError, shown
 from draftverify.traits import GeneratorTraits, VerifierTraits, families
 from draftverify.values import PASS, REJECT, UNCHECKED, Check, Context, Failure, Proposal, Shape, Verification
 
-__all__ = ["each_item", "failed", "failure_of", "generator", "verifier"]
-
 
 class generator:  # noqa: N801 - reads as a function, and so do its users' programs
     """A generator made of a function.

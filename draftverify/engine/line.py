@@ -21,8 +21,6 @@ from draftverify.engine.requests import Request
 from draftverify.engine.scheduler import Answers, Group
 from draftverify.engine.turns import acquired, has_turn, held_by
 
-__all__ = ["Caller", "outlast"]
-
 PATIENCE = 0.25
 """How long a call waits for tasks that are about to join it, after the last that did, as a share of the shortest that
 its like took; twice that in all. Who comes back later is not waited for again until it once is in time."""

@@ -33,8 +33,6 @@ from draftverify.values import (
     Verification,
 )
 
-__all__ = ["NO_ITEMS", "OpenRound"]
-
 NO_ITEMS = Proposal.chain(())
 _UNVERIFIED, _UNDECIDED, _NO_TRIALS = Verification(), Decision(), Tally()
 

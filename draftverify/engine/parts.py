@@ -50,8 +50,6 @@ from draftverify.traits import (
 )
 from draftverify.values import EMPTY, Context, Round, is_utf8
 
-__all__ = ["Fixed", "Parts", "either"]
-
 CHECKS = frozenset({"verdicts", "scores"})
 """What checks alone can carry; a person and a trusted fallback give no more."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from functools import cached_property
-from typing import Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, overload
 
 from draftverify.engine.boundary import read_explanation
 from draftverify.engine.drivers import drive
@@ -32,10 +32,31 @@ from draftverify.values import (
     html_table,
 )
 
-__all__ = ["Pipeline", "as_task"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 TaskLike: TypeAlias = Task | Mapping[str, Any] | str
 """A Task, its input, or the text of its input's "prompt"."""
+
+
+class RunOptions(TypedDict, total=False):
+    """What `run`, `stream` and their twins under asyncio take by name; `record` says what each means."""
+
+    on_event: Listener | None
+    ask: AskPerson | None
+
+
+class RecordOptions(RunOptions, total=False):
+    """What `record` takes by name of many tasks."""
+
+    memory: Memory | None
+
+
+class TaskOptions(RecordOptions, total=False):
+    """What `record` takes by name of one task."""
+
+    restore: Sequence[Round]
+    inner: Sequence[TaskRecord]
 
 
 class _Collected:
@@ -132,39 +153,17 @@ class Pipeline(Parts):
 
     # Running
 
-    def _session(
-        self,
-        task: Task,
-        *,
-        on_event: Listener | None = None,
-        ask: AskPerson | None = None,
-        memory: Memory | None = None,
-        restore: Sequence[Round] = (),
-        inner: Sequence[TaskRecord] = (),
-    ) -> Session:
+    def _session(self, task: Task, *, ask: AskPerson | None = None, **options: Any) -> Session:
         self.check_fitted()
-        return Session(
-            self,
-            task,
-            memory=memory,
-            restore=restore,
-            inner=inner,
-            person=ask,
-            on_event=on_event,
-        )
+        return Session(self, task, person=ask, **options)
 
     @overload
     def run(  # type: ignore[overload-overlap]
-        self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
+        self, task: TaskLike, **options: Unpack[RunOptions]
     ) -> Outcome: ...
     @overload
     def run(
-        self,
-        task: Iterable[TaskLike],
-        *,
-        size: int | None = None,
-        on_event: Listener | None = None,
-        ask: AskPerson | None = None,
+        self, task: Iterable[TaskLike], *, size: int | None = None, **options: Unpack[RunOptions]
     ) -> list[Outcome]: ...
     def run(self, task: TaskLike | Iterable[TaskLike], **options: Any) -> Outcome | list[Outcome]:
         """Run a task, or many, and return how each ended; the arguments are those of `record`."""
@@ -173,24 +172,11 @@ class Pipeline(Parts):
 
     @overload
     def record(  # type: ignore[overload-overlap]
-        self,
-        task: TaskLike,
-        *,
-        on_event: Listener | None = None,
-        ask: AskPerson | None = None,
-        memory: Memory | None = None,
-        restore: Sequence[Round] = (),
-        inner: Sequence[TaskRecord] = (),
+        self, task: TaskLike, **options: Unpack[TaskOptions]
     ) -> TaskRecord: ...
     @overload
     def record(
-        self,
-        task: Iterable[TaskLike],
-        *,
-        size: int | None = None,
-        on_event: Listener | None = None,
-        ask: AskPerson | None = None,
-        memory: Memory | None = None,
+        self, task: Iterable[TaskLike], *, size: int | None = None, **options: Unpack[RecordOptions]
     ) -> list[TaskRecord]: ...
     def record(
         self, task: TaskLike | Iterable[TaskLike], *, size: int | None = None, **options: Any
@@ -215,16 +201,11 @@ class Pipeline(Parts):
 
     @overload
     async def arun(  # type: ignore[overload-overlap]
-        self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
+        self, task: TaskLike, **options: Unpack[RunOptions]
     ) -> Outcome: ...
     @overload
     async def arun(
-        self,
-        task: Iterable[TaskLike],
-        *,
-        size: int | None = None,
-        on_event: Listener | None = None,
-        ask: AskPerson | None = None,
+        self, task: Iterable[TaskLike], *, size: int | None = None, **options: Unpack[RunOptions]
     ) -> list[Outcome]: ...
     async def arun(self, task: TaskLike | Iterable[TaskLike], **options: Any) -> Outcome | list[Outcome]:
         """Run under asyncio: coroutine components are awaited, others run in threads.
@@ -237,24 +218,11 @@ class Pipeline(Parts):
 
     @overload
     async def arecord(  # type: ignore[overload-overlap]
-        self,
-        task: TaskLike,
-        *,
-        on_event: Listener | None = None,
-        ask: AskPerson | None = None,
-        memory: Memory | None = None,
-        restore: Sequence[Round] = (),
-        inner: Sequence[TaskRecord] = (),
+        self, task: TaskLike, **options: Unpack[TaskOptions]
     ) -> TaskRecord: ...
     @overload
     async def arecord(
-        self,
-        task: Iterable[TaskLike],
-        *,
-        size: int | None = None,
-        on_event: Listener | None = None,
-        ask: AskPerson | None = None,
-        memory: Memory | None = None,
+        self, task: Iterable[TaskLike], *, size: int | None = None, **options: Unpack[RecordOptions]
     ) -> list[TaskRecord]: ...
     async def arecord(
         self, task: TaskLike | Iterable[TaskLike], *, size: int | None = None, **options: Any
@@ -267,26 +235,22 @@ class Pipeline(Parts):
             collected.take(ended)
         return collected.ended()
 
-    def stream(
-        self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
-    ) -> Iterator[Decision]:
+    def stream(self, task: TaskLike, **options: Unpack[RunOptions]) -> Iterator[Decision]:
         """Yield each round's Decision as it is made; `decision.emitted` are the new values. Left early, it frees the
         task."""
         task, told = as_task(task), 0
-        session = self._session(task, on_event=on_event, ask=ask)
+        session = self._session(task, **options)
         for _ in drive(Scheduler([session])):
             for round in session.rounds[told:]:
                 told += 1
                 yield round.decision
 
-    async def astream(
-        self, task: TaskLike, *, on_event: Listener | None = None, ask: AskPerson | None = None
-    ) -> AsyncIterator[Decision]:
+    async def astream(self, task: TaskLike, **options: Unpack[RunOptions]) -> AsyncIterator[Decision]:
         """As `stream`, under asyncio."""
         from draftverify.engine.async_driver import adrive
 
         task, told = as_task(task), 0
-        session = self._session(task, on_event=on_event, ask=ask)
+        session = self._session(task, **options)
         async with aclosing(adrive(Scheduler([session]))) as steps:
             async for _ in steps:
                 for round in session.rounds[told:]:

@@ -18,8 +18,6 @@ from draftverify.randomness import Draws
 from draftverify.traits import offers
 from draftverify.values import Candidate, Context, Failure, Proposal, Task, Trouble, Verification
 
-__all__ = ["Answer", "Ask", "AskPerson", "Decide", "Draft", "Finish", "Prepare", "Request", "Verify"]
-
 
 class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One call that a session wants made.

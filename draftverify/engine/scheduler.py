@@ -15,8 +15,6 @@ from draftverify.engine.requests import Draft, Request
 from draftverify.engine.session import Session
 from draftverify.errors import ConfigError
 
-__all__ = ["Answers", "Group", "Scheduler"]
-
 
 class Group(NamedTuple):
     """Requests for one method of one part, and the sessions that made them, in the order of the pool."""

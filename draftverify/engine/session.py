@@ -44,8 +44,6 @@ from draftverify.values import (
     Trail,
 )
 
-__all__ = ["Session"]
-
 _log = quiet(logging.getLogger(__name__))
 
 _numbers = count(1)  # of the process's sessions

@@ -37,8 +37,6 @@ from draftverify.values import (
     Verification,
 )
 
-__all__ = ["State", "holding"]
-
 
 class State(msgspec.Struct, frozen=True, eq=False, gc=False):
     """All that a task has come to by its last round.

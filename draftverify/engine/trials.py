@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from draftverify.values import Check, Decision, Tally, VerdictKind
 
-__all__ = ["tally"]
-
 
 def tally(n: int, checks: Sequence[Check], decision: Decision) -> Tally:
     """Count one round of any shape.

@@ -19,8 +19,6 @@ from draftverify.traits import name_of
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-__all__ = ["acquired", "at_work", "has_turn", "held_by", "turn"]
-
 _turn = threading.Lock()
 _turn_of: AbstractEventLoop | None = None  # the loop whose tasks hold the turn
 _taking_over = threading.Lock()

@@ -13,8 +13,8 @@ import msgspec
 from pydantic import Field
 
 from draftverify.bench.config.experiment import raise_all, read_config, read_parts
-from draftverify.bench.config.forms import ConfigReading, Keyed, Wrong, shown
-from draftverify.bench.config.located import Located
+from draftverify.bench.config.forms import ConfigReading, Keyed, Wrong
+from draftverify.bench.config.located import Located, shown
 from draftverify.bench.config.parameters import Component, Model, Record
 from draftverify.bench.config.specs import ComponentSpec
 from draftverify.errors import ConfigError

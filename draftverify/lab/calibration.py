@@ -21,7 +21,8 @@ from draftverify.bench.artifact import OperatingPointFile, read_artifact, write_
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.labelling import solved_by
-from draftverify.bench.runner.run import RunResult, Watcher, run
+from draftverify.bench.runner.run import RunResult, run
+from draftverify.bench.runner.work import Watcher
 from draftverify.bench.runner.workload import workload
 from draftverify.errors import ConfigError, below
 from draftverify.lab.candidates import (

@@ -206,7 +206,7 @@ class Recording(RecordedPipeline):
                 path="drafts_from",
             )
         super().__init__(run, pipeline, config=config)
-        self.run = str(run.about["run"])
+        self.run = run.about.run
         self._drafts_from = drafts_from
         self._tasks = {task.id: task for task in run.tasks}
         self._entries: list[tuple[Task, Entry]] = [

@@ -115,7 +115,7 @@ def training_rows(
     text_of_pipeline = lru_cache(None)(text_of)
     config = run.config
     likeliest = {name: _takes_the_likeliest(config, name) for name in run.names}
-    identity = str(run.about["run"])
+    identity = run.about.run
     for entry in run.entries(texts=False):
         task = tasks.get(entry.record.task)
         side = split_of(entry.record.task)

@@ -17,8 +17,6 @@ import msgspec
 from draftverify.errors import PipelineError
 from draftverify.values import Trouble
 
-__all__ = ["Action", "Clause", "Policy", "escalate", "fallback", "feedback", "give_up", "retry", "reverify"]
-
 Action: TypeAlias = Literal["regenerate", "feedback", "reverify", "fallback", "escalate", "give_up"]
 
 ACTIONS: tuple[str, ...] = get_args(Action)

@@ -6,17 +6,6 @@ from typing import Any, NamedTuple
 
 from draftverify.values import UNCHECKED, Candidate, Check, Decision, Feedback, Round, Trouble
 
-__all__ = [
-    "best_candidate",
-    "feedback_on",
-    "is_among",
-    "is_open",
-    "is_unjudged",
-    "refused_items",
-    "troubles_of",
-    "without",
-]
-
 _OPEN: tuple[Trouble, ...] = ("error", "timeout", "abstain")
 
 

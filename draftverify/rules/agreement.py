@@ -17,8 +17,6 @@ from draftverify.randomness import Draws
 from draftverify.traits import RuleTraits
 from draftverify.values import Array, Context, Decision, Proposal, Refusal, Verification
 
-__all__ = ["ConsensusSet", "DualAgreement", "Support", "consensus_sets", "cross_of"]
-
 Support: TypeAlias = Literal["count", "root"]
 """What a set's items count for in its score: their number (the paper), or its square root (the authors' program)."""
 

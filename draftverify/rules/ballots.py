@@ -9,8 +9,6 @@ import msgspec
 
 from draftverify.values import Held
 
-__all__ = ["AnswerVotes", "count", "vote_of"]
-
 
 class AnswerVotes(msgspec.Struct, frozen=True):
     """One answer's votes.

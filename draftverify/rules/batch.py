@@ -20,21 +20,6 @@ from draftverify.randomness import Draws, array_namespace, inverse_cdf, uniforms
 from draftverify.traits import RuleTraits
 from draftverify.values import GIVEN, Array, Context, Decision, LawKind, Proposal, Verification
 
-__all__ = [
-    "NO_P",
-    "BatchRule",
-    "blamed",
-    "checked_ids",
-    "distributions",
-    "drafted_from",
-    "no_distribution",
-    "numbers",
-    "sample",
-    "sound",
-    "target_rows",
-]
-
-
 NO_P, NO_Q = -1, -2
 """What stands for an item that could not be drawn, since the target's row, or the generator's, is no distribution."""
 

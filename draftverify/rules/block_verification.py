@@ -14,8 +14,6 @@ from draftverify.randomness import Draws, array_namespace
 from draftverify.rules.chains import ON_CHAINS, Blocks, ChainRule
 from draftverify.values import Array, Decision
 
-__all__ = ["BlockVerification"]
-
 
 class BlockVerification(ChainRule):
     """Keeps the longest prefix τ whose own draw falls below h_τ; replaces what follows from (p_τ·P − Q)₊, or adds a

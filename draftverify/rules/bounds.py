@@ -6,8 +6,6 @@ from typing import SupportsFloat, SupportsIndex
 
 from draftverify.errors import ConfigError
 
-__all__ = ["at_least_one", "between", "score_or_none"]
-
 
 def at_least_one(name: str, value: int) -> int:
     """A number of things, when it is 1 or more.

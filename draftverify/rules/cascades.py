@@ -21,8 +21,6 @@ from draftverify.rules.positionwise import Positionwise
 from draftverify.traits import RuleTraits
 from draftverify.values import Array, LawKind
 
-__all__ = ["Cascade"]
-
 CascadeKind: TypeAlias = Literal["chow", "diff", "opt", "token_v1", "token_v2", "token_v3"]
 
 

@@ -23,8 +23,6 @@ from draftverify.rules.batch import (
 from draftverify.traits import RuleTraits
 from draftverify.values import Array, Decision, Proposal, Refusal, Verification, prefix
 
-__all__ = ["ON_CHAINS", "Blocks", "ChainRule"]
-
 
 class Blocks(NamedTuple):
     """A batch of chains, padded to the longest: n items of V possible ones.

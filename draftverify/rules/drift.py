@@ -11,8 +11,6 @@ from draftverify.randomness import array_namespace
 from draftverify.rules.chains import Blocks
 from draftverify.values import Array
 
-__all__ = ["drift_of"]
-
 
 def drift_of(batch: Blocks, lengths: Array, emitted: Callable[..., Array]) -> Array:
     """[batch, n + 1], TV(π, p) at each position that was judged.

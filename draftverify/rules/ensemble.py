@@ -14,8 +14,6 @@ from draftverify.rules.positionwise import Positionwise
 from draftverify.traits import RuleTraits
 from draftverify.values import Array
 
-__all__ = ["Ensemble"]
-
 
 class Ensemble(Positionwise):
     """Emits the mixture w·p + (1 − w)·q; keeps a drafted item with probability 1 − w·TV(p, q).

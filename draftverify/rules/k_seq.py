@@ -15,8 +15,6 @@ from draftverify.randomness import Draws, array_namespace
 from draftverify.rules.walk import ON_TREES, TreeRule, walk
 from draftverify.values import Array, Decision, Proposal, Verification
 
-__all__ = ["KSeq"]
-
 STEPS = 20
 """Halvings of [1, k] in the search for ρ."""
 

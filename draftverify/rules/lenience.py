@@ -15,8 +15,6 @@ from draftverify.rules.positionwise import Positionwise
 from draftverify.traits import RuleTraits
 from draftverify.values import Array
 
-__all__ = ["Lenience"]
-
 
 class Lenience(Positionwise):
     """Keeps a drafted x with probability min(1, p(x)/(ℓ·q(x))), replaces it from (p − q)₊.

@@ -16,8 +16,6 @@ from draftverify.rules.positionwise import Positionwise
 from draftverify.traits import RuleTraits
 from draftverify.values import Array
 
-__all__ = ["Lossy"]
-
 STEPS = 40
 """Of the search for β on a device, which is not asked whether it has ended. For 100 pairs of random rows of 128,000
 items, flat and peaked ones, 22 were enough; where they are not, a replacement is drawn from a little nearer to p."""

@@ -15,8 +15,6 @@ from draftverify.rules.chains import ON_CHAINS, Blocks, ChainRule
 from draftverify.token_summary import TokenSummary
 from draftverify.values import Array, Decision
 
-__all__ = ["GreedyMatch", "TokenMatch"]
-
 
 class _Match(ChainRule):
     """A rule that asks p alone."""

@@ -23,8 +23,6 @@ from draftverify.rules.drift import drift_of
 from draftverify.token_summary import TokenSummary
 from draftverify.values import Array, Decision
 
-__all__ = ["Positionwise"]
-
 
 class Positionwise(ChainRule):
     """A law and the template that plays it. Subclass it with an `accept` of your own to play that.

@@ -37,8 +37,6 @@ from draftverify.values import (
     Verification,
 )
 
-__all__ = ["All", "Beam", "Best", "BestStep", "First", "LongestPrefix", "Majority", "WeightedVote"]
-
 ALTERNATIVES: frozenset[Shape] = frozenset({"alternatives"})
 VERDICTS: frozenset[EvidenceKind] = frozenset({"verdicts"})
 SCORED: frozenset[EvidenceKind] = frozenset({"verdicts", "scores"})

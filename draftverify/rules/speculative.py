@@ -11,8 +11,6 @@ from draftverify.rules.chains import ON_CHAINS
 from draftverify.rules.positionwise import Positionwise
 from draftverify.values import Array
 
-__all__ = ["Speculative"]
-
 
 class Speculative(Positionwise):
     """Speculative sampling: emits the target's distribution, keeping a drafted x with probability min(1, p(x)/q(x)).

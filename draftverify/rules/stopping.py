@@ -18,18 +18,6 @@ from draftverify.rules.ballots import count, vote_of
 from draftverify.rules.bounds import at_least_one, between
 from draftverify.values import Context
 
-__all__ = [
-    "AdaptiveConsistency",
-    "FirstStop",
-    "EnoughEvidence",
-    "Limit",
-    "Rounds",
-    "SureMajority",
-    "leader_confidence",
-    "leader_evidence",
-    "log_capital",
-]
-
 
 class Limit:
     """Stops at so many accepted values, inside the block where need be.

@@ -13,8 +13,6 @@ from draftverify.rules.bounds import between
 from draftverify.traits import RuleTraits
 from draftverify.values import Choice, Context, Decision, Proposal, Refusal, Verification
 
-__all__ = ["Tournament"]
-
 
 class Tournament:
     """Keeps the item with the most wins (Copeland's rule), the earliest of equals, and is done.

@@ -18,8 +18,6 @@ from draftverify.randomness import Draws, array_namespace
 from draftverify.rules.walk import ON_TREES, TreeRule, walk
 from draftverify.values import Array, Decision, Proposal, Verification
 
-__all__ = ["Tree"]
-
 
 class Tree(TreeRule):
     """Sampling from a tree whose siblings were drawn without replacement, or were given.

@@ -29,8 +29,6 @@ from draftverify.rules.walk import ON_TREES, TreeRule
 from draftverify.token_summary import TokenSummary
 from draftverify.values import Array, Decision, Proposal, Refusal, Verification
 
-__all__ = ["Typical"]
-
 
 class Typical(TreeRule):
     """Keeps x where p(x) > min(ε, δ·e^{−H(p)}); the longest path of such items wins, the likelier of equals. Then

@@ -32,8 +32,6 @@ from draftverify.rules.batch import (
 from draftverify.traits import RuleTraits
 from draftverify.values import Array, Decision, LawKind, Proposal, Refusal, Verification
 
-__all__ = ["Siblings", "TreeRule", "walk"]
-
 Siblings: TypeAlias = Callable[[Array, Array, Array, Array, Array], "tuple[Array, Array, Array]"]
 """`siblings(p, q, x, tried, u)` judges the children of m nodes, k of each at most.
 

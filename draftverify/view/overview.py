@@ -124,25 +124,24 @@ class Gathering:
         """The collected figures, as plain data."""
         run, about = self.run, self.run.about
         summary = self.recorded or so_far(run, self._kept)
-        starts = list(about.get("starts") or [{}])
         config = run.config
         cells = config.get("cells", {})
         pipelines = [self._pipeline(pipeline, summary, cells) for pipeline in summary.pipelines]
         figures: Plain = {
             "name": str(config.get("name", run.path.name)),
-            "run": about["run"],
+            "run": about.run,
             "path": str(run.path),
-            "started": starts[0].get("at"),
+            "started": about.starts[0].at,
             "last": run.store.written()[0],
-            "command": list(starts[-1].get("command", ())),
+            "command": list(about.starts[-1].command),
             "starts": [
                 {key: start[key] for key in ("at", "command", "accepted") if start.get(key)}
-                for start in starts
+                for start in msgspec.to_builtins(about.starts)
             ],
             "config": json.dumps(config, indent=2, ensure_ascii=False),
-            "versions": starts[-1].get("versions", {}),
-            "parts": starts[-1].get("parts", {}),
-            "tags": list(about.get("tags", ())),
+            "versions": about.starts[-1].versions,
+            "parts": about.starts[-1].parts,
+            "tags": list(about.tags),
             "cells": cells,
             "baseline": summary.baseline,
             "currency": summary.currency,

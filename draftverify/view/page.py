@@ -161,7 +161,7 @@ def kept_overview(run: RunRecords, version: str) -> bytes | None:
     except msgspec.DecodeError:
         return None
     if not isinstance(overview, dict) or (overview.get("run"), overview.get("version")) != (
-        run.about["run"],
+        run.about.run,
         version,
     ):
         return None

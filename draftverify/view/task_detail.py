@@ -5,7 +5,6 @@ Texts are cut to a length, rounds and drafts to a number, and what is left out i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from draftverify.bench.records import Entry, RunRecords, Texts
 from draftverify.bench.tables.expected import differences
 from draftverify.bench.tables.summarise import first_difference, is_unanswered
 from draftverify.bench.tables.task_rows import Plain, RunFrame, differs, short
-from draftverify.bench.tables.words import cost_words
+from draftverify.bench.tables.words import cost_words, text_of
 from draftverify.checks.scores import Score
 from draftverify.errors import ConfigError
 from draftverify.exchanges import KEY, Exchange, exchanges_of, exchanges_of_metric
@@ -146,9 +145,8 @@ class _Show:
 
     def text(self, value: Any) -> str:
         """A recorded value as text; of one that is too long its beginning, and how much is left."""
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         # A secret goes before the cut, since half of one is too much of it.
-        text = redact(text)
+        text = redact(text_of(value))
         excess = len(text) - self._clipped
         return text if excess <= 0 else f"{text[: self._clipped]}… ({excess} more characters)"
 

@@ -11,7 +11,7 @@ from draftverify import Pipeline, generator
 from draftverify.bench import evaluate
 from draftverify.bench.artifact import write_artifact
 from draftverify.bench.cli.main import main
-from draftverify.bench.records import directory
+from draftverify.bench.records import about
 from draftverify.bench.runner.marks import marks_of
 from draftverify.checks.verifiers import AllOf, Regex
 from draftverify.kit.audit import audit_judge, comparisons_of
@@ -128,9 +128,9 @@ def test_the_library_marks_too(folder):
 
 def test_the_accelerator_is_among_the_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the name that the driver's files give; without such files there is none."""
-    monkeypatch.setattr(directory, "_CARDS", tmp_path)
-    assert "accelerator" not in directory.versions()
+    monkeypatch.setattr(about, "_CARDS", tmp_path)
+    assert "accelerator" not in about.versions()
     for card in ("0", "1"):
         (tmp_path / card).mkdir()
         (tmp_path / card / "information").write_text("Model: \t\t NVIDIA A100\nIRQ: 1\n")
-    assert directory.versions()["accelerator"] == "NVIDIA A100"
+    assert about.versions()["accelerator"] == "NVIDIA A100"

@@ -409,7 +409,7 @@ def test_config_and_versions_are_in_the_directory(tmp_path: Path) -> None:
     run(load(tmp_path), out=tmp_path / "run")
     with load_run(tmp_path / "run") as records:
         assert records.config["pipelines"]["spec"]["block"] == 4
-        versions = records.about["starts"][0]["versions"]
+        versions = records.about.starts[0].versions
     assert {"python", "draftverify", "platform", "processor", "numpy", "cores"} <= set(versions)
 
 

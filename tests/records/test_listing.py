@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from draftverify.bench.records import Question, RunDirectory, load_run
-from draftverify.bench.records.directory import is_driven
 from draftverify.bench.records.listing import list_runs
+from draftverify.bench.records.lock import is_driven
 from draftverify.values import Outcome, Task, TaskRecord
 from draftverify.view.overview import changes
 from tests.records.samples import record, waiting
@@ -133,6 +133,9 @@ DAMAGE = {
     "run.json has odd values": lambda path: (path / "run.json").write_text(
         '{"run": "x", "config_hash": "h", "starts": [3], "tags": "t", "name": null}'
     ),
+    "run.json has no start": lambda path: (path / "run.json").write_text(
+        '{"run": "x", "name": "n", "config_hash": "h", "starts": []}'
+    ),
     "config.json is gone": lambda path: (path / "config.json").unlink(),
     "config.json is a list": lambda path: (path / "config.json").write_text("[]"),
     "config.json has odd values": lambda path: (path / "config.json").write_text('{"pipelines": 3}'),
@@ -176,7 +179,7 @@ def test_a_run_that_is_driven_says_so_and_is_not_disturbed(tmp_path: Path) -> No
     assert not is_driven(path)
     with RunDirectory(path, name="n", config={}, config_hash="h"):
         assert is_driven(path)
-        asked = f"from draftverify.bench.records.directory import is_driven; print(is_driven({str(path)!r}))"
+        asked = f"from draftverify.bench.records.lock import is_driven; print(is_driven({str(path)!r}))"
         said = subprocess.run(
             [sys.executable, "-c", asked], capture_output=True, text=True, cwd=ROOT, check=True
         )

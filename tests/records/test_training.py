@@ -99,7 +99,7 @@ def test_a_refused_token_stands_beside_the_targets(tmp_path: Path) -> None:
         assert texts(rows) == [("ask:h", "o", "i", 1), ("ask:ho", ".", "?", 2)]
         first = rows[0]
         assert (first["verdict"], first["reason"], first["source"]) == ("refused", "improbable", "generator")
-        assert (first["task"], first["pipeline"], first["run"]) == ("a", "p", run.about["run"])
+        assert (first["task"], first["pipeline"], first["run"]) == ("a", "p", run.about.run)
         assert not left_out
         (sft,) = training_rows(run, "trl-sft", left_out, text_of=lambda pipeline: decoded)
         assert (sft["prompt"], sft["completion"], sft["task"]) == ("ask:", "ho.", "a")

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from draftverify.bench import Evaluation
 from draftverify.bench.records import StoredPrediction
 from draftverify.bench.tables.listing import listed, trouble
-from draftverify.bench.tables.notebook import report_html
 from draftverify.bench.tables.summarise import first_difference, summarise
 from draftverify.bench.tables.summary import Summary
 from draftverify.bench.tables.tables import tables
@@ -78,13 +78,18 @@ def summary(**more: Any) -> Summary:
     return summarise(**{"name": "n", "tasks": TASKS, "records": records, "baseline": "plain", **more})
 
 
+def in_notebook(made: Summary) -> str:
+    """What a notebook shows of an evaluation."""
+    return Evaluation(made, {})._repr_html_()
+
+
 def test_a_loss_is_shown_as_a_loss() -> None:
     """A group in which drafting is slower has its figure below one, in the data, the terminal and the page."""
     made = summary()
     rows = {row.group: row for row in made.pipelines[1].rows}
     found = {group: row.speedup.value for group, row in rows.items() if row.speedup is not None}
     assert found == pytest.approx({"g0": 2.0, "g1": 0.25, "": 2**-0.5})
-    for shown in (text_of(made), report_html(made)):
+    for shown in (text_of(made), in_notebook(made)):
         assert "0.25 [" in shown
         assert "0.71 [" in shown
 
@@ -323,7 +328,7 @@ def test_what_rests_on_a_caveat_is_counted_under_the_table() -> None:
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(tables(made))
     line = "plain: 1 of 2 accepted with a caveat: few\ufffd samples"
-    for shown in (console.export_text(), report_html(made)):
+    for shown in (console.export_text(), in_notebook(made)):
         assert line in shown
         assert "spec: 0" not in shown
     row = made.plain()["pipelines"][0]["rows"][-1]
@@ -405,8 +410,8 @@ def test_hostile_text_reaches_the_terminal_as_text() -> None:
 
 
 def test_hostile_text_reaches_the_page_as_text() -> None:
-    """No element comes from a value, and no template field of a value is filled in."""
-    page = report_html(hostile())
+    """No element comes from a value."""
+    page = in_notebook(hostile())
 
     class Elements(HTMLParser):
         found: list[str]
@@ -417,17 +422,14 @@ def test_hostile_text_reaches_the_page_as_text() -> None:
     parser = Elements()
     parser.found = []
     parser.feed(page)
-    assert "script" not in parser.found
-    assert page.count("<h1>") == 1
-    assert "${body}" in page
-    assert "default-src 'none'" in page
+    assert {*parser.found} == {"table", "tr", "th", "td"}
 
 
 def test_the_page_shows_no_secret_that_it_would_escape_or_cut() -> None:
     """Secrets go before the text is escaped, and before it is cut to its line."""
     Secret('paged&"<key>-1' * 4)
     for before in ("", "y" * 180):
-        page = report_html(hostile(before + 'paged&"<key>-1' * 4))
+        page = in_notebook(hostile(before + 'paged&"<key>-1' * 4))
         assert "paged" not in page
         assert "***" in page
 

@@ -89,7 +89,7 @@ def test_the_trained_drafter_is_accepted_more_and_changes_no_answer(
         old, new = before.records("early"), after.records("early")
         assert [record.outcome.value for record in new] == [record.outcome.value for record in old]
         assert acceptance_rate(new).value > acceptance_rate(old).value
-        parts = after.about["starts"][0]["parts"]
+        parts = after.about.starts[0].parts
     assert "file trained/drafter.safetensors" in parts
 
 

@@ -13,8 +13,6 @@ import click
 from draftverify.errors import ResourceError
 from draftverify.plugins import CACHES, did_you_mean, hooks
 
-__all__ = ["cache"]
-
 
 @click.group(invoke_without_command=True)
 @click.pass_context

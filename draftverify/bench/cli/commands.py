@@ -14,8 +14,6 @@ import click
 from draftverify.errors import DraftVerifyError, PluginError
 from draftverify.plugins import COMMANDS, Plugin, hooks
 
-__all__ = ["MOVED", "LazyCommand", "commands"]
-
 
 class LazyCommand(NamedTuple):
     """A command that is imported when it is called.

@@ -26,8 +26,6 @@ from draftverify.bench.tables.compared import (
 )
 from draftverify.bench.tables.words import NAME, clean, words
 
-__all__ = ["compare", "lines"]
-
 COLUMNS = 80
 """The width that every table keeps to, on a wider terminal too."""
 

@@ -8,8 +8,6 @@ import click
 
 from draftverify import errors
 
-__all__ = ["ExitCode", "exit_for", "exit_with", "exit_with_tasks"]
-
 
 class ExitCode(IntEnum):
     """What the command's exit code says.

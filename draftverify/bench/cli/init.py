@@ -19,8 +19,6 @@ import click
 
 from draftverify.errors import ConfigError
 
-__all__ = ["FOLDER", "TEMPLATES", "init"]
-
 TEMPLATES = {
     "alternatives": "which number divides n: guesses beside each other",
     "chain": "a rhyme word by word: each guess on the one before",

@@ -22,8 +22,6 @@ from draftverify.bench.cli.options import CommandLine
 from draftverify.errors import DraftVerifyError, self_verification_told
 from draftverify.secret import redact
 
-__all__ = ["draftverify", "main"]
-
 ERRORS_SHOWN = 8
 CHARACTERS_SHOWN = 800
 

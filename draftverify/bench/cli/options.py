@@ -8,8 +8,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import click
 
-__all__ = ["CommandLine", "Kinds"]
-
 Decorator: TypeAlias = Callable[[Callable[..., None]], Callable[..., None]]
 
 config_file = click.argument("config", type=click.Path())

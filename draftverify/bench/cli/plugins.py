@@ -15,8 +15,6 @@ from draftverify.bench.cli.exits import ExitCode, exit_with
 from draftverify.bench.tables.words import clean
 from draftverify.plugins import ROLES, Examined, did_you_mean, examine, unknown
 
-__all__ = ["plugins"]
-
 
 @click.command()
 @click.argument("name", required=False)

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from draftverify.bench.runner.forecast import Forecast, Remainder
     from draftverify.stats import Estimate
 
-__all__ = ["RunProgress", "amounts", "forecast_line", "new_bars", "progress_of"]
-
 EVERY = 30.0
 """Seconds between two lines where there is no terminal."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from draftverify.bench.runner.forecast import Forecast
     from draftverify.bench.runner.run import Plan, RunResult
 
-__all__ = ["run"]
-
 TRACEBACKS = 5
 """So many are shown; a part that fails usually fails in one way."""
 

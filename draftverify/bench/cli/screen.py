@@ -11,8 +11,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["new_table", "print_json", "print_lines", "wide_console"]
-
 
 def wide_console() -> Console:
     """The terminal; elsewhere a wide one, since a table in a file or a log is not to be folded."""

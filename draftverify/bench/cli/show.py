@@ -26,8 +26,6 @@ from draftverify.bench.tables.words import clean, words
 from draftverify.errors import ConfigError, StoreError
 from draftverify.plugins import did_you_mean
 
-__all__ = ["show"]
-
 RUNS = "runs"
 """The directory that is listed when none is named."""
 

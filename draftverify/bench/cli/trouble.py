@@ -13,8 +13,6 @@ from draftverify.bench.tables.listing import trouble
 from draftverify.bench.tables.task_rows import all_rows
 from draftverify.values import EMPTY
 
-__all__ = ["what_went_wrong"]
-
 
 def what_went_wrong(
     console: Console, records: RunRecords, run: str, places: Mapping[str, str] = EMPTY

@@ -16,17 +16,14 @@ from typing import Any, TypeAlias
 import msgspec
 
 from draftverify.bench.config.format import DEFAULTS, FILE
-from draftverify.bench.config.forms import ConfigReading, Form, Wrong, shown
-from draftverify.bench.config.located import Located, override, read
+from draftverify.bench.config.forms import ConfigReading, Form, Wrong
+from draftverify.bench.config.located import Located, override, read, shown
 from draftverify.bench.config.parameters import Component
 from draftverify.bench.config.specs import ComponentSpec, Experiment
 from draftverify.bench.runner.sweep import Cell, Matrix, assemble, changed, inherited, merged
 from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.plugins import PartsFile, did_you_mean
 from draftverify.secret import note_urls
-
-__all__ = ["ConfigErrors", "load_experiment", "load_form", "load_recorded", "load_training"]
-__all__ += ["parts_of", "raise_all", "read_config", "read_parts"]
 
 FileName: TypeAlias = "str | os.PathLike[str]"
 

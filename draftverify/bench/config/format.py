@@ -26,19 +26,6 @@ from draftverify.plugins import did_you_mean
 from draftverify.rejection import Policy
 from draftverify.values import Trouble
 
-__all__ = [
-    "FILE",
-    "INNER",
-    "STEPS",
-    "budget",
-    "clause",
-    "experiment",
-    "memory",
-    "pipeline",
-    "predict",
-    "records",
-]
-
 STEPS: Mapping[str, Callable[..., Policy]] = {
     "regenerate": rejection.retry,
     "feedback": rejection.feedback,

@@ -26,9 +26,6 @@ from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.plugins import PartsFile
 from draftverify.secret import Secret
 
-__all__ = ["AnyValue", "ConfigReading", "FilePath", "Form", "Keyed", "ListForm", "Plain", "Schema"]
-__all__ += ["Secreted", "StoreUrl", "Wrong", "check_each", "is_unset", "shown"]
-
 SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SECRET_IN_JSON = re.compile(rf'(?<!\\)"({SECRET.pattern})"(?!:)')
 NAME = r"^\w[\w-]{0,99}$"

@@ -22,8 +22,6 @@ from ruamel.yaml.reader import ReaderError
 from draftverify.errors import ConfigError
 from draftverify.plugins import did_you_mean
 
-__all__ = ["Located", "moved", "override", "put", "read", "shown"]
-
 # A config is written by hand. Both bounds stop a file that unfolds its aliases into more than memory holds.
 MOST_BYTES = 1_000_000
 MOST_VALUES = 100_000

@@ -17,8 +17,6 @@ from draftverify.bench.monitors.monitor import OnAlarm
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import Threshold
 
-__all__ = ["MONITOR", "asking", "compared"]
-
 Rate = Annotated[float, Field(gt=0, lt=1)]
 
 

@@ -25,16 +25,13 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from draftverify import plugins, protocols, values
 from draftverify.bench.config import forms
-from draftverify.bench.config.forms import ConfigReading, Form, Make, Plain, Schema, Wrong, check_each, shown
-from draftverify.bench.config.located import Located
+from draftverify.bench.config.forms import ConfigReading, Form, Make, Plain, Schema, Wrong, check_each
+from draftverify.bench.config.located import Located, shown
 from draftverify.bench.config.specs import ComponentSpec
 from draftverify.errors import ConfigError, DraftVerifyError, PluginError
 from draftverify.identity import written_by
 from draftverify.plugins import PartsFile, Role, did_you_mean, roles_of
 from draftverify.secret import Secret
-
-__all__ = ["Component", "Either", "FunctionForm", "Model", "Parameter", "PartForm", "Record"]
-__all__ += ["form_of", "keys_schema", "parameters", "summary", "threshold_of"]
 
 REQUIRED: Any = inspect.Parameter.empty
 

@@ -14,8 +14,6 @@ from draftverify.errors import DraftVerifyError
 from draftverify.plugins import ROLES, examine, roles_of
 from draftverify.values import EMPTY
 
-__all__ = ["schema"]
-
 # A class of a parts file. Installed parts are named in lower case, so the two do not meet.
 LOCAL = r"^[A-Za-z_]\w*\.[A-Z]\w*$"
 

@@ -20,8 +20,6 @@ from draftverify.errors import ConfigError
 from draftverify.plugins import PartsFile, Role, did_you_mean
 from draftverify.secret import note_urls
 
-__all__ = ["ClauseSpec", "ComponentSpec", "Experiment", "MonitorSpec", "PipelineSpec", "rests_on"]
-
 LARGEST = 8 << 20
 """Bytes; a larger file of an argument is a model's weights or the like, and is not read for its SHA-256."""
 

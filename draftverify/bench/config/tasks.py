@@ -17,9 +17,6 @@ from typing import Any
 from draftverify.errors import ConfigError, ResourceError
 from draftverify.values import Task
 
-__all__ = ["Csv", "HubDataset", "Inline", "JsonList", "Jsonl", "Parquet", "RowTasks"]
-
-
 LARGEST = 1 << 30
 """Characters of one value of a table."""
 

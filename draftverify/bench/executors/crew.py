@@ -27,8 +27,6 @@ from draftverify.bench.runner.bench import Bench, Done, OnRound, Unit, failed_un
 from draftverify.errors import ConfigError, ResourceError
 from draftverify.values import Failure
 
-__all__ = ["CRASHES_IN_A_ROW", "Crew"]
-
 CRASHES_IN_A_ROW = 5
 """Lone units whose worker died, one after the other, before the run is stopped: the workers cannot work at all."""
 

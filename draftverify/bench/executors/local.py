@@ -9,8 +9,6 @@ from typing import ClassVar
 from draftverify.bench.executors.workers import at_least_one
 from draftverify.engine.parts import Parts
 
-__all__ = ["Auto", "Batch", "Serial", "Thread"]
-
 
 class Batch:
     """An executor that has so many tasks together in this thread, in lockstep: those that wait for the same part share

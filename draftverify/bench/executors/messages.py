@@ -23,26 +23,6 @@ from draftverify.bench.runner.build import Builder
 from draftverify.errors import ContractError, DraftVerifyError, SelfVerificationWarning
 from draftverify.values import Failure, Round
 
-__all__ = [
-    "Begin",
-    "Frame",
-    "LostUnit",
-    "WorkerReply",
-    "Sent",
-    "answered",
-    "build",
-    "bundled",
-    "failing",
-    "perform_remote",
-    "raise_from",
-    "read_frame",
-    "read_reply",
-    "read_sent",
-    "sent_round",
-    "unbundled",
-    "write_frame",
-]
-
 
 class LostUnit(msgspec.Struct, frozen=True, omit_defaults=True):
     """A unit's worker ended before the unit did.

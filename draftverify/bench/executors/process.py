@@ -10,8 +10,6 @@ from draftverify.bench.executors.messages import Begin
 from draftverify.bench.executors.watched import WatchedProcess
 from draftverify.bench.executors.workers import OnSent, Team, Workers, at_least_one, check_deadline
 
-__all__ = ["Process"]
-
 
 class Process:
     """An executor of other processes of this machine, each with its own models. They end when this process does,

@@ -23,8 +23,6 @@ import msgspec
 from draftverify.bench.executors.messages import Begin, Frame, LostUnit, WorkerReply, read_frame, write_frame
 from draftverify.bench.executors.workers import OnSent
 
-__all__ = ["WatchedProcess"]
-
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
 _START += "from draftverify.bench.executors.worker import main; main()"
 

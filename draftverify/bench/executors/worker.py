@@ -35,8 +35,6 @@ from draftverify.bench.records.encoding import decode
 from draftverify.bench.runner.bench import Bench, Unit
 from draftverify.errors import ConfigError, DraftVerifyError
 
-__all__ = ["main"]
-
 PR_SET_PDEATHSIG = 1
 
 

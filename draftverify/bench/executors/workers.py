@@ -12,8 +12,6 @@ from typing import ClassVar, Protocol
 
 from draftverify.errors import ConfigError
 
-__all__ = ["Member", "OnSent", "Pace", "Team", "UnitExecutor", "Workers", "at_least_one", "check_deadline"]
-
 OnSent = Callable[[bytes], None]
 """Called with each round that a worker sends, as bytes, from another thread. It does not raise."""
 

@@ -24,8 +24,6 @@ from draftverify.bench.records.entries import now
 from draftverify.errors import ConfigError, StoreError
 from draftverify.secret import Secret, quiet
 
-__all__ = ["Database", "persistent", "sqlite_url", "store_url"]
-
 _log = quiet(logging.getLogger(__name__))
 
 LOCKED_SECONDS = 30.0

@@ -13,49 +13,32 @@ config is refused, and nothing is ever deleted: `--fresh` moves the old director
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import platform
 import re
-import struct
-import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import Any, Literal
 
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from draftverify.bench.records.about import About, RunStart, find_about, read_about, versions
 from draftverify.bench.records.database import sqlite_url, store_url
 from draftverify.bench.records.entries import Entry, MonitorEntry, Question, StoredPrediction
+from draftverify.bench.records.files import dump, gone, read_json, unwritable, write_changed, write_whole
+from draftverify.bench.records.lock import take_lock
 from draftverify.bench.records.store import Store
 from draftverify.errors import StoreError
 from draftverify.secret import Secret, hide_urls, redact
-from draftverify.values import EMPTY, Task, TaskRecord
+from draftverify.values import Task, TaskRecord
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = [
-    "FREE",
-    "TAG",
-    "RunDirectory",
-    "RunRecords",
-    "differences",
-    "is_driven",
-    "load_run",
-    "made_from",
-    "marked",
-    "read_about",
-    "versions",
-]
-
-_PACKAGES = ("draftverify", "msgspec", "numpy", "scipy", "sqlalchemy", "torch", "transformers", "xllamacpp")
-_CARDS = Path("/proc/driver/nvidia/gpus")
 _OWN = {"lock", "run.json", "config.json"}
-_driven: set[Path] = set()
 
 FREE = ("currency", "executor", "durable", "metrics", "store", "tags", "telemetry")
 """The keys of a config that change no record: a run goes on though they are others."""
@@ -65,28 +48,16 @@ TAG = re.compile(r"\w[\w.:=/+-]{0,99}")
 """What a tag looks like."""
 
 
-def versions() -> dict[str, str]:
-    """The versions of Python, platform, processor, accelerator and the installed packages that can change a result or a
-    time."""
-    identities = {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "processor": _processor(),
-        "cores": str(os.cpu_count() or 1),
-    }
-    if accelerator := _accelerator():
-        identities["accelerator"] = accelerator
-    for package in _PACKAGES:
-        with suppress(PackageNotFoundError):
-            identities[package] = version(package)
-    return identities
+def _redacted(value: Any) -> Any:
+    return json.loads(redact(dump(msgspec.to_builtins(value))))
 
 
+@dataclass(eq=False, repr=False)
 class RunDirectory:
     """A run directory that this process drives. Use it as a context manager.
 
     Args:
-        path: the directory; made if missing.
+        directory: its path; made if missing.
         name: of the run.
         config: the resolved config as plain data, secrets redacted.
         config_hash: of the whole resolved config.
@@ -105,42 +76,28 @@ class RunDirectory:
             where a run's are to be or the other way round, or it is no run directory.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        *,
-        name: str,
-        config: Mapping[str, Any],
-        config_hash: str,
-        parts: Mapping[str, Mapping[str, str]] = EMPTY,
-        metrics: Mapping[str, Mapping[str, str]] = EMPTY,
-        marks: Mapping[str, Sequence[str]] = EMPTY,
-        tags: Sequence[str] = (),
-        fresh: bool = False,
-        accept_changed: bool = False,
-        url: str | None = None,
-        command: Sequence[str] = (),
-        served: bool = False,
-    ) -> None:
-        self.path = Path(path)
-        self.resumed = False
-        self._served = served
-        self._name = name
-        self._config = config
-        self._hash = config_hash
-        self._parts = parts
-        self._metrics = metrics
-        self._marks = {name: list(phrases) for name, phrases in marks.items() if phrases}
-        self._tags = list(dict.fromkeys(tags))
-        self._fresh = fresh
-        self._accept_changed = accept_changed
-        self.url = url
-        self._command = [hide_urls(argument) for argument in command]
-        self._store: Store | None = None
-        self._held = ExitStack()
-        self._kept: dict[
-            str, int | None
-        ] = {}  # files by name, and their inodes where another one will not do
+    directory: InitVar[str | Path]
+    _: KW_ONLY
+    name: str
+    config: Mapping[str, Any]
+    config_hash: str
+    parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    metrics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    marks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    tags: Sequence[str] = ()
+    fresh: bool = False
+    accept_changed: bool = False
+    url: str | None = None
+    command: Sequence[str] = ()
+    served: bool = False
+    path: Path = field(init=False)
+    resumed: bool = field(default=False, init=False)
+    _store: Store | None = field(default=None, init=False)
+    _held: ExitStack = field(default_factory=ExitStack, init=False)
+    _inodes: dict[str, int | None] = field(default_factory=dict, init=False)
+
+    def __post_init__(self, directory: str | Path) -> None:
+        self.path = Path(directory)
 
     @property
     def store(self) -> Store:
@@ -165,14 +122,14 @@ class RunDirectory:
         Raises:
             StoreError: it holds a run of another config or of other parts, or it is no run directory.
         """
-        about = _read_about(self.path)
+        about = find_about(self.path)
         if about is None:
             self._refuse_foreign()
-        if about is None or self._fresh:
+        if about is None or self.fresh:
             return False
         self._same_run(about)
-        self._changed((about.get("starts") or [{}])[-1])
-        return bool(about.get("begun"))
+        self._changed(about)
+        return about.begun
 
     def check(self) -> None:
         """See that what this run writes is still kept here: SQLite goes on writing to a file that was removed.
@@ -180,22 +137,22 @@ class RunDirectory:
         Raises:
             StoreError: the directory, or a file that it cannot do without, was moved or removed.
         """
-        for name, number in self._kept.items():
+        for name, number in self._inodes.items():
             try:
                 in_place = number in (None, (self.path / name).stat().st_ino)
             except FileNotFoundError:
                 in_place = False
             if not in_place:
-                raise _gone(self.path / name)
+                raise gone(self.path / name)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json, whole or not at all."""
-        _write(self.path / "summary.json", _dump(summary))
+        write_whole(self.path / "summary.json", redact(dump(summary)))
 
     def write_report(self, name: str, text: str) -> None:
         """Write report.NAME, whole or not at all. Its texts are without secrets: the page is packed, and nothing could
         be taken out of it here."""
-        _write_whole(self.path / f"report.{name}", text)
+        write_whole(self.path / f"report.{name}", text)
 
     def _open(self, held: ExitStack) -> None:
         try:
@@ -204,96 +161,67 @@ class RunDirectory:
             raise StoreError(
                 f"{self.path}: the run directory cannot be made ({error.strerror or error}); choose another --out"
             ) from error
-        self._take_lock(held)
-        if self._fresh and (self.path / "run.json").exists():
+        take_lock(self.path, held)
+        if self.fresh and (self.path / "run.json").exists():
             self._move_aside()
-        about = _read_about(self.path)
+        about = find_about(self.path)
         self.resumed = about is not None
         if about is None:
             self._refuse_foreign()
-            about = {
-                "run": uuid.uuid4().hex,
-                "name": self._name,
-                "config_hash": self._hash,
-                "tags": [],
-                "store": self._kind,
-                "served": self._served,
-                "starts": [],
-            }
+            run = uuid.uuid4().hex
+            about = About(
+                run=run,
+                name=self.name,
+                config_hash=self.config_hash,
+                store=self._kind,
+                served=self.served,
+                starts=(),
+            )
         else:
             self._same_run(about)
-        starts = about.setdefault("starts", [])
-        start = _as_written(
-            {
-                "versions": versions(),
-                "parts": dict(self._parts),
-                "metrics": dict(self._metrics),
-                "marks": self._marks,
-            }
-        )
-        previous = {key: starts[-1].get(key) for key in start} if starts else {}
-        tags = self._tagged(about)
-        tagged = about.get("tags") != tags
-        if tagged:
-            about["tags"] = tags
-        # The same command noted twice would say nothing; one without --estimate does.
-        new_command = bool(starts and self._command) and starts[-1].get("command") != _as_written(
-            self._command
-        )
-        if previous != start or new_command:
-            changed = self._changed(previous)
-            at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-            noted = {"accepted": changed} if changed else {}
-            starts.append({"at": at, "command": self._command, **start, **noted})
-        config, written = self.path / "config.json", hide_urls(_dump(self._config))
+        about = replace(about, tags=self._tagged(about), starts=(*about.starts, *self._new_start(about)))
         # What changes no record may be another: readers take the metrics' names from it.
-        if (
-            previous != start
-            or not config.exists()
-            or config.read_text(encoding="utf-8", errors="replace") != written
-        ):
-            _write_whole(config, written)
-        if previous != start or new_command or tagged:
-            _write(self.path / "run.json", _dump(about))
+        write_changed(self.path / "config.json", hide_urls(dump(self.config)))
+        self._write_about(about)
         url = self.url or sqlite_url(self.path / "records.db")
-        begun = bool(about.get("begun"))
-        store = Store.open(url, about["run"], config_hash=self._hash, name=self._name, create=not begun)
+        store = Store.open(
+            url, about.run, config_hash=self.config_hash, name=self.name, create=not about.begun
+        )
         self._store = held.enter_context(store)
-        if not begun:  # from now on records that are gone are lost, and not those of a start that was killed
-            _write(self.path / "run.json", _dump({**about, "begun": True}))
-        self._kept = {"run.json": None}
+        # From now on records that are gone are lost, and not those of a start that was killed.
+        self._write_about(replace(about, begun=True))
+        self._inodes = {"run.json": None}
         if self.url is None:
-            self._kept["records.db"] = (self.path / "records.db").stat().st_ino
+            self._inodes["records.db"] = (self.path / "records.db").stat().st_ino
 
-    def _tagged(self, about: Mapping[str, Any]) -> list[str]:
+    def _write_about(self, about: About) -> None:
+        write_changed(self.path / "run.json", redact(dump(msgspec.to_builtins(about))))
+
+    def _new_start(self, about: About) -> Iterator[RunStart]:
+        """This start, where it is another than the last one; the same command noted twice would say nothing."""
+        marks = {name: phrases for name, phrases in self.marks.items() if phrases}
+        command = [hide_urls(argument) for argument in self.command]
+        facts = {"command": command, "versions": versions(), "parts": self.parts, "metrics": self.metrics}
+        # As it will be read: a name that has a secret in it would otherwise differ from itself.
+        start = msgspec.convert(_redacted({**facts, "marks": marks}), RunStart)
+        if about.starts:
+            last = replace(about.starts[-1], at="", accepted=UNSET)
+            if start == (last if command else replace(last, command=())):
+                return
+        changed = self._changed(about)
+        at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        yield replace(start, at=at, accepted=tuple(changed) if changed else UNSET)
+
+    def _tagged(self, about: About) -> tuple[str, ...]:
         """The run's tags now; config.json still has the last start's."""
-        config = list(self._config.get("tags", ()))
-        if set(self._tags) <= set(config):  # none was given beside the config's: those of before stay
+        config = list(self.config.get("tags", ()))
+        if set(self.tags) <= set(config):  # none was given beside the config's: those of before stay
             try:
                 old_tags = json.loads((self.path / "config.json").read_text(encoding="utf-8")).get("tags", ())
             except (OSError, ValueError, AttributeError):
                 old_tags = ()
-            config += [tag for tag in about.get("tags", ()) if tag not in old_tags]
-        return list(dict.fromkeys((*config, *self._tags)))
-
-    def _take_lock(self, held: ExitStack) -> None:
-        key = self.path.resolve()
-        mend = "drives this run; wait for it, or choose another --out"
-        if key in _driven:
-            raise StoreError(f"{self.path}: this process {mend}")
-        _driven.add(key)
-        held.callback(_driven.discard, key)
-        try:
-            lock = held.enter_context(open(self.path / "lock", "a+"))  # noqa: SIM115
-        except OSError as error:
-            raise _unwritable(self.path / "lock", error) from error
-        try:
-            _lock_file(lock)
-        except OSError as error:
-            number = _holder(lock)
-            raise StoreError(
-                f"{self.path}: another process{f' ({number})' if number else ''} {mend}"
-            ) from error
+            config += [tag for tag in about.tags if tag not in old_tags]
+        return tuple(dict.fromkeys((*config, *self.tags)))
 
     def _move_aside(self) -> None:
         number = 1
@@ -305,13 +233,13 @@ class RunDirectory:
                 if entry.name != "lock":
                     entry.rename(aside / entry.name)
         except OSError as error:
-            raise _unwritable(aside, error) from error
+            raise unwritable(aside, error) from error
 
-    def _changed(self, start: Mapping[str, Any]) -> list[str]:
+    def _changed(self, about: About) -> list[str]:
         """How the run's parts differ from those of the last start, where that is accepted."""
-        recorded = start.get("parts")
-        changed = [] if recorded is None else list(_changes(recorded, _as_written(dict(self._parts))))
-        if changed and not self._accept_changed:
+        parts = _redacted(self.parts)
+        changed = [change for start in about.starts[-1:] for change in _changes(start.parts, parts)]
+        if changed and not self.accept_changed:
             raise StoreError(
                 f"{self.path}: {_some(changed)} since this run was made, and its results are not those of two "
                 "versions; choose another --out, start over with --fresh (which moves the old run aside), "
@@ -320,7 +248,7 @@ class RunDirectory:
         return changed
 
     @property
-    def _kind(self) -> str:
+    def _kind(self) -> Literal["records.db", "postgresql"]:
         return "postgresql" if self.url else "records.db"
 
     def _refuse_foreign(self) -> None:
@@ -331,27 +259,27 @@ class RunDirectory:
                 f"{self.path}: not a run directory ({foreign[0]} is in it, run.json is not); choose another --out"
             )
 
-    def _same_run(self, about: Mapping[str, Any]) -> None:
-        if about.get("served", False) != self._served:
-            tasks = "those of a run" if self._served else "what a server recorded"
+    def _same_run(self, about: About) -> None:
+        if about.served != self.served:
+            tasks = "those of a run" if self.served else "what a server recorded"
             raise StoreError(
                 f"{self.path}: its tasks are {tasks}, which do not mix with others; choose another --out"
             )
         self._compare(about)
-        if about.get("store", self._kind) != self._kind:
+        if about.store != self._kind:
             mend = (
                 "PostgreSQL; give store: or --store" if self.url is None else "records.db; leave out --store"
             )
             raise StoreError(f"{self.path}: its records are in {mend}, or choose another --out")
 
-    def _compare(self, about: Mapping[str, Any]) -> None:
-        if about["config_hash"] == self._hash:
+    def _compare(self, about: About) -> None:
+        if about.config_hash == self.config_hash:
             return
         try:
             old = json.loads((self.path / "config.json").read_text())
         except (OSError, ValueError):
             old = {}
-        sides = (old, json.loads(hide_urls(_dump(self._config))))
+        sides = (old, json.loads(hide_urls(dump(self.config))))
         recorded, now = ({key: value for key, value in side.items() if key not in FREE} for side in sides)
         differing = _some(list(differences(recorded, now)))
         raise StoreError(
@@ -387,13 +315,13 @@ class RunRecords:
         self, path: str | Path, *, url: str | None = None, thorough: bool = True, patient: bool = False
     ) -> None:
         self.path = Path(path)
-        self.about: Mapping[str, Any] = read_about(self.path)
+        self.about = read_about(self.path)
         with suppress(OSError):  # its secrets that this process knows are shown by nobody who reads the run
             for name in _VARIABLE.findall(
                 (self.path / "config.json").read_text(encoding="utf-8", errors="replace")
             ):
                 Secret(os.environ.get(name, ""))
-        if self.about.get("store") != "postgresql":
+        if self.about.store != "postgresql":
             url = None  # DRAFTVERIFY_STORE is of other runs
         elif url is None:
             written = self.config.get("store") or ""
@@ -404,7 +332,7 @@ class RunRecords:
                 )
         self.store = Store.open(
             url or sqlite_url(self.path / "records.db"),
-            self.about["run"],
+            self.about.run,
             config_hash="",
             create=False,
             thorough=thorough,
@@ -414,7 +342,7 @@ class RunRecords:
     @property
     def config(self) -> dict[str, Any]:
         """The resolved config, secrets redacted."""
-        return _read_json(self.path / "config.json")
+        return read_json(self.path / "config.json")
 
     @property
     def currency(self) -> str:
@@ -425,19 +353,18 @@ class RunRecords:
     def summary(self) -> dict[str, Any]:
         """summary.json, or {} while the run is not finished."""
         path = self.path / "summary.json"
-        return _read_json(path) if path.exists() else {}
+        return read_json(path) if path.exists() else {}
 
     @property
     def marks(self) -> Mapping[str, Sequence[str]]:
         """The marks of its pipelines, shown wherever they are, by their names: as of its last start, and what
         their monitors said since."""
-        starts = self.about.get("starts") or [{}]
-        return marked(starts[-1].get("marks", {}), self.store)
+        return marked(self.about.starts[-1].marks, self.store)
 
     @property
     def tags(self) -> tuple[str, ...]:
         """The words that it was given to be found by."""
-        return tuple(map(str, self.about.get("tags", ())))
+        return self.about.tags
 
     @property
     def names(self) -> list[str]:
@@ -494,18 +421,6 @@ class RunRecords:
         self.close()
 
 
-def _no_run(path: Path) -> str:
-    """What stands where a run directory was looked for, and the runs that are near."""
-    if path.is_file():
-        return "not a run directory but a file; `draftverify run` says where it wrote the run"
-    folder = path if path.is_dir() else path.parent
-    near = sorted(str(file.parent) for file in folder.glob("*/run.json"))[:8] if folder.is_dir() else []
-    hint = f"; there {'is' if len(near) == 1 else 'are'} {', '.join(near)}" if near else ""
-    return (
-        "not a run directory (there is no run.json in it)" if path.is_dir() else "there is no such directory"
-    ) + hint
-
-
 def load_run(
     path: str | Path, *, url: str | None = None, thorough: bool = True, patient: bool = False
 ) -> RunRecords:
@@ -523,79 +438,6 @@ def load_run(
 def _is_own(name: str) -> bool:
     # What a process that was killed while it made the directory can have left.
     return name in _OWN or name.endswith(".part")
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _as_written(value: Any) -> Any:
-    """The data as a later start reads it: a name that has a secret in it would otherwise differ from itself."""
-    return json.loads(redact(_dump(value)))
-
-
-def _write(path: Path, text: str) -> None:
-    _write_whole(path, redact(text))
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Write a file, whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise _unwritable(path, error) from error
-
-
-def _unwritable(path: Path, error: OSError) -> StoreError:
-    """The error for a file that cannot be written: what to do depends on what is in the way; in any case nothing that
-    was written before is lost."""
-    if isinstance(error, FileNotFoundError):
-        return _gone(path)
-    room = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    mend = "make room" if room else "make it writable, or choose another --out"
-    return StoreError(
-        f"{path}: cannot be written ({error.strerror or error}); {mend}: what was committed stays, and the same "
-        "command goes on from it"
-    )
-
-
-def _gone(path: Path) -> StoreError:
-    return StoreError(
-        f"{path}: moved or removed while the run goes on, and what comes now would be lost; put it back where it was, "
-        "and the same command goes on from it, or choose another --out"
-    )
-
-
-def read_about(path: Path) -> dict[str, Any]:
-    """What a run directory's run.json says.
-
-    Raises:
-        StoreError: it is no run directory, or run.json cannot be read.
-    """
-    about = _read_about(path)
-    if about is None:
-        raise StoreError(f"{path}: {_no_run(path)}")
-    return about
-
-
-def _read_about(path: Path) -> dict[str, Any] | None:
-    """What the run.json of a directory says; None where there is none."""
-    file = path / "run.json"
-    return _read_json(file, ("run", "config_hash")) if file.exists() else None
-
-
-def _read_json(path: Path, keys: tuple[str, ...] = ()) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{path}: {error}; restore it from a copy, or choose another --out") from error
-    if not isinstance(content, dict) or any(not isinstance(content.get(key), str) for key in keys):
-        raise StoreError(f"{path}: not what draftverify wrote; restore a copy, or choose another --out")
-    return content
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
@@ -636,80 +478,10 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def _processor() -> str:
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def _accelerator() -> str:
-    """The models of NVIDIA's cards as the driver names them, each once; asking torch would begin to use them."""
-    models = set()
-    for file in _CARDS.glob("*/information"):
-        with suppress(OSError):
-            for line in file.read_text().splitlines():
-                if line.startswith("Model:"):
-                    models.add(line.partition(":")[2].strip())
-    return ", ".join(sorted(models))
-
-
-def is_driven(path: str | Path) -> bool:
-    """Whether a process drives the run of this directory now. Asking disturbs nobody."""
-    lock = Path(path) / "lock"
-    # Closing any handle of a POSIX record lock's file in the process that holds it would give the lock up.
-    if Path(path).resolve() in _driven:
-        return True
-    try:
-        with open(lock, encoding="utf-8") as file:
-            return _holder(file) is not None
-    except OSError:
-        return False
-
-
-if sys.platform == "win32":
-
-    def _holder(lock: IO[str]) -> int | None:
-        import msvcrt
-
-        try:
-            msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return 0
-        msvcrt.locking(lock.fileno(), msvcrt.LK_UNLCK, 1)
-        return None
-
-    def _lock_file(lock: IO[str]) -> None:
-        import msvcrt
-
-        msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
-
-else:
-
-    def _holder(lock: IO[str]) -> int | None:
-        """The process that has the lock, 0 where it is not known, None where nobody has it."""
-        import fcntl
-
-        # struct flock: whole file, exclusive; the kernel answers with who would be in the way (man 2 fcntl, F_GETLK).
-        linux = sys.platform == "linux"
-        form = "hhqqi4x" if linux else "qqihh"
-        query = (fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0) if linux else (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
-        answer = struct.unpack(form, fcntl.fcntl(lock, fcntl.F_GETLK, struct.pack(form, *query)))
-        number: int = answer[4 if linux else 2]
-        return None if answer[0 if linux else 3] == fcntl.F_UNLCK else max(number, 0)
-
-    def _lock_file(lock: IO[str]) -> None:
-        # lockf, not flock: a worker that was forked must not keep the lock of a parent that was killed.
-        import fcntl
-
-        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
 def made_from(run: RunRecords) -> Path:
     """The directory of the config that the run's last command named, while it stands there."""
-    for start in reversed(run.about.get("starts") or []):
-        for argument in start.get("command", ()):
-            if str(argument).endswith((".yaml", ".yml")) and Path(argument).is_file():
+    for start in reversed(run.about.starts):
+        for argument in start.command:
+            if argument.endswith((".yaml", ".yml")) and Path(argument).is_file():
                 return Path(argument).parent
     return run.path

@@ -16,8 +16,6 @@ from draftverify.engine.boundary import plain_problem
 from draftverify.errors import ContractError, StoreError
 from draftverify.values import TIMES, Failure, Outcome, Round, TaskRecord, Timing
 
-__all__ = ["check", "decode", "encode", "timeless"]
-
 T = TypeVar("T")
 
 

@@ -11,19 +11,6 @@ import msgspec
 from draftverify.bench.monitors.monitor import Alarm, Shares
 from draftverify.values import Candidate, Failure, Outcome, TaskRecord, Trouble
 
-__all__ = [
-    "Ending",
-    "Entry",
-    "Key",
-    "MonitorEntry",
-    "Question",
-    "ScoreKey",
-    "StoredPrediction",
-    "Texts",
-    "now",
-    "time",
-]
-
 Key: TypeAlias = "tuple[str, str, int]"
 """(pipeline, task, attempt)."""
 

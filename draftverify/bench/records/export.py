@@ -37,8 +37,6 @@ from draftverify.secret import redact
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FORMATS", "Format", "frame", "inert", "unguarded", "whole", "write"]
-
 Format: TypeAlias = Literal["csv", "jsonl", "parquet"]
 
 FORMATS: tuple[Format, ...] = get_args(Format)

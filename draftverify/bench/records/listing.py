@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from draftverify.bench.records.directory import RunRecords, is_driven, load_run, read_about
+from draftverify.bench.records.about import About, read_about
+from draftverify.bench.records.directory import RunRecords, load_run
+from draftverify.bench.records.lock import is_driven
 from draftverify.errors import StoreError
 from draftverify.secret import redact
-
-__all__ = ["ListedRun", "directories", "list_runs", "look"]
 
 DEPTH = 4
 """Folders below the directory; what lies deeper is no run that `--out` of the documentation names."""
@@ -123,11 +123,12 @@ def look(
         opened: opens its records.
     """
     run_listed = ListedRun(path=path, driven=is_driven(path))
-    about = dict[str, Any]()
+    about: About | None = None
     try:
-        about = dict(read_about(path))
-        run_listed = _described(run_listed, about)
-        if lost and about.get("store") == "postgresql":
+        about = read_about(path)
+        began = about.starts[0].at
+        run_listed = replace(run_listed, name=about.name, begun=began, tags=about.tags)
+        if lost and about.store == "postgresql":
             raise StoreError(lost[0])
         with opened(path) as run:
             counts = run.store.counts()
@@ -137,16 +138,16 @@ def look(
             last_commit = run.store.written()[0] or ""
             retrying = run.store.retrying()
     except StoreError as error:
-        if about.get("store") == "postgresql":
+        if about is not None and about.store == "postgresql":
             lost.append(str(error))
-        return msgspec.structs.replace(run_listed, problem=str(error))
+        return replace(run_listed, problem=str(error))
     except Exception as error:  # whatever a file that somebody else wrote makes of us, the others are listed
-        return msgspec.structs.replace(run_listed, problem=redact(f"{path}: {type(error).__name__}: {error}"))
+        return replace(run_listed, problem=redact(f"{path}: {type(error).__name__}: {error}"))
     statuses = Counter[str]()
     for (*_, status), count in counts.items():
         statuses[status] += count
     waiting = statuses.pop("waiting", 0)
-    return msgspec.structs.replace(
+    return replace(
         run_listed,
         last=last_commit,
         pipelines=pipelines,
@@ -158,16 +159,4 @@ def look(
         finished=(path / "summary.json").exists()
         and 0 < units <= statuses.total() + waiting
         and not retrying,
-    )
-
-
-def _described(listed: ListedRun, about: Mapping[str, Any]) -> ListedRun:
-    starts = about.get("starts")
-    first_start = starts[0] if isinstance(starts, list) and starts else {}
-    tags = about.get("tags")
-    return msgspec.structs.replace(
-        listed,
-        name=str(about.get("name", "")),
-        begun=str(first_start.get("at", "")) if isinstance(first_start, dict) else "",
-        tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
     )

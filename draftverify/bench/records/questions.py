@@ -15,8 +15,6 @@ from draftverify.bench.records.database import Database, persistent
 from draftverify.bench.records.encoding import check, decode, encode
 from draftverify.bench.records.entries import Question, now, time
 
-__all__ = ["Questions"]
-
 
 class Questions(Database):
     """The questions of a run; the process that drives it asks them, and those who review answer."""

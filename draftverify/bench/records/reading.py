@@ -25,8 +25,6 @@ from draftverify.bench.records.entries import (
 from draftverify.errors import StoreError
 from draftverify.values import Failure, Outcome, Round, Task, TaskRecord
 
-__all__ = ["RecordReader"]
-
 LOT = 200
 """Records whose rounds are read by one query."""
 

@@ -20,8 +20,6 @@ from draftverify.exchanges import Exchange, exchanges_of, exchanges_of_metric
 from draftverify.token_summary import read_summaries
 from draftverify.values import Round, Tally
 
-__all__ = ["COLUMNS", "LEVELS", "Column", "Kind", "Level", "columns_of", "rows"]
-
 Level: TypeAlias = Literal["tasks", "rounds", "items"]
 Kind: TypeAlias = Literal["text", "value", "json", "int", "float", "bool", "time"]
 

@@ -16,8 +16,6 @@ from draftverify.bench.records.entries import ScoreKey
 from draftverify.checks.scores import Score
 from draftverify.values import EMPTY
 
-__all__ = ["Scores"]
-
 
 class Scores(Database):
     """The scores of a run."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 import hashlib
 from typing import Literal, TypeAlias
 
-__all__ = ["Split", "split_of"]
-
 Split: TypeAlias = Literal["train", "test"]
 
 _APART = 10

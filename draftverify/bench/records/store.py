@@ -28,8 +28,6 @@ from draftverify.engine.boundary import plain_problem
 from draftverify.errors import ContractError, StoreError
 from draftverify.values import Round, Task, TaskRecord
 
-__all__ = ["Store"]
-
 _SAME = {"input": "input", "grp": "group", "phase": "phase"}
 """What stays as it is of a task, in words."""
 

@@ -16,8 +16,6 @@ import msgspec
 from draftverify.bench.records.directory import RunRecords, load_run
 from draftverify.values import Outcome, Task
 
-__all__ = ["Label", "Reviewed", "labels"]
-
 
 class Label(msgspec.Struct, frozen=True, kw_only=True):
     """What a person said of one value.

@@ -21,8 +21,6 @@ from draftverify.bench.records.entries import Question
 from draftverify.engine.boundary import canonical
 from draftverify.errors import ConfigError, ContractError
 
-__all__ = ["Reply", "check_reply", "fate", "give_answer", "key", "pending", "read_answers", "take"]
-
 TRIED = 8
 """Questions that are looked at together, where another reviewer may be faster with some."""
 

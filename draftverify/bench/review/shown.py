@@ -16,8 +16,6 @@ from draftverify.bench.review.queue import key
 from draftverify.secret import redact
 from draftverify.values import Round, TaskRecord
 
-__all__ = ["shown"]
-
 DRAFTS = 24
 """Refused drafts that are shown, the latest."""
 

@@ -35,8 +35,6 @@ from draftverify.secret import redact
 from draftverify.traits import offers
 from draftverify.values import EMPTY, Failure, Memory, Outcome, Round, Task, TaskRecord, utf8
 
-__all__ = ["Bench", "Done", "OnRound", "Person", "Unit", "done_of", "failed_unit"]
-
 T = TypeVar("T")
 
 

@@ -22,8 +22,6 @@ from draftverify.protocols import AcceptanceRule, AnswersFromCache
 from draftverify.rejection import Policy
 from draftverify.traits import RuleTraits, offers, traits_of
 
-__all__ = ["Builder"]
-
 
 class Builder:
     """Builds parts and pipelines; what it built once it gives again.

@@ -12,8 +12,6 @@ from draftverify.bench.config.parameters import threshold_of
 from draftverify.bench.config.specs import ComponentSpec, Experiment, PipelineSpec
 from draftverify.errors import ConfigError
 
-__all__ = ["UNREACHED", "complete"]
-
 UNREACHED = 1e308
 """A threshold that no score reaches; one that JSON can say."""
 

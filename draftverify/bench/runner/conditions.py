@@ -15,8 +15,6 @@ from draftverify.rejection import Clause
 from draftverify.traits import name_of
 from draftverify.values import EMPTY
 
-__all__ = ["conditions_of"]
-
 
 def conditions_of(
     pipeline: Pipeline, executor: ComponentSpec | None, inherited: Mapping[str, Any] = EMPTY

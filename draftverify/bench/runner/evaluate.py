@@ -11,19 +11,18 @@ from rich.console import Console
 from draftverify.bench.monitors import Monitor, MonitoredPipeline
 from draftverify.bench.runner.bench import Bench, Unit
 from draftverify.bench.runner.marks import AUDITS, marks_of
-from draftverify.bench.tables.notebook import report_html
 from draftverify.bench.tables.summarise import summarise
 from draftverify.bench.tables.summary import Summary
-from draftverify.bench.tables.tables import print_tables
+from draftverify.bench.tables.tables import cells, print_tables, remarks, step_cells
+from draftverify.bench.tables.words import clean
 from draftverify.checks.families import check_families
 from draftverify.checks.scores import check_metrics, measures_of, score
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric
-from draftverify.values import EMPTY, Task, TaskRecord
-
-__all__ = ["Evaluation", "evaluate"]
+from draftverify.secret import redact
+from draftverify.values import EMPTY, Task, TaskRecord, html_table
 
 
 class Evaluation(msgspec.Struct, frozen=True):
@@ -44,7 +43,10 @@ class Evaluation(msgspec.Struct, frozen=True):
         return capture.get()
 
     def _repr_html_(self) -> str:
-        return report_html(self.summary)
+        summary = self.summary
+        lines = [[clean(summary.name)], *([line] for line in remarks(summary, None))]
+        tables = cells(summary), step_cells(summary), (list[str](), lines)
+        return redact("".join(html_table(rows, headings) for headings, rows in tables if rows))
 
 
 def evaluate(

@@ -33,8 +33,6 @@ from draftverify.secret import quiet
 from draftverify.traits import offers
 from draftverify.values import Explanation, Task, TaskRecord
 
-__all__ = ["predict", "summary_of", "write_report"]
-
 _log = quiet(logging.getLogger(__name__))
 
 EXPLAINED = 20

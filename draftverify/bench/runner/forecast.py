@@ -15,8 +15,6 @@ import msgspec
 from draftverify.stats import Estimate, Spent, remaining
 from draftverify.values import TaskRecord
 
-__all__ = ["ENOUGH", "Forecast", "Remainder", "Meter"]
-
 ENOUGH = 6
 """Tasks that have to be done before their spread says anything."""
 

@@ -14,8 +14,6 @@ from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric
 from draftverify.values import Check, Outcome, Task
 
-__all__ = ["is_right", "judging_metric", "solved_by"]
-
 
 def solved_by(experiment: Experiment) -> str | None:
     """The name of the first metric that says right or wrong; None where accepted tasks are counted, for want of one."""

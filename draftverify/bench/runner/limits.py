@@ -10,8 +10,6 @@ from draftverify.errors import RunStoppedError
 from draftverify.stats.progress import is_unjudged
 from draftverify.values import TaskRecord
 
-__all__ = ["RunLimits", "masked", "why_failed"]
-
 ALIKE = 3
 """So many first tasks of a pipeline that fail for one reason end the run. Of tasks that fail independently, one in
 seven, three do so at the start of one run in 340."""

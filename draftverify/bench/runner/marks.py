@@ -9,7 +9,7 @@ from typing import Any
 
 from draftverify.bench.artifact import FittedBlock
 from draftverify.bench.config.specs import ComponentSpec
-from draftverify.bench.records.directory import versions
+from draftverify.bench.records.about import versions
 from draftverify.bench.runner.conditions import conditions_of
 from draftverify.checks.families import shared_families
 from draftverify.engine.boundary import raised
@@ -17,8 +17,6 @@ from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import DraftVerifyError
 from draftverify.plugins import MARKS, Plugin, hooks
 from draftverify.values import EMPTY
-
-__all__ = ["AUDITS", "marks_of"]
 
 AUDITS = "audits"
 """The directory beside a config in which the audits of its judges lie."""

@@ -17,8 +17,6 @@ from draftverify.errors import ConfigError
 from draftverify.frozen import freeze
 from draftverify.values import Memory, TaskRecord, Trail
 
-__all__ = ["Memories", "Recall", "Recollection"]
-
 
 class Recall(msgspec.Struct, frozen=True):
     """A snapshot: the first `size` bytes of the file at `path`, and its version."""

@@ -33,8 +33,6 @@ from draftverify.bench.runner.workload import Workload, workload
 from draftverify.bench.tables.summary import Summary
 from draftverify.checks.scores import check_metrics
 
-__all__ = ["Plan", "RunResult", "Watcher", "directory_of", "estimate", "plan", "run"]
-
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """How a run ended.

@@ -24,8 +24,6 @@ from draftverify.checks.scores import Score, score
 from draftverify.traits import Traits, traits_of
 from draftverify.values import EMPTY, Task, TaskRecord
 
-__all__ = ["scores_of"]
-
 AT_ONCE = 16
 """Scores that are written down together; a run that is killed asks for at most so many again."""
 

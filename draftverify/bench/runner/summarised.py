@@ -22,8 +22,6 @@ from draftverify.token_summary import FIGURES, TOP, pack_summaries
 from draftverify.traits import RuleTraits, offers, traits_of
 from draftverify.values import Array, Context, Decision, Proposal, Verification
 
-__all__ = ["Summarised"]
-
 
 class Summarised:
     """Decides as another rule does; `decision.tokens` says of each drafted token what `TokenSummary` holds.

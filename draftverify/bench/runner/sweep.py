@@ -18,14 +18,12 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from draftverify.bench.config.forms import AnyValue, ConfigReading, Keyed, ListForm, Schema, shown
-from draftverify.bench.config.located import Located, put
+from draftverify.bench.config.forms import AnyValue, ConfigReading, Keyed, ListForm, Schema
+from draftverify.bench.config.located import Located, put, shown
 from draftverify.bench.config.parameters import Record
 from draftverify.bench.config.specs import Experiment, PipelineSpec
 from draftverify.errors import ConfigError
 from draftverify.plugins import did_you_mean
-
-__all__ = ["Axis", "Cell", "AxisPoint", "Matrix", "Sweep", "assemble", "changed", "inherited", "merged"]
 
 MOST_CELLS = 1_000
 LONGEST = 200

@@ -34,8 +34,6 @@ from draftverify.errors import ContractError, StoreError
 from draftverify.secret import quiet
 from draftverify.values import Failure, Round, Task, TaskRecord
 
-__all__ = ["Watcher", "Work"]
-
 _log = quiet(logging.getLogger(__name__))
 
 

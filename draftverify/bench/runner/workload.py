@@ -16,8 +16,6 @@ from draftverify.bench.runner.build import Builder
 from draftverify.errors import ConfigError, below, shown
 from draftverify.values import Task, is_utf8
 
-__all__ = ["Workload", "workload"]
-
 
 class Workload(msgspec.Struct, frozen=True):
     """The tasks of a run.

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from draftverify import stats
 from draftverify.bench.records.directory import FREE, RunRecords, differences
 from draftverify.errors import ConfigError, StoreError
 from draftverify.stats import PairedTest
-
-__all__ = ["ALPHA", "Cell", "RunComparison", "Flip", "Pairing", "ComparedSide", "compare", "parse_side"]
 
 ALPHA = 0.05
 """The chance that a table of comparisons between sides that do not differ says of any that they do."""
@@ -108,8 +107,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     base: str
     other: str
     test: PairedTest
-    corrected: float | None
-    said: Said
+    corrected: float | None = None
+    said: Said = "no test"
     flips: tuple[Flip, ...] = ()
     if_people_solve: tuple[float, float] | None = None
 
@@ -178,55 +177,35 @@ def compare(runs: Sequence[tuple[RunRecords, str | None]], *, only: Iterable[str
     labels = {key: _label(place) for place, key in enumerate(keys)}
     for source in sources.values():
         source.read({name for owner, name in keys if owner is source})
-    chosen = list(only)
-    tests: list[tuple[_Outcome, Kind, tuple[_Key, _Key], PairedTest, tuple[Flip, ...]]] = []
+    chosen = set(only)
+    cells: dict[str, list[tuple[_Outcome, Cell]]] = {}
     pairings = []
-    tasks_of: dict[tuple[_Key, _Key], list[str]] = {}
-    outcome_names: set[str] = set()
-    for base_key, other_key in couples:
-        pairing, tasks = _pairing(base_key, other_key, labels)
-        tasks_of[base_key, other_key] = tasks
-        for outcome in _outcomes(base_key, other_key):
-            outcome_names.add(outcome.name)
+    for couple in couples:
+        pairing, tasks = _pairing(*couple, labels)
+        for outcome in _outcomes(*couple):
+            tested = cells.setdefault(outcome.name, [])
             if chosen and outcome.name not in chosen:
                 continue
             if outcome.refused:
-                pairing = msgspec.structs.replace(pairing, refused=(*pairing.refused, outcome.refused))
-                continue
-            kind, test, flips = outcome.tested(base_key, other_key, tasks)
-            if test is not None:
-                tests.append((outcome, kind, (base_key, other_key), test, flips))
+                pairing = replace(pairing, refused=(*pairing.refused, outcome.refused))
+            elif (cell := outcome.tested(couple, tasks, labels)) is not None:
+                tested.append((outcome, cell))
         pairings.append(pairing)
-    for name in chosen:
-        if name not in outcome_names:
-            raise ConfigError(
-                f"nothing of the name {name!r} is there to compare; there are {', '.join(sorted(outcome_names))}"
-            )
-    order = list(dict.fromkeys(row[0].name for row in tests))
-    tests.sort(key=lambda row: order.index(row[0].name))
-    corrected = stats.holm([test.p for *_, test, _ in tests])
-    cells = tuple(
-        Cell(
-            outcome=outcome.name,
-            kind=kind,
-            unit=outcome.unit,
-            base=labels[couple[0]],
-            other=labels[couple[1]],
-            test=test,
-            corrected=None if math.isnan(p) else p,
-            said=_said(test, p, kind, outcome.better),
-            flips=flips,
-            if_people_solve=outcome.if_people_solve(*couple, tasks_of[couple]),
+    for name in sorted(chosen - cells.keys()):
+        raise ConfigError(
+            f"nothing of the name {name!r} is there to compare; there are {', '.join(sorted(cells))}"
         )
-        for (outcome, kind, couple, test, flips), p in zip(tests, corrected, strict=True)
-    )
+    every = [tested for of_outcome in cells.values() for tested in of_outcome]
+    corrected = stats.holm([cell.test.p for _, cell in every])
     against = {other_key: base_key for base_key, other_key in couples}
-    sides = tuple(_side(key, labels[key], against.get(key)) for key in keys)
     return RunComparison(
-        sides=sides,
+        sides=tuple(_side(key, labels[key], against.get(key)) for key in keys),
         pairings=tuple(pairings),
-        cells=cells,
-        counted=sum(cell.corrected is not None for cell in cells),
+        cells=tuple(
+            cell if math.isnan(p) else replace(cell, corrected=p, said=_said(cell, p, outcome.better))
+            for (outcome, cell), p in zip(every, corrected, strict=True)
+        ),
+        counted=sum(not math.isnan(p) for p in corrected),
         alone=unmatched,
     )
 
@@ -369,49 +348,55 @@ class _Outcome(NamedTuple):
     refused: str = ""
 
     def tested(
-        self, base_key: _Key, other_key: _Key, tasks: Sequence[str]
-    ) -> tuple[Kind, PairedTest | None, tuple[Flip, ...]]:
-        """The test on the tasks of which both sides have a value; None where there are none.
+        self, couple: tuple[_Key, _Key], tasks: Sequence[str], labels: Mapping[_Key, str]
+    ) -> Cell | None:
+        """Test it on the tasks of which both sides have it; None where there is none.
 
         Where a metric finds some tasks right in part, there is no share of tasks but a number.
         """
         rows: list[tuple[str, float, float]] = []
         gains: tuple[list[float], list[float]] = [], []
         for task in tasks:
-            values = [self.value(side, task) for side in (base_key, other_key)]
-            gained = [1.0 if self.gain is None else self.gain(side, task) for side in (base_key, other_key)]
+            values = [self.value(side, task) for side in couple]
+            gained = [1.0 if self.gain is None else self.gain(side, task) for side in couple]
             if values[0] is None or values[1] is None or gained[0] is None or gained[1] is None:
                 continue
             rows.append((task, values[0], values[1]))
             gains[0].append(gained[0])
             gains[1].append(gained[1])
         if not rows:
-            return self.kind, None, ()
+            return None
         base, compared = [row[1] for row in rows], [row[2] for row in rows]
-        if self.kind == "total":
-            return self.kind, stats.paired_total_ratio(base, gains[0], compared, gains[1]), ()
-        if self.kind == "ratio":
-            return self.kind, stats.paired_ratio(base, compared), ()
-        flips = [Flip(*row) for row in rows if row[1] != row[2]]
+        kind, flips = self.kind, [Flip(*row) for row in rows if row[1] != row[2]]
         flips.sort(key=lambda flip: flip.other - flip.base)
-        if self.kind == "share" and {*base, *compared} <= {0.0, 1.0}:
+        if kind == "total":
+            test, flips = stats.paired_total_ratio(base, gains[0], compared, gains[1]), []
+        elif kind == "ratio":
+            test, flips = stats.paired_ratio(base, compared), []
+        elif kind == "share" and {*base, *compared} <= {0.0, 1.0}:
             test = stats.paired_shares([*map(bool, base)], [*map(bool, compared)])
-            return self.kind, test, tuple(flips)
-        return "number", stats.paired_difference(base, compared), tuple(flips)
+        else:
+            kind, test = "number", stats.paired_difference(base, compared)
+        return Cell(
+            outcome=self.name,
+            kind=kind,
+            unit=self.unit,
+            base=labels[couple[0]],
+            other=labels[couple[1]],
+            test=test,
+            flips=tuple(flips),
+            if_people_solve=self._if_people_solve(couple, [task for task, _, _ in rows]),
+        )
 
-    def if_people_solve(
-        self, base_key: _Key, other_key: _Key, tasks: Sequence[str]
-    ) -> tuple[float, float] | None:
+    def _if_people_solve(self, couple: tuple[_Key, _Key], tasks: Sequence[str]) -> tuple[float, float] | None:
         """What both sides would have of a share if people solved every task that waits; None where none does."""
-        sides = (base_key, other_key)
-        paired = [task for task in tasks if all(self.value(side, task) is not None for side in sides)]
-        waiting = [{task for task in paired if _of(side, task).status == "waiting"} for side in sides]
+        waiting = [{task for task in tasks if _of(side, task).status == "waiting"} for side in couple]
         if self.kind != "share" or not any(waiting):
             return None
         base, compared = (
-            sum(1.0 if task in waiting_tasks else self.value(side, task) or 0.0 for task in paired)
-            / len(paired)
-            for side, waiting_tasks in zip(sides, waiting, strict=True)
+            sum(1.0 if task in waiting_tasks else self.value(side, task) or 0.0 for task in tasks)
+            / len(tasks)
+            for side, waiting_tasks in zip(couple, waiting, strict=True)
         )
         return base, compared
 
@@ -485,12 +470,10 @@ def _measures(run: RunRecords) -> dict[str, tuple[str, str]]:
     return measures
 
 
-def _said(test: PairedTest, p: float, kind: Kind, better: Literal["", "more", "less"]) -> Said:
-    if math.isnan(p):
-        return "no test"
+def _said(cell: Cell, p: float, better: Literal["", "more", "less"]) -> Said:
     if p >= ALPHA:
         return "no difference seen"
-    up = test.effect > (1.0 if kind in ("ratio", "total") else 0.0)
+    up = cell.test.effect > (1.0 if cell.kind in ("ratio", "total") else 0.0)
     if better:
         return "better" if up == (better == "more") else "worse"
     return "higher" if up else "lower"
@@ -528,10 +511,9 @@ def _side(key: _Key, label: str, base: _Key | None) -> ComparedSide:
 
 def _versions(old: RunRecords, new: RunRecords) -> Iterator[str]:
     """Packages, machine and parts that were others at the last start."""
-    starts = [(run.about.get("starts") or [{}])[-1] for run in (old, new)]
-    old_ones, new_ones = (start.get("versions", {}) for start in starts)
-    yield from differences(old_ones, new_ones)
-    old_parts, new_parts = (start.get("parts", {}) for start in starts)
+    was, now = (run.about.starts[-1] for run in (old, new))
+    yield from differences(was.versions, now.versions)
+    old_parts, new_parts = was.parts, now.parts
     for name in dict.fromkeys((*old_parts, *new_parts)):
         if name in old_parts and name in new_parts and old_parts[name] != new_parts[name]:
             yield f"{name} has changed"

@@ -9,16 +9,6 @@ from draftverify.bench.tables.compare import ALPHA, Cell, ComparedSide, Pairing,
 from draftverify.bench.tables.figures import NOT_KNOWN, is_known
 from draftverify.bench.tables.words import clean, seconds_words, words
 
-__all__ = [
-    "CellWords",
-    "cell_words",
-    "compared_how",
-    "comparison_words",
-    "explained",
-    "side_notes",
-    "unpaired",
-]
-
 DIFFERENCES = 12
 """Between two configs; --json has all."""
 

@@ -10,9 +10,8 @@ from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from draftverify.bench.tables.words import text_of
 from draftverify.values import utf8
-
-__all__ = ["Difference", "differences"]
 
 Part: TypeAlias = tuple[Literal["same", "missing", "extra"], str]
 
@@ -58,11 +57,11 @@ def differences(value: Any, expected: Mapping[str, Any]) -> list[Difference]:
 def _compared(name: str, label: Any, answer: Any) -> Iterator[Difference]:
     if isinstance(label, Mapping) and isinstance(answer, Mapping):
         for key in dict.fromkeys([*label, *answer]):
-            labelled, answered = (_text(side[key]) if key in side else "" for side in (label, answer))
+            labelled, answered = (text_of(side[key]) if key in side else "" for side in (label, answer))
             if labelled != answered:
                 yield Difference(f"{name}.{key}", _by_words(labelled, answered))
     elif not isinstance(label, (Mapping, list, tuple)):
-        labelled, answered = _text(label), _text(answer)
+        labelled, answered = text_of(label), text_of(answer)
         if isinstance(answer, Mapping) or answer is None or labelled == answered:
             return
         counts = [Counter(text.split()) for text in (labelled, answered)]
@@ -106,7 +105,3 @@ def _read(value: Any) -> Any:
     except (ValueError, RecursionError):
         return value
     return read if isinstance(read, dict) else value
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

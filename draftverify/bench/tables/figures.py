@@ -13,8 +13,6 @@ from draftverify.bench.tables.words import seconds_words
 if TYPE_CHECKING:
     from draftverify.stats import DraftingAccount
 
-__all__ = ["NOT_KNOWN", "Scale", "drafting_words", "is_known"]
-
 NOT_KNOWN = "not known yet"
 
 Scale: TypeAlias = Literal["share", "ratio", "number"]

@@ -8,8 +8,6 @@ from typing import Any
 
 from draftverify.values import Round, TaskRecord
 
-__all__ = ["Flow"]
-
 MOST = 8
 """Places and reasons that are shown by name; the others are pooled."""
 SHORT = 48

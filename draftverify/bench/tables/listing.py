@@ -10,8 +10,6 @@ from draftverify.bench.tables.task_rows import OUTCOMES, Plain, ended_as, select
 from draftverify.bench.tables.words import NAME, clean, cost_words, seconds_words, words
 from draftverify.values import EMPTY
 
-__all__ = ["KINDS", "listed", "trouble"]
-
 KINDS = ("all", *OUTCOMES, "slowest")
 """What can be listed: all tasks, those that ended in some way, and all by the seconds that they took."""
 

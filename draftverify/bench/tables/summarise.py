@@ -38,17 +38,6 @@ from draftverify.stats import Estimate
 from draftverify.stats.progress import is_unjudged
 from draftverify.values import EMPTY, Explanation, Outcome, Round, Step, Tally, Task, TaskRecord
 
-__all__ = [
-    "Explain",
-    "Scores",
-    "figure",
-    "first_difference",
-    "is_unanswered",
-    "scored",
-    "speedup_kind",
-    "summarise",
-]
-
 Explain: TypeAlias = "Callable[[str, Task, Any, Any], Explanation | None]"
 """(pipeline, task, expected, got): why two outputs of a task differ; None where nobody is asked."""
 

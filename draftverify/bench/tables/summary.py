@@ -15,20 +15,6 @@ from draftverify.bench.monitors.monitor import RateReport
 from draftverify.stats import DraftingAccount
 from draftverify.values import Tally
 
-__all__ = [
-    "ValueDivergence",
-    "SummaryFigure",
-    "Identity",
-    "MeasuredMean",
-    "PipelineSummary",
-    "Row",
-    "Samples",
-    "Solved",
-    "StepRow",
-    "Summary",
-    "Unpaired",
-]
-
 ALL = ""
 """The group that stands for all tasks."""
 

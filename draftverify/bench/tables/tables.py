@@ -29,8 +29,6 @@ from draftverify.bench.tables.summary import (
 )
 from draftverify.bench.tables.words import NAME, clean, cost_words, seconds_words, words
 
-__all__ = ["cells", "print_tables", "remarks", "step_cells", "tables"]
-
 SHOWN = 10
 """Divergences that the terminal names; the HTML report and summary.json have all."""
 

@@ -5,7 +5,6 @@ The page of a file, the local server and `draftverify show --tasks` all list the
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -16,23 +15,10 @@ import msgspec
 from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Question
 from draftverify.bench.tables.summarise import is_unanswered
+from draftverify.bench.tables.words import text_of
 from draftverify.errors import ConfigError
 from draftverify.secret import redact
 from draftverify.values import Outcome, Task
-
-__all__ = [
-    "RunFrame",
-    "OUTCOMES",
-    "Plain",
-    "SORTS",
-    "all_rows",
-    "differs",
-    "ended_as",
-    "row_of",
-    "select",
-    "short",
-    "task_list",
-]
 
 Plain: TypeAlias = "dict[str, Any]"
 
@@ -183,7 +169,7 @@ def _says(outcome: Outcome) -> str:
     """The beginning of the answer, or of the best that was refused and why; "" of what is no text and no object."""
     refused = outcome.refused
     value = outcome.value if outcome.status == "accepted" or refused is None else refused.value
-    texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)]
+    texts = [text_of(value)]
     if isinstance(value, (list, tuple)) and all(isinstance(item, (int, float)) for item in value):
         texts = []  # tokens
     texts += [refused.reason, refused.feedback] if refused is not None else []
@@ -251,7 +237,7 @@ class RunFrame(msgspec.Struct, frozen=True, kw_only=True):
 def _about(task: Task) -> str:
     """The beginning of what a task asks: its longest text is seldom its name."""
     texts = [value for value in task.input.values() if isinstance(value, str)]
-    text = max(texts, key=len, default="") if texts else json.dumps(dict(task.input), ensure_ascii=False)
+    text = max(texts, key=len, default="") if texts else text_of(dict(task.input))
     return " ".join(redact(text)[: 4 * ABOUT].split())[:ABOUT]
 
 

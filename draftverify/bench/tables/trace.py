@@ -23,8 +23,6 @@ from draftverify.exchanges import Exchange, exchanges_of, exchanges_of_metric
 from draftverify.plugins import did_you_mean
 from draftverify.values import Check, Outcome, Round, Task, TaskRecord
 
-__all__ = ["TraceStyle", "outcome_lines", "round_lines", "trace_lines"]
-
 STYLES = {"kept": "green", "held": "yellow", "struck": "red strike", "spliced": "bold blue", "left": "dim"}
 # Without colours the same is said with marks, as wdiff does.
 MARKS = {"kept": "{}", "held": "({})", "struck": "[-{}-]", "spliced": "{{+{}+}}", "left": "~{}~"}

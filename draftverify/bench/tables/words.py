@@ -11,8 +11,6 @@ from typing import Any
 
 from draftverify.secret import redact
 
-__all__ = ["NAME", "about_seconds", "block", "clean", "seconds_words", "shortened", "words"]
-
 NAME = 1_000
 """For `words` of a task's id or group: whole, as records hold no longer one, and on one line."""
 
@@ -35,10 +33,14 @@ def clean(text: str) -> str:
     )
 
 
+def text_of(value: Any) -> str:
+    """A text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def words(value: Any, limit: int = 200) -> str:
     """A recorded value as clean text on one line; secrets go before it is cut, as half of one is too much of it."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    text = clean(redact(text)).replace("\n", "⏎").replace("\t", " ")
+    text = clean(redact(text_of(value))).replace("\n", "⏎").replace("\t", " ")
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
