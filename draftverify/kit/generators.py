@@ -13,7 +13,7 @@ from draftverify.engine.boundary import canonical, plain_problem
 from draftverify.kit.assertions import ERROR_PROBABILITY, deviates, ensure, exercised
 from draftverify.kit.contexts import as_numpy
 from draftverify.kit.registry import check
-from draftverify.kit.subject import Subject
+from draftverify.kit.subject import NO_ITEMS, Subject
 from draftverify.randomness import stream_key, uniforms
 from draftverify.values import Context, Proposal
 
@@ -21,7 +21,6 @@ _GIVEN = frozenset({"given"})
 _SOUND = ["items_are_possible_under_q", "leaves_its_arguments_alone"]
 
 
-_NOTHING = "nothing was proposed in any call; give tasks= on which it drafts"
 _NEVER_DRAWN = (
     "every proposal was of law 'given', though `laws` names others; give contexts= in which it draws"
 )
@@ -31,105 +30,35 @@ def _proposals(subject: Subject) -> list[Proposal]:
     return [subject.answer(call) for call in subject.calls]
 
 
-def _exercised(proposals: list[Proposal]) -> None:
-    exercised(any(len(proposal.items) for proposal in proposals), _NOTHING)
-
-
 def _exercised_law(subject: Subject) -> None:
-    proposals = _proposals(subject)
-    _exercised(proposals)
-    exercised(any(proposal.law.q is not None for proposal in proposals), _NEVER_DRAWN)
-
-
-@check("generator", after=["answers", "answers_stay_as_they_were"])
-def returns_a_proposal(subject: Subject) -> None:
-    """propose() returns a Proposal."""
-    for proposal in _proposals(subject):
-        ensure(
-            type(proposal) is Proposal,
-            f"propose() returned a {type(proposal).__name__}; return Proposal.chain(items)",
-        )
-
-
-@check("generator", after=["returns_a_proposal"])
-def proposes_at_most_n_items(subject: Subject) -> None:
-    """propose(context, n) proposes at most n items, and none for n = 0."""
-    most = 0
-    for context, n in [*product(subject.contexts, (0, 1, 2, subject.block)), *subject.calls]:
-        got = len(subject.answer((context, n)).items)
-        ensure(got <= n, f"{got} items were proposed where {n} were asked for; take the first n")
-        most = max(most, got)
-    exercised(most, _NOTHING)
-
-
-@check("generator", after=["returns_a_proposal"])
-def parents_stand_before_their_items(subject: Subject) -> None:
-    """There is one parent per item: -1 for the context, or the index of an earlier item."""
-    proposals = _proposals(subject)
-    for proposal in proposals:
-        n, parents = len(proposal.items), proposal.parents
-        one_each = type(parents) is tuple and len(parents) == n
-        ensure(one_each, f"{n} items came with the parents {parents!r}; a tuple with one each is needed")
-        for index, parent in enumerate(parents):
-            ensure(
-                -1 <= parent < index, f"item {index} has parent {parent}; use -1 or an index below {index}"
-            )
-    _exercised(proposals)
+    exercised(any(proposal.law.q is not None for proposal in _proposals(subject)), _NEVER_DRAWN)
 
 
 @check("generator", after=["answers_can_be_read"])
 def items_can_be_recorded(subject: Subject) -> None:
     """Items are JSON values, or become some (tuples, NumPy's numbers): an experiment writes every one down."""
-    proposals = _proposals(subject)
-    for item in (item for proposal in proposals for item in proposal.items):
+    items = [item for proposal in _proposals(subject) for item in proposal.items]
+    for item in items:
         problem = plain_problem(canonical(item))
         hint = "give plain data (a number, a text, a list, a dict), which the verifier can read back"
         only = "a part for pipelines in memory alone may name this check in expected_failures"
         ensure(problem is None, f"an item is a {type(item).__name__}{problem}; {hint}; {only}")
-    _exercised(proposals)
+    exercised(items, NO_ITEMS["generator"])
 
 
-@check("generator", after=["parents_stand_before_their_items"], when=lambda s: s.traits.shape)
-def keeps_its_shape(subject: Subject) -> None:
-    """Every proposal has the shape that the generator declares."""
-    shape, proposals = subject.traits.shape, _proposals(subject)
-    for proposal in proposals:
-        ensure(
-            proposal.fits(shape),
-            f"a {proposal.shape} was proposed, {shape!r} is declared; use Proposal.{shape}",
-        )
-    most = max(len(proposal.items) for proposal in proposals)
-    reason = "no more than one item was proposed at a time, which is every shape; give tasks= on which it drafts more"
-    exercised(most > 1, reason if most else _NOTHING)
-
-
-@check("generator", after=["returns_a_proposal"])
-def law_is_declared(subject: Subject) -> None:
-    """Every proposal's law is among the generator's `laws`, and has q unless it is "given"."""
-    laws = subject.traits.laws
-    for kind, q in ((proposal.law.kind, proposal.law.q) for proposal in _proposals(subject)):
-        ensure(
-            kind in laws,
-            f"law {kind!r} was used, {sorted(laws)} is declared; add it to `laws` or use another",
-        )
-        ensure((q is None) == (kind == "given"), f"law {kind!r} needs q exactly when it is not 'given'")
-
-
-@check("generator", after=["law_is_declared", "parents_stand_before_their_items"])
+@check("generator", after=["answers_can_be_read"], when=lambda s: s.traits.laws != _GIVEN)
 def q_rows_are_distributions(subject: Subject) -> None:
-    """q has a row per parent; rows are finite, non-negative and sum to 1."""
+    """Rows of q are finite, non-negative and sum to 1."""
     for proposal in _proposals(subject):
         if proposal.law.q is not None and len(proposal.items):
             q, rows = as_numpy(proposal.law.q).astype(np.float64), max(proposal.parents) + 2
-            ensure(q.ndim == 2 and len(q) >= rows, f"q has shape {q.shape}; [{rows}, vocabulary] is needed")
             ensure(np.all(np.isfinite(q)) and np.all(q >= 0), "q has entries that are negative or not finite")
             sums = q[:rows].sum(axis=1)
             ensure(np.all(abs(sums - 1) < 1e-3), f"rows of q sum to {sums}; give probabilities, normalised")
-    if subject.traits.laws != _GIVEN:
-        _exercised_law(subject)
+    _exercised_law(subject)
 
 
-@check("generator", after=["q_rows_are_distributions"])
+@check("generator", after=["q_rows_are_distributions"], when=lambda s: s.traits.laws != _GIVEN)
 def items_are_possible_under_q(subject: Subject) -> None:
     """A drawn item is an index into its row of q, and q(item) > 0."""
     for proposal in _proposals(subject):
@@ -140,8 +69,7 @@ def items_are_possible_under_q(subject: Subject) -> None:
                 row[int(item)] > 0,
                 f"q gives item {index}, {item!r}, probability 0; report the row it was drawn from",
             )
-    if subject.traits.laws != _GIVEN:
-        _exercised_law(subject)
+    _exercised_law(subject)
 
 
 class _Sums:
@@ -312,7 +240,7 @@ def rounds_are_independent(subject: Subject) -> None:
     _exercised_law(subject)
 
 
-@check("generator", after=[*_SOUND, "law_is_honest"])
+@check("generator", after=["answers_can_be_read", *_SOUND, "law_is_honest"])
 def draft_stream_is_its_own(subject: Subject) -> None:
     """Drawn items follow context.draws, and no item depends on the draws that the rule will use."""
     for sample in _samples(subject):
@@ -338,4 +266,4 @@ def draft_stream_is_its_own(subject: Subject) -> None:
                 ensure(
                     not np.any(far), f"{problem}; draw from context.draws, never from a stream of role 'rule'"
                 )
-    _exercised(_proposals(subject))
+    exercised(any(len(proposal.items) for proposal in _proposals(subject)), NO_ITEMS["generator"])

@@ -25,6 +25,12 @@ from draftverify.values import EMPTY, Context, Proposal, Round, Task, Verificati
 
 Role: TypeAlias = Literal["generator", "verifier", "rule"]
 METHODS: dict[Role, str] = {"generator": "propose", "verifier": "verify", "rule": "decide"}
+NO_ITEMS: dict[Role, str] = {
+    "generator": "nothing was proposed in any call; give tasks= on which it drafts",
+    "verifier": "no block had an item; give proposals= with some",
+    "rule": "no case had an item; give cases=[(context, proposal, verification)] with some",
+}
+"""What to say where the calls of a role had no item to look at."""
 MANY = 17
 """Sessions in a batch: more than the powers of two that are padded to, or cut at."""
 _TEXTS = {"a": "the cat sat on the mat, the cat", "b": "one two one two"}

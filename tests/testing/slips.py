@@ -587,7 +587,7 @@ class CachesRowsByTask(Measures):
         return self._rows.setdefault(key, super().rows(context, proposal)).copy()
 
 
-@slip("provides_what_it_says", "raw_maxima has 1 rows for 3 items")
+@slip("answers_can_be_read", "raw_maxima has 1 rows; 4 are needed for 3 items")
 class GivesOneMaximum(Measures):
     traits = replace(Measures.traits, provides={"target", "raw_maxima"})
 
