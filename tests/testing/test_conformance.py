@@ -38,14 +38,12 @@ from draftverify.traits import GeneratorTraits, VerifierTraits
 
 from .broken import BROKEN, Prefix, ProposesTooMany, Speculative
 from .odd import HONEST, ODD
-from .slips import SLIPS
+from .slips import SLIPS, SeedsAGenerator
 
 COUNTED = {
     "law_is_honest",
     "rounds_are_independent",
     "draft_stream_is_its_own",
-    "exact_means_the_targets_distribution",
-    "drift_bounds_the_distance_from_the_target",
 }
 """The checks that count draws, and see less with few of them."""
 
@@ -225,6 +223,7 @@ RIGHT = [
     generator(lambda context, n: range(n)),
     Prefix(),
     Speculative(),
+    SeedsAGenerator(),
 ]
 
 

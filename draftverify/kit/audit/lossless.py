@@ -15,7 +15,7 @@ from draftverify.kit.audit.recorded import record
 from draftverify.kit.audit.report import DrawsReport, Enumeration, PipelineReport, TextReport
 from draftverify.kit.audit.stopping import stopping_problems
 from draftverify.kit.audit.text import greedy_text
-from draftverify.kit.audit.unknowns import NotEnumerable
+from draftverify.kit.unknowns import NotEnumerable
 from draftverify.rules import GreedyMatch
 from draftverify.stats.block import Measured
 from draftverify.values import LawKind, Shape
