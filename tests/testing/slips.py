@@ -96,13 +96,13 @@ class SamplesTheSameAgain:
         return Proposal.alternatives([rng.choice("abcdef") for _ in range(n)])
 
 
-@slip("rounds_are_independent", "items 0 of a round go up and down with items 1 of the round before")
+@slip("law_is_honest", "those 1 further back in the next round")
 class CountsOnFromTheRound(Drafts):
     def numbers(self, context: Any, n: int) -> Any:
         return [Draws(context.draws.key, 0).uniform(context.draws.round + i) for i in range(n)]
 
 
-@slip("rounds_are_independent", "items 2 of a round go up and down with items 0 of the round before")
+@slip("law_is_honest", "those 2 further on in the next round")
 class KeepsTheFirstNumber(Drafts):
     """The last item of a block is drawn with the number of the first one a round before."""
 
@@ -112,7 +112,7 @@ class KeepsTheFirstNumber(Drafts):
         return [*mine[:2], *([before] if context.draws.round and n > 2 else mine[2:])]
 
 
-@slip("law_is_honest", "item 1 is not drawn by the declared law")
+@slip("law_is_honest", "the generator's items number 1, by their rank in q")
 class HeatsUpAfterTheFirst(Drafts):
     def row(self, context: Any, items: list[int]) -> Any:
         return MODEL([*context.accepted, *items], 1.6 if items else 1.0)
@@ -131,14 +131,14 @@ class CutsUnsaid(Drafts):
         return MODEL([*context.accepted, *items])
 
 
-@slip("law_is_honest", "neighbours depend on each other")
+@slip("law_is_honest", "by their rank in q")
 class MirrorsItsNumbers(Drafts):
     def numbers(self, context: Any, n: int) -> Any:
         u = context.draws.uniform(0)
         return [u if i % 2 == 0 else 1 - u - 2**-53 for i in range(n)]
 
 
-@slip("law_is_honest", "is not drawn by the declared law")
+@slip("law_is_honest", "first item against its q")
 class SortsItsSiblings:
     traits = GeneratorTraits(shape="alternatives", laws={"without_replacement"})
 
@@ -147,7 +147,7 @@ class SortsItsSiblings:
         return Proposal.alternatives(sorted(made.items), made.law)
 
 
-@slip("law_is_honest", "item 2 is not drawn by the declared law")
+@slip("law_is_honest", "the generator's items number 2, by their rank in q")
 class ReportsTheFirstParentsRow:
     """Children of the second root get the q of the first one's."""
 

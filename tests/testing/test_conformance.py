@@ -42,7 +42,6 @@ from .slips import SLIPS, SeedsAGenerator
 
 COUNTED = {
     "law_is_honest",
-    "rounds_are_independent",
     "draft_stream_is_its_own",
 }
 """The checks that count draws, and see less with few of them."""
