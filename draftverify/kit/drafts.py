@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any
 
@@ -150,9 +150,24 @@ def law_problems(drafted: Sequence[tuple[str, Sequence[Redraft]]], error: float)
             name = f"{where}: the generator's first item against its q"
             counts.append(count(name, first_items, row, pooled(row, len(first_items))))
             counts += _twins(where, redrafts, row)
+    counts += _item_counts(sound, rounds)
+    share = error / (len(counts) + 1)
+    problems += verdicts(counts, share * len(counts))
+    if strays(sum(redraft.surprise for redraft in sound), sum(redraft.variance for redraft in sound), share):
+        problems.append(
+            f"the generator's items, in {len(sound)} proposals, are more, or less, likely under its q than q expects: "
+            "they are drawn at another temperature than is declared, or after a cut that is not"
+        )
+    return problems, len(counts) + 1
+
+
+def _item_counts(
+    redrafts: Sequence[Redraft], rounds: Mapping[int, list[tuple[float, float]]]
+) -> list[CellCounts]:
+    """All items by their places, with those before them, and with those of the next round."""
     ranks: dict[int, list[float]] = {}
     neighbours: dict[str, list[tuple[float, float]]] = {"2nd, 4th, …": [], "3rd, 5th, …": []}
-    for redraft in sound:
+    for redraft in redrafts:
         for place, rank in enumerate(redraft.ranks):
             ranks.setdefault(min(place, DEPTHS - 1), []).append(rank)
         # Pairs that share no item, since each test's counts must be independent.
@@ -172,15 +187,7 @@ def law_problems(drafted: Sequence[tuple[str, Sequence[Redraft]]], error: float)
         where = f"{abs(offset)} further {'on' if offset > 0 else 'back'}" if offset else "at the same place"
         name = f"the generator's items and those {where} in the next round together, by their quantiles in q"
         tests.append((name, pairs, THIRDS))
-    counts += [even(*test) for test in tests if test[1]]
-    share = error / (len(counts) + 1)
-    problems += verdicts(counts, share * len(counts))
-    if strays(sum(redraft.surprise for redraft in sound), sum(redraft.variance for redraft in sound), share):
-        problems.append(
-            f"the generator's items, in {len(sound)} proposals, are more, or less, likely under its q than q expects: "
-            "they are drawn at another temperature than is declared, or after a cut that is not"
-        )
-    return problems, len(counts) + 1
+    return [even(*test) for test in tests if test[1]]
 
 
 def _pair_rounds(

@@ -264,7 +264,7 @@ def test_lossless_is_said_of_what_was_tested():
     whole, alone = audit(Speculative()), lossless(pipeline(Speculative()), enumerate_all=False)
     assert (whole.verdict, whole.untested) == ("lossless as far as tested", ())
     assert [words.split(",")[0] for words in whole.tested[1:]] == [
-        "the rule at 6 prefixes",
+        "the rule in 1024 rounds at each of 6 prefixes",
         "192 proposals of the generator",
         "the verifier's rows of blocks",
     ]

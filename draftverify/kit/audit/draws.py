@@ -53,28 +53,7 @@ def draw_tests(
         error: the probability that a sound pipeline fails, at most.
         judge_rule: whether what the rule emits must be p's; else the generator alone is judged.
     """
-    failures: list[str] = []
-    played: list[CellCounts] = []
-    ranks: list[list[Any]] = [[] for _ in range(DEPTHS)]
-    for at, entry in enumerate(recorded if judge_rule else ()):
-        try:
-            round_counts, ranked = _play(rule, entry, copies, at)
-        except Exception as problem:
-            failures.append(f"{entry.where}: {type(problem).__name__}: {problem}")
-            continue
-        played += round_counts
-        for place, values in enumerate(ranked):
-            ranks[place].append(values)
-    together = [
-        even(f"value {place} at all prefixes, by p/q", np.concatenate(values))
-        for place, values in enumerate(ranks)
-        if values
-    ]
-    if ranks[0]:
-        two = [np.stack([values[: len(values) // 2 * 2 : 2], values[1::2]], axis=1) for values in ranks[0]]
-        together.append(
-            even("the first values of two rounds of a task together", np.concatenate(two), THIRDS)
-        )
+    played, together, failures = _rule_counts(rule, recorded, copies) if judge_rule else ([], [], [])
     counts = played + together
     redrafts = [redraft for entry in recorded for redraft in entry.redrafts]
     # Half of the error is the rule's, half the generator's.
@@ -111,6 +90,34 @@ def draw_tests(
 
 
 # The rule
+
+
+def _rule_counts(
+    rule: AcceptanceRule, recorded: Sequence[RecordedRound], copies: int
+) -> tuple[list[CellCounts], list[CellCounts], list[str]]:
+    """What the rule emits, round by round and at all prefixes together; and the rounds in which it failed."""
+    failures: list[str] = []
+    played: list[CellCounts] = []
+    ranks: dict[int, list[Any]] = {}
+    for at, entry in enumerate(recorded):
+        try:
+            round_counts, ranked = _play(rule, entry, copies, at)
+        except Exception as problem:
+            failures.append(f"{entry.where}: {type(problem).__name__}: {problem}")
+            continue
+        played += round_counts
+        for place, values in enumerate(ranked):
+            ranks.setdefault(place, []).append(values)
+    together = [
+        even(f"value {place} at all prefixes, by p/q", np.concatenate(values))
+        for place, values in ranks.items()
+    ]
+    if ranks:
+        two = [np.stack([values[: len(values) // 2 * 2 : 2], values[1::2]], axis=1) for values in ranks[0]]
+        together.append(
+            even("the first values of two rounds of a task together", np.concatenate(two), THIRDS)
+        )
+    return played, together, failures
 
 
 class _Process:

@@ -12,13 +12,13 @@ from draftverify.kit.audit.draws import draw_tests
 from draftverify.kit.audit.driving import with_block
 from draftverify.kit.audit.enumeration import enumerate_rule, stopping_problem
 from draftverify.kit.audit.recorded import record
-from draftverify.kit.audit.report import DrawsReport, Enumeration, PipelineReport, TextReport
+from draftverify.kit.audit.report import Enumeration, PipelineReport
 from draftverify.kit.audit.stopping import stopping_problems
 from draftverify.kit.audit.text import greedy_text
 from draftverify.kit.unknowns import NotEnumerable
 from draftverify.rules import GreedyMatch
 from draftverify.stats.block import Measured
-from draftverify.values import LawKind, Shape
+from draftverify.values import LawKind, Shape, Task
 
 __all__ = ["claims_exact", "lossless"]
 
@@ -60,52 +60,69 @@ def lossless(
     listed = [as_task(task, str(at)) for at, task in enumerate(tasks)]
     notes: list[str] = []
     failures: list[str] = []
-    greedy = _greedy(pipeline)
     if listed or pipeline.done is not None:
         pipeline.open()
     enumeration = _enumerated(pipeline, notes, not enumerate_all) if exact else None
-    draws: DrawsReport | None = None
-    text: TextReport | None = None
-    drift: float | None = None
+    parts: dict[str, Any] = {}
     if not listed:
         notes.append("no tasks: nothing was recorded")
     elif "target" not in pipeline.verifier_traits.provides:
         notes.append("the verifier gives no target distributions, so there is nothing to compare with")
     else:
-        drafting = pipeline
-        if pipeline.learns:
-            # A controller may come to draft nothing, and then there would be nothing to look at.
-            drafting = with_block(pipeline, min(_largest_block(pipeline), MOST_DRAFTED))
-            notes.append(
-                f"real tasks: blocks of {drafting.block.n} in place of {type(pipeline.block).__name__}'s choice"
-            )
-        recorded = record(drafting, listed, prefixes, redraws, rows=not greedy)
-        if not any(len(entry.proposal) for entry in recorded):
-            notes.append("nothing was drafted at the recorded rounds")
-        draws = draw_tests(pipeline.rule, recorded, copies=copies, error=error, judge_rule=exact)
-        looks = [batch_problems(pipeline, recorded, judge_rule=exact, rows=not greedy)]
-        if greedy:
-            text = greedy_text(drafting, listed[:texts])
-        if exact and pipeline.done is not None:
-            looks.append(stopping_problems(drafting, listed, _largest_block(drafting)))
-        for problems, remarks in looks:
-            failures += problems
-            notes += remarks
-        if not exact:
-            drifts = [pipeline.run(task).drift for task in listed]
-            measured = [value for value in drifts if value is not None]
-            drift = sum(measured) / len(measured) if measured else None
+        sizes: dict[str, Any] = {
+            "prefixes": prefixes,
+            "redraws": redraws,
+            "copies": copies,
+            "error": error,
+            "texts": texts,
+        }
+        parts = _on_tasks(pipeline, listed, exact, failures, notes, **sizes)
     return PipelineReport(
         pipeline=pipeline.name,
         rule=type(pipeline.rule).__name__,
         exact=exact,
         enumeration=enumeration,
-        draws=draws,
-        text=text,
-        drift=drift,
         failures=tuple(failures),
         notes=tuple(notes),
+        **parts,
     )
+
+
+def _on_tasks(
+    pipeline: Pipeline,
+    tasks: list[Task],
+    exact: bool,
+    failures: list[str],
+    notes: list[str],
+    *,
+    prefixes: int,
+    redraws: int,
+    copies: int,
+    error: float,
+    texts: int | None,
+) -> dict[str, Any]:
+    """What real tasks show: draws at recorded rounds, greedy text and drift; failures and notes are added to."""
+    greedy, drafting = _greedy(pipeline), pipeline
+    if pipeline.learns:
+        # A controller may come to draft nothing, and then there would be nothing to look at.
+        drafting = with_block(pipeline, min(_largest_block(pipeline), MOST_DRAFTED))
+        notes.append(
+            f"real tasks: blocks of {drafting.block.n} in place of {type(pipeline.block).__name__}'s choice"
+        )
+    recorded = record(drafting, tasks, prefixes, redraws, rows=not greedy)
+    if not any(len(entry.proposal) for entry in recorded):
+        notes.append("nothing was drafted at the recorded rounds")
+    draws = draw_tests(pipeline.rule, recorded, copies=copies, error=error, judge_rule=exact)
+    looks = [batch_problems(pipeline, recorded, judge_rule=exact, rows=not greedy)]
+    text = greedy_text(drafting, tasks[:texts]) if greedy else None
+    if exact and pipeline.done is not None:
+        looks.append(stopping_problems(drafting, tasks, _largest_block(drafting)))
+    for problems, remarks in looks:
+        failures += problems
+        notes += remarks
+    measured = [] if exact else [drift for task in tasks if (drift := pipeline.run(task).drift) is not None]
+    drift = sum(measured) / len(measured) if measured else None
+    return {"draws": draws, "text": text, "drift": drift}
 
 
 def claims_exact(pipeline: Pipeline) -> bool:
