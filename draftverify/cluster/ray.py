@@ -430,20 +430,13 @@ class _Actors(Workers):
         self._remote = ray.remote(_Performer)
         if ray.is_initialized():
             return
-        local_options: dict[str, Any] = {
-            "include_dashboard": False,
-            "object_store_memory": STORE_BYTES,
-            "_node_ip_address": "127.0.0.1",  # nobody else's business
-        }
         local = self._where.address == LOCAL
+        how: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if local:  # which is nobody else's business
+            how |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+            how["object_store_memory"] = STORE_BYTES
         try:
-            ray.init(
-                self._where.address,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                namespace="draftverify",
-                **(local_options if local else {}),
-            )
+            ray.init(self._where.address, namespace="draftverify", **how)
         except Exception as error:
             problem = "a Ray cluster of our own cannot begin" if local else f"no Ray at {self._where.address}"
             raise ResourceError(f"{problem}: {_first_line(error)}") from error
@@ -501,5 +494,4 @@ def _loss(error: BaseException) -> bytes:
 
 
 def _first_line(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0]
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

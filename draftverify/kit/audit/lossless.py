@@ -35,7 +35,6 @@ def lossless(
     copies: int = 4096,
     redraws: int = 64,
     error: float = 1e-6,
-    texts: int | None = None,
     enumerate_all: bool = True,
 ) -> PipelineReport:
     """Audit one pipeline. It is opened, and not closed.
@@ -47,7 +46,6 @@ def lossless(
         copies: how often the rule is played at each.
         redraws: how often the generator is asked again at each.
         error: the probability that a sound pipeline fails by chance, at most.
-        texts: how many tasks are decoded both ways at temperature 0; all when None.
         enumerate_all: also the cases after the first one that fails.
 
     Returns:
@@ -69,13 +67,7 @@ def lossless(
     elif "target" not in pipeline.verifier_traits.provides:
         notes.append("the verifier gives no target distributions, so there is nothing to compare with")
     else:
-        sizes: dict[str, Any] = {
-            "prefixes": prefixes,
-            "redraws": redraws,
-            "copies": copies,
-            "error": error,
-            "texts": texts,
-        }
+        sizes: dict[str, Any] = {"prefixes": prefixes, "copies": copies, "redraws": redraws, "error": error}
         parts = _on_tasks(pipeline, listed, exact, failures, notes, **sizes)
     return PipelineReport(
         pipeline=pipeline.name,
@@ -99,7 +91,6 @@ def _on_tasks(
     redraws: int,
     copies: int,
     error: float,
-    texts: int | None,
 ) -> dict[str, Any]:
     """What real tasks show: draws at recorded rounds, greedy text and drift; failures and notes are added to."""
     greedy, drafting = _greedy(pipeline), pipeline
@@ -114,7 +105,7 @@ def _on_tasks(
         notes.append("nothing was drafted at the recorded rounds")
     draws = draw_tests(pipeline.rule, recorded, copies=copies, error=error, judge_rule=exact)
     looks = [batch_problems(pipeline, recorded, judge_rule=exact, rows=not greedy)]
-    text = greedy_text(drafting, tasks[:texts]) if greedy else None
+    text = greedy_text(drafting, tasks) if greedy else None
     if exact and pipeline.done is not None:
         looks.append(stopping_problems(drafting, tasks, _largest_block(drafting)))
     for problems, remarks in looks:
