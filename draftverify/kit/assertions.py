@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 ERROR_PROBABILITY = 1e-6
 """The chance, at most, that a statistical check refuses an honest component. Its draws are fixed: it is rolled once."""
 
@@ -10,6 +13,15 @@ def ensure(holds: object, problem: str) -> None:
     """Fail the check, saying what was found and what to do."""
     if not holds:
         raise AssertionError(problem)
+
+
+@contextmanager
+def must_work(what: str, hint: str) -> Iterator[None]:
+    """Fail the check where the block raises, saying what did, what it raised and what to do."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        raise AssertionError(f"{what} raised {type(error).__name__}: {error}; {hint}") from error
 
 
 class NotExercised(Exception):

@@ -14,7 +14,7 @@ from draftverify.engine import boundary
 from draftverify.engine.requests import Decide, Draft, Finish, Request, Verify
 from draftverify.engine.state import holding
 from draftverify.errors import ContractError
-from draftverify.kit.assertions import ensure, exercised
+from draftverify.kit.assertions import ensure, exercised, must_work
 from draftverify.kit.contexts import difference, make_context, make_draws, snapshot, values_of
 from draftverify.kit.registry import check
 from draftverify.kit.subject import NO_ITEMS, Role, Subject, owned
@@ -77,16 +77,9 @@ def decides_on_what_a_person_passed(subject: Subject) -> None:
     for context, by in ((context, by) for context in subject.contexts for by in judges):
         verification = Verification(checks=(PASS,), by=by)
         call = (context, Proposal.chain(("a",)), verification, make_draws(context.task.id))
-        try:
+        hint = "where verification.by is not 'verifier' take it as better than all that are scored"
+        with must_work("decide()", f"an item passed by a {by} has no score; {hint}"):
             answer = subject.answer(call)
-        except Exception as error:
-            problem = (
-                f"decide() raised {type(error).__name__}: {error}; an item passed by a {by} has no score"
-            )
-            ensure(
-                False,
-                f"{problem}; where verification.by is not 'verifier' take it as better than all that are scored",
-            )
         _ensure_readable(subject, Decide, call, answer)
 
 
@@ -187,12 +180,9 @@ def _ends(subject: Subject) -> Iterator[Context]:
 
 def _finished(subject: Subject, context: Context, on: Any = None) -> Any:
     part = subject.component if on is None else on
-    try:
+    state = f"with {len(context.accepted)} values accepted and {len(context.held)} held"
+    with must_work("finish()", f"{state}; every task ends in it: give None where there is no answer"):
         return subject.wait(part.finish(context))
-    except Exception as error:
-        held, accepted = len(context.held), len(context.accepted)
-        problem = f"finish() raised {type(error).__name__}: {error}, with {accepted} values accepted and {held} held"
-        ensure(False, f"{problem}; every task ends in it: give None where there is no answer")
 
 
 @check("verifier", after=["opens"], when=lambda s: offers(s.component, Prepares))

@@ -14,7 +14,7 @@ from draftverify.kit.assertions import ERROR_PROBABILITY, NotExercised, ensure, 
 from draftverify.kit.calls import LAWS, SHAPES
 from draftverify.kit.contexts import make_context, make_draws, values_of
 from draftverify.kit.registry import check
-from draftverify.kit.subject import Subject
+from draftverify.kit.subject import Subject, changed
 from draftverify.kit.tables import DraftFrom, TablePair, TargetFrom
 from draftverify.kit.unknowns import NotEnumerable, Path, Stream, explore
 from draftverify.values import Context, Decision, Proposal, Shape, Verification
@@ -94,12 +94,12 @@ def splices_values_of_the_vocabulary(subject: Subject) -> None:
 @check("rule", after=["keeps_no_state_about_tasks"], when=Subject.repeats)
 def draws_from_rng_alone(subject: Subject) -> None:
     """A decision depends on `rng`, and not on context.draws, which is another role's stream."""
-    for number, (context, *arguments) in enumerate(subject.calls):
-        draws = make_draws("elsewhere", role="draft", attempt=number)
-        second_answer = subject.answer((msgspec.structs.replace(context, draws=draws), *arguments))
-        subject.same(
-            subject.answers[number], second_answer, "the decision changes with context.draws; draw from `rng`"
+    for number, call in enumerate(subject.calls):
+        second_answer = subject.answer(
+            changed(call, draws=make_draws("elsewhere", role="draft", attempt=number))
         )
+        problem = "the decision changes with context.draws; draw from `rng`"
+        subject.same(subject.answers[number], second_answer, problem)
 
 
 @check("rule", after=["answers_can_be_read"], when=_needs("target"))
