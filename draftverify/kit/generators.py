@@ -133,14 +133,13 @@ def draft_stream_is_its_own(subject: Subject) -> None:
         ensure(follows, "the items are the same whatever context.draws is; draw from context.draws alone")
         seeds = {seed for seed in (0, getattr(subject.given, "seed", 0)) if isinstance(seed, int)}
         counts = Counter(item for item in firsts if item is not None)
+        values = [value for value, times in counts.items() if times > 16]  # fewer cannot be too far out
         places, rounds = np.arange(subject.block + 1), context.round + np.arange(len(firsts)) % 2
         share = ERROR_PROBABILITY / (4 * len(places) * max(len(counts), 1))
         for seed, draw in product(seeds, (0, 1)):
             keys = [stream_key(seed, context.task.id, number // 2, "rule") for number in range(len(firsts))]
             rule = 2 * uniforms(np.asarray(keys), rounds, places, draw) - 1
-            for value in (
-                value for value, times in counts.items() if times > 16
-            ):  # fewer cannot be too far out
+            for value in values:
                 coinciding = rule[np.asarray([item == value for item in firsts])]
                 far = any(strays(total, len(coinciding) / 3, share) for total in coinciding.sum(axis=0))
                 problem = f"item {value} comes with certain numbers of the rule's stream"

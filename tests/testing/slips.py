@@ -757,6 +757,20 @@ class SeedsAGenerator(Plain):
         return _OfAGenerator(rng)
 
 
+class TakesLogarithms(Plain):
+    """Right; a library that is given an unknown for a number raises an error of its own."""
+
+    class _Logged:
+        def __init__(self, rng: Any) -> None:
+            self.rng = rng
+
+        def uniform(self, position: int = 0, draw: int = 0) -> float:
+            return float(np.exp(np.log(self.rng.uniform(position, draw))))
+
+    def numbers(self, rng: Any) -> Any:
+        return self._Logged(rng)
+
+
 @slip("exact_means_the_targets_distribution", "of a chain of law iid, value")
 class SeedsAGeneratorAndIsTooGenerous(SeedsAGenerator):
     def accepts(self, i: int, u: float, p: float, q: float) -> bool:

@@ -38,7 +38,7 @@ from draftverify.traits import GeneratorTraits, VerifierTraits
 
 from .broken import BROKEN, Prefix, ProposesTooMany, Speculative
 from .odd import HONEST, ODD
-from .slips import SLIPS, SeedsAGenerator
+from .slips import SLIPS, SeedsAGenerator, TakesLogarithms
 
 COUNTED = {
     "law_is_honest",
@@ -223,6 +223,7 @@ RIGHT = [
     Prefix(),
     Speculative(),
     SeedsAGenerator(),
+    TakesLogarithms(),
 ]
 
 
