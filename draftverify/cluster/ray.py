@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from time import monotonic
@@ -408,17 +408,12 @@ class _Actors(Workers):
 
     def has(self) -> str:
         """What the cluster's nodes have, in words."""
-        ray = _ray()
-        alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        descriptions = [
-            ", ".join(
-                f"{name} {amount / 1e9 if 'memory' in name else amount:g}"
-                for name, amount in sorted(node.items())
-                if not name.startswith(("node:", "object_store"))
-            )
-            for node in alive
-        ]
-        return "; ".join(f"a node of {node}" for node in descriptions) or "no nodes"
+        words = []
+        for resources in (node["Resources"] for node in _ray().nodes() if node["Alive"]):
+            amounts = {name: n / 1e9 if "memory" in name else n for name, n in sorted(resources.items())}
+            own = (name for name in amounts if not name.startswith(("node:", "object_store")))
+            words.append(f"a node of {', '.join(f'{name} {amounts[name]:g}' for name in own)}")
+        return "; ".join(words) or "no nodes"
 
     def _group_name(self, pipeline: str) -> str | None:
         """The placement of a pipeline: its own, or that of the pipeline whose variant it is."""
@@ -435,20 +430,13 @@ class _Actors(Workers):
         self._remote = ray.remote(_Performer)
         if ray.is_initialized():
             return
-        local_options: dict[str, Any] = {
-            "include_dashboard": False,
-            "object_store_memory": STORE_BYTES,
-            "_node_ip_address": "127.0.0.1",  # nobody else's business
-        }
         local = self._where.address == LOCAL
+        how: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if local:  # which is nobody else's business
+            how |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+            how["object_store_memory"] = STORE_BYTES
         try:
-            ray.init(
-                self._where.address,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                namespace="draftverify",
-                **(local_options if local else {}),
-            )
+            ray.init(self._where.address, namespace="draftverify", **how)
         except Exception as error:
             problem = "a Ray cluster of our own cannot begin" if local else f"no Ray at {self._where.address}"
             raise ResourceError(f"{problem}: {_first_line(error)}") from error
@@ -457,8 +445,7 @@ class _Actors(Workers):
     def _count(self, placement: Placement) -> int:
         if placement.actors is not None:
             return placement.actors
-        ray = _ray()
-        has = ray.cluster_resources()
+        has = _ray().cluster_resources()
         wants = {"CPU": placement.cpus, "GPU": placement.gpus, **placement.resources}
         return max(1, min((int(has.get(name, 0) // n) for name, n in wants.items() if n > 0), default=1))
 
@@ -489,10 +476,13 @@ def _ray() -> Any:
 
 
 def _needs(placement: Placement) -> str:
-    needs = asdict(placement)
-    resources = needs.pop("resources")
-    needs = {name: needs[name] for name in ("cpus", "gpus", "memory") if needs[name]}
-    return ", ".join(f"{name} {amount:g}" for name, amount in {**needs, **resources}.items()) or "nothing"
+    needs = {
+        "cpus": placement.cpus,
+        "gpus": placement.gpus,
+        "memory": placement.memory,
+        **placement.resources,
+    }
+    return ", ".join(f"{name} {amount:g}" for name, amount in needs.items() if amount) or "nothing"
 
 
 def _loss(error: BaseException) -> bytes:
@@ -504,5 +494,4 @@ def _loss(error: BaseException) -> bytes:
 
 
 def _first_line(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0]
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,11 +1,9 @@
-"""The two ways in which a check fails, by `ensure` or by a sum that `deviates`, and how it says nothing."""
+"""How a check fails, and how it says nothing."""
 
 from __future__ import annotations
 
-from math import log
-from typing import Any
-
-import numpy as np
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 ERROR_PROBABILITY = 1e-6
 """The chance, at most, that a statistical check refuses an honest component. Its draws are fixed: it is rolled once."""
@@ -15,6 +13,15 @@ def ensure(holds: object, problem: str) -> None:
     """Fail the check, saying what was found and what to do."""
     if not holds:
         raise AssertionError(problem)
+
+
+@contextmanager
+def must_work(what: str, hint: str) -> Iterator[None]:
+    """Fail the check where the block raises, saying what did, what it raised and what to do."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        raise AssertionError(f"{what} raised {type(error).__name__}: {error}; {hint}") from error
 
 
 class NotExercised(Exception):
@@ -30,15 +37,3 @@ def exercised(by: object, why: str) -> None:
     """
     if not by:
         raise NotExercised(why)
-
-
-def deviates(total: Any, variance: Any, tests: int) -> Any:
-    """Whether sums of independent terms in [-1, 1] with mean 0 are too far from 0, by Bernstein's inequality.
-
-    Args:
-        total: the sums.
-        variance: the sums of the terms' variances.
-        tests: among how many tests `ERROR_PROBABILITY` is shared out.
-    """
-    weight = log(2 * tests / ERROR_PROBABILITY)
-    return abs(total) > weight / 3 + np.sqrt(weight**2 / 9 + 2 * weight * variance)

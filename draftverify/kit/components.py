@@ -17,10 +17,10 @@ import numpy as np
 
 from draftverify.errors import ContractError
 from draftverify.frozen import FrozenDict
-from draftverify.kit.assertions import ERROR_PROBABILITY, ensure, exercised
+from draftverify.kit.assertions import ERROR_PROBABILITY, ensure, exercised, must_work
 from draftverify.kit.contexts import difference, snapshot
 from draftverify.kit.registry import check
-from draftverify.kit.subject import METHODS, Subject, bare, free, owned
+from draftverify.kit.subject import METHODS, Subject, bare, changed, free, owned
 from draftverify.protocols import Closes, Opens
 from draftverify.traits import TRAITS, has_methods, is_asynchronous, offers, traits_of
 from draftverify.values import EMPTY, Decision, Memory, Outcome, Round, TaskRecord, Trail
@@ -70,13 +70,9 @@ def says_what_it_is(subject: Subject) -> None:
 @check(when=lambda s: offers(s.given, Opens))
 def opens(subject: Subject) -> None:
     """open() takes what the component needs, without an exception."""
-    try:
+    hint = "what it needs must be there where the kit runs; for a test, build it with a small one of its own"
+    with must_work("open()", hint):
         subject.fresh()
-    except (Exception, SystemExit) as error:
-        hint = (
-            "what it needs must be there where the kit runs; for a test, build it with a small one of its own"
-        )
-        ensure(False, f"open() raised {type(error).__name__}: {error}; {hint}")
 
 
 @check(after=["says_what_it_is", "opens"])
@@ -284,17 +280,13 @@ def answers_the_same_without_expected(subject: Subject) -> None:
                 *own_expectations,
                 *map(_SameUnderEveryName, ["the truth", *items[:1], *items[-1:]]),
             ]:
-                try:
+                with must_work(f"{problem}: it", hint):  # nothing but what is expected is another
                     second_answer = subject.answer(_with_expected(call, expected))
-                except Exception as error:  # nothing but what is expected is another
-                    ensure(False, f"{problem} ({type(error).__name__}: {error}); {hint}")
                 subject.same(answer, second_answer, f"{problem} ({hint})")
 
 
 def _with_expected(call: tuple[Any, ...], expected: Any) -> tuple[Any, ...]:
-    context, *arguments = call
-    task = msgspec.structs.replace(context.task, expected=expected)
-    return (msgspec.structs.replace(context, task=task), *arguments)
+    return changed(call, task=msgspec.structs.replace(call[0].task, expected=expected))
 
 
 @check(after=["keeps_no_state_about_tasks"], when=Subject.repeats)
@@ -328,16 +320,13 @@ def answers_from_the_memory_given(subject: Subject) -> None:
     calls = subject.drawing_calls() if subject.role == "rule" else subject.calls[:4]
 
     def answer_with(call: tuple[Any, ...], memory: Memory, on: Any) -> Any:
-        context, *arguments = bare(call)
-        context = msgspec.structs.replace(context, memory=memory)
-        try:
-            answer = subject.call((context, *arguments), on)
-        except Exception as error:  # without records it raised nothing
-            problem = f"with the records of earlier tasks in context.memory it raised {type(error).__name__}: {error}"
-            ensure(
-                False, f"{problem}; a run with `epoch:` brings such records, of tasks without an answer too"
-            )
-        free(context.scratch)
+        call = changed(bare(call), memory=memory)
+        hint = "a run with `memory:` brings such records, of tasks without an answer too"
+        with must_work(
+            "with the records of earlier tasks in context.memory it", hint
+        ):  # without them it did not
+            answer = subject.call(call, on)
+        free(call[0].scratch)
         return answer
 
     watched = _WatchedRecords(records)
@@ -408,14 +397,12 @@ def answers_the_same_from_four_threads(subject: Subject) -> None:
         return await asyncio.gather(*map(answer_one, calls))
 
     hint = "lock, or say `concurrent=False`"
-    try:
+    with must_work("a call from another thread", hint):  # alone it raised nothing
         if is_asynchronous(subject.component):
             concurrent_answers = subject.wait(answer_all())
         else:
             with ThreadPoolExecutor(4) as pool:
                 concurrent_answers = list(pool.map(subject.answer, calls))
-    except Exception as error:  # alone it raised nothing
-        ensure(False, f"a call from another thread raised {type(error).__name__}: {error}; {hint}")
     for answer, second_answer in zip(expected, concurrent_answers, strict=True):
         subject.same(answer, second_answer, f"calls at the same time differ; {hint}")
 

@@ -5,6 +5,7 @@ brings, and the value that a rule makes at the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -13,10 +14,10 @@ from draftverify.engine import boundary
 from draftverify.engine.requests import Decide, Draft, Finish, Request, Verify
 from draftverify.engine.state import holding
 from draftverify.errors import ContractError
-from draftverify.kit.assertions import ensure, exercised
+from draftverify.kit.assertions import ensure, exercised, must_work
 from draftverify.kit.contexts import difference, make_context, make_draws, snapshot, values_of
 from draftverify.kit.registry import check
-from draftverify.kit.subject import Role, Subject, owned
+from draftverify.kit.subject import NO_ITEMS, Role, Subject, owned
 from draftverify.protocols import Prepares
 from draftverify.traits import RuleTraits, has_methods, offers
 from draftverify.values import (
@@ -34,14 +35,6 @@ from draftverify.values import (
     Verification,
 )
 
-_READABLE = [
-    "proposes_at_most_n_items",
-    "keeps_its_shape",
-    "law_is_declared",
-    "q_rows_are_distributions",
-    "provides_what_it_says",
-    "keeps_a_path",
-]
 _REQUESTS: dict[Role, type[Request]] = {"generator": Draft, "verifier": Verify, "rule": Decide}
 
 
@@ -59,11 +52,18 @@ def _ensure_readable(subject: Subject, kind: type[Request], call: tuple[Any, ...
     ensure(type(reading) is not Failure, f"the engine cannot take the answer; {reading}")
 
 
-@check(after=["answers", *_READABLE])
+@check(after=["answers", "answers_stay_as_they_were"])
 def answers_can_be_read(subject: Subject) -> None:
-    """The engine can read every answer: scores and costs are finite, reasons are texts, notes are JSON values."""
-    for call in subject.calls:
-        _ensure_readable(subject, _REQUESTS[subject.role], call, subject.answer(call))
+    """The engine can read every answer: of the right type and form, and for a generator of no more than n items."""
+    calls = list(subject.calls)
+    if subject.role == "generator":
+        calls += product(subject.contexts, (0, 1, 2, subject.block))
+    reached = False
+    for call in calls:
+        answer = subject.answer(call)
+        _ensure_readable(subject, _REQUESTS[subject.role], call, answer)
+        reached |= bool(len(answer.items)) if subject.role == "generator" else bool(len(call[1].items))
+    exercised(reached, NO_ITEMS[subject.role])
 
 
 @check(
@@ -77,16 +77,9 @@ def decides_on_what_a_person_passed(subject: Subject) -> None:
     for context, by in ((context, by) for context in subject.contexts for by in judges):
         verification = Verification(checks=(PASS,), by=by)
         call = (context, Proposal.chain(("a",)), verification, make_draws(context.task.id))
-        try:
+        hint = "where verification.by is not 'verifier' take it as better than all that are scored"
+        with must_work("decide()", f"an item passed by a {by} has no score; {hint}"):
             answer = subject.answer(call)
-        except Exception as error:
-            problem = (
-                f"decide() raised {type(error).__name__}: {error}; an item passed by a {by} has no score"
-            )
-            ensure(
-                False,
-                f"{problem}; where verification.by is not 'verifier' take it as better than all that are scored",
-            )
         _ensure_readable(subject, Decide, call, answer)
 
 
@@ -187,12 +180,9 @@ def _ends(subject: Subject) -> Iterator[Context]:
 
 def _finished(subject: Subject, context: Context, on: Any = None) -> Any:
     part = subject.component if on is None else on
-    try:
+    state = f"with {len(context.accepted)} values accepted and {len(context.held)} held"
+    with must_work("finish()", f"{state}; every task ends in it: give None where there is no answer"):
         return subject.wait(part.finish(context))
-    except Exception as error:
-        held, accepted = len(context.held), len(context.accepted)
-        problem = f"finish() raised {type(error).__name__}: {error}, with {accepted} values accepted and {held} held"
-        ensure(False, f"{problem}; every task ends in it: give None where there is no answer")
 
 
 @check("verifier", after=["opens"], when=lambda s: offers(s.component, Prepares))

@@ -25,6 +25,12 @@ from draftverify.values import EMPTY, Context, Proposal, Round, Task, Verificati
 
 Role: TypeAlias = Literal["generator", "verifier", "rule"]
 METHODS: dict[Role, str] = {"generator": "propose", "verifier": "verify", "rule": "decide"}
+NO_ITEMS: dict[Role, str] = {
+    "generator": "nothing was proposed in any call; give tasks= on which it drafts",
+    "verifier": "no block had an item; give proposals= with some",
+    "rule": "no case had an item; give cases=[(context, proposal, verification)] with some",
+}
+"""What to say where the calls of a role had no item to look at."""
 MANY = 17
 """Sessions in a batch: more than the powers of two that are padded to, or cut at."""
 _TEXTS = {"a": "the cat sat on the mat, the cat", "b": "one two one two"}
@@ -253,25 +259,22 @@ class Subject:
             stream: which key; two keys are two re-runs of the task.
             later: how many rounds, in which nothing was accepted.
         """
-        context, *arguments = call
+        context = call[0]
         rounds = context.rounds
         for _ in range(later):
             rounds = rounds.then((Round(index=len(rounds)),))
         role = {"generator": "draft", "verifier": "verify", "rule": "rule"}[self.role]
         draws = make_draws(context.task.id, attempt=stream, role=role, round=len(rounds))
         if self.role == "rule":
-            arguments[-1] = draws
-        else:
-            context = msgspec.structs.replace(context, draws=draws)
-        return (msgspec.structs.replace(context, rounds=rounds), *arguments)
+            return changed((*call[:-1], draws), rounds=rounds)
+        return changed(call, rounds=rounds, draws=draws)
 
     def answer(self, call: tuple[Any, ...], on: Any = None, scratch: dict[Any, Any] | None = None) -> Any:
         """The answer to a copy of a call's arguments, with an empty scratch unless one is given."""
-        context, *arguments = owned(call)
-        context = msgspec.structs.replace(context, scratch={} if scratch is None else scratch)
-        value = self.call((context, *arguments), on)
-        if scratch is None:
-            free(context.scratch)
+        scratch, is_own = ({}, True) if scratch is None else (scratch, False)
+        value = self.call(changed(owned(call), scratch=scratch), on)
+        if is_own:
+            free(scratch)
         return value
 
     def call(self, arguments: tuple[Any, ...], on: Any = None) -> Any:
@@ -348,5 +351,10 @@ def owned(value: Any) -> Any:
 
 def bare(call: tuple[Any, ...]) -> tuple[Any, ...]:
     """A copy of a call's arguments with an empty scratch."""
-    context, *arguments = owned(call)
-    return (msgspec.structs.replace(context, scratch={}), *arguments)
+    return changed(owned(call), scratch={})
+
+
+def changed(call: tuple[Any, ...], **fields: Any) -> tuple[Any, ...]:
+    """A call with other fields of its context."""
+    context, *arguments = call
+    return (msgspec.structs.replace(context, **fields), *arguments)

@@ -133,6 +133,7 @@ def _figures(answer: ServedAnswer) -> dict[str, Any]:
         "mean_accepted_length": mean_accepted_length(answer.record.rounds),
         "seconds": outcome.seconds,
         "cost": outcome.cost,
+        "currency": answer.currency,
         "caveats": dict(outcome.tally.caveats),
     }
 

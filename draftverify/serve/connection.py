@@ -1,4 +1,4 @@
-"""A client's connection: while no request is under way on it, it has so long to send the head of one."""
+"""A client's connection: one of so many, and while no request is under way on it, it has so long to send a head."""
 
 from __future__ import annotations
 
@@ -15,18 +15,23 @@ class Connection(H11Protocol):
 
     Args:
         arrival: seconds; then the connection is cut.
+        most: connections that are open at once; one more is cut.
         **arguments: uvicorn's own.
     """
 
-    def __init__(self, *, arrival: float, **arguments: Any) -> None:
+    def __init__(self, *, arrival: float, most: int, **arguments: Any) -> None:
         super().__init__(**arguments)
         self._arrival = arrival
+        self._most = most
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a head."""
         super().connection_made(transport)
-        self._wait()
+        if len(self.connections) > self._most:
+            self.transport.abort()
+        else:
+            self._wait()
 
     def handle_events(self) -> None:
         """Stop waiting where a head has come."""

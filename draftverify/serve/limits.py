@@ -20,12 +20,14 @@ class ServerLimits(NamedTuple):
         queue: tasks that may wait for a place beside them; more are refused.
         timeout: seconds for one request, the wait included.
         arrival: seconds in which a request's head has come, and then its body; more slowly none is read.
+        connections: open at once; one more is closed as it comes.
     """
 
     concurrency: int = 16
     queue: int = 64
     timeout: float = 300.0
     arrival: float = 30.0
+    connections: int = 512
 
 
 DEFAULT = ServerLimits()

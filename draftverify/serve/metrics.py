@@ -41,7 +41,9 @@ class Metrics:
         self.tokens = Counter(
             "draftverify_tokens", "Tokens read and sampled.", ("model", "kind"), registry=registry
         )
-        self.cost = Counter("draftverify_cost", "Cost that the parts reported.", of_model, registry=registry)
+        self.cost = Counter(
+            "draftverify_cost", "Cost that the parts reported.", ("model", "currency"), registry=registry
+        )
         self.seconds = Histogram(
             "draftverify_request_seconds",
             "Seconds of a request.",
@@ -64,7 +66,7 @@ class Metrics:
         self.accepted.labels(model).inc(outcome.tally.accepted)
         self.tokens.labels(model, "in").inc(answer.tokens_in)
         self.tokens.labels(model, "out").inc(answer.tokens_out)
-        self.cost.labels(model).inc(max(outcome.cost, 0.0))
+        self.cost.labels(model, answer.currency).inc(max(outcome.cost, 0.0))
 
     def count_request(self, model: str, status: int, begun: float) -> None:
         """Count a request that was answered; `begun` is when it came, by the monotonic clock."""

@@ -44,6 +44,7 @@ class ServedAnswer(msgspec.Struct, frozen=True, kw_only=True):
         finish: "stop" or "length".
         is_text: whether the text is all that the value says.
         tokens_in, tokens_out: what was read and sampled for it, all rounds and judges together.
+        currency: of its cost; "" where none is declared.
     """
 
     record: TaskRecord
@@ -53,6 +54,7 @@ class ServedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     is_text: bool
     tokens_in: int
     tokens_out: int
+    currency: str = ""
 
 
 class ServedModel:
@@ -64,6 +66,7 @@ class ServedModel:
         field: which field of a task the user's text is besides `prompt` and `question`, as the experiment's tasks have
             it; None for no other.
         monitored: the pipeline with its monitor; None where nothing watches it.
+        currency: that costs are in; "" where none is declared.
     """
 
     def __init__(
@@ -72,8 +75,10 @@ class ServedModel:
         pipeline: Pipeline,
         field: str | None = None,
         monitored: MonitoredPipeline | None = None,
+        currency: str = "",
     ) -> None:
         self.name = name
+        self.currency = currency
         self.field = field
         self.monitored = monitored
         self._pipeline = pipeline
@@ -243,6 +248,7 @@ class ServedModel:
             is_text=self.writes or isinstance(outcome.value, str),
             tokens_in=tokens_in,
             tokens_out=tokens_out,
+            currency=self.currency,
         )
 
     def _unfit(self, text: str, query: CompletionRequest) -> str | None:

@@ -55,6 +55,10 @@ def run_server(
     models = models_of(experiment)
     directory = None if record is None else directory_of_served(experiment, models, record)
     if directory is not None:
+        if experiment.durable == "round":
+            click.echo(
+                "durable: round is not heeded: a task ends with its request, and is written then", err=True
+            )
         directory.look()  # what is refused is refused before models are loaded, and what fails then leaves none behind
     with (
         listening_socket(host, port) as listening,
@@ -85,7 +89,7 @@ def models_of(experiment: Experiment) -> dict[str, ServedModel]:
             with below(f"{spec.path}.monitor", spec.where):
                 monitor = _monitor(spec.monitor, bench.monitors[spec.name], spec.name)
             monitored = MonitoredPipeline(pipeline, monitor)
-        models[spec.name] = ServedModel(spec.name, pipeline, field, monitored)
+        models[spec.name] = ServedModel(spec.name, pipeline, field, monitored, experiment.currency)
     return models
 
 
@@ -153,7 +157,7 @@ def made_server(
     app.router.lifespan_context = lifespan
     config = uvicorn.Config(
         app,
-        http=partial(Connection, arrival=limits.arrival),  # type: ignore[arg-type]
+        http=partial(Connection, arrival=limits.arrival, most=limits.connections),  # type: ignore[arg-type]
         ws="none",
         loop="asyncio",
         lifespan="on",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -228,19 +229,17 @@ class _VerdictTally:
     """A tally of the verdicts that a pipeline's answers rest on, and of who gave them."""
 
     def __init__(self) -> None:
-        self.verdicts: dict[str, int] = {}
-        self.by: dict[str, int] = {}
-        self.sources: dict[str, int] = {}
+        self.verdicts: Counter[str] = Counter()
+        self.by: Counter[str] = Counter()
+        self.sources: Counter[str] = Counter()
 
     def add(self, record: TaskRecord) -> None:
         for round in record.rounds:
             if round.items:
-                self.sources[round.source] = self.sources.get(round.source, 0) + len(round.items)
-            if not round.checks:
-                continue
-            self.by[round.by] = self.by.get(round.by, 0) + len(round.checks)
-            for check in round.checks:
-                self.verdicts[check.verdict] = self.verdicts.get(check.verdict, 0) + 1
+                self.sources[round.source] += len(round.items)
+            if round.checks:
+                self.by[round.by] += len(round.checks)
+                self.verdicts.update(check.verdict for check in round.checks)
 
     def plain(self, pipeline: PipelineSummary, run_summary: Summary) -> Plain:
         """Verdicts, whose they were, caveats, marks (audits among them), and how often accepted was right."""

@@ -87,44 +87,15 @@ def detail_of(
     expected = {} if is_asked else task.expected
     pipelines: list[Plain] = []
     for name in frame.names:
-        entry, question = entries.get(name), frame.waiting.get((name, task.id))
         if not frame.has(name, task.id):
             continue
+        entry = entries.get(name)
         if entry is None:
             pipelines.append({"name": name, "status": "open", "rounds": []})
             continue
-        detail = show.record(entry.record, entry.texts)
-        if unmet := differences(entry.record.outcome.value, expected):
-            detail["unmet"] = [
-                {"field": redact(field), "parts": [[kind, show.text(text)] for kind, text in parts]}
-                for field, parts in unmet
-            ]
+        scores = {} if is_asked else judgements.get(name, {})  # a metric's prompt may show a label
         base = entries.get(frame.bases[name])
-        under_way = entry.record.outcome.status == "waiting" and question is None
-        if base is not None and not under_way and differs(entry.record.outcome, base.record.outcome):
-            detail["differs"] = show.difference(base.record.outcome, entry.record.outcome)
-        keys = {metric: (name, task.id, metric) for metric in frame.metrics}
-        scores = {metric: frame.scores[key] for metric, key in keys.items() if key in frame.scores}
-        if scores:
-            detail["scores"] = scores
-        if detail["rounds"] and not is_asked:  # a metric's prompt may show a label
-            asked = [
-                show.exchange(who, exchange)
-                for metric, score in judgements.get(name, {}).items()
-                for who, exchange in exchanges_of_metric(metric, score.notes)
-            ]
-            # What was asked of models the page shows by rounds; a metric comes after the last.
-            if asked:
-                detail["rounds"][-1].setdefault("exchanges", []).extend(asked)
-        if under_way:
-            detail["status"] = "open"
-        if question is not None:
-            detail["question"] = {
-                "state": question.state,
-                "answer": question.answer,
-                "note": show.text(question.note),
-            }
-        pipelines.append({"name": name, **detail})
+        pipelines.append({"name": name, **_of_pipeline(frame, show, name, entry, base, expected, scores)})
     return {
         "task": redact(task.id),
         "group": redact(task.group),
@@ -132,6 +103,46 @@ def detail_of(
         "expected": {redact(key): show.text(value) for key, value in expected.items()},
         "pipelines": pipelines,
     }
+
+
+def _of_pipeline(
+    frame: RunFrame,
+    show: _Show,
+    name: str,
+    entry: Entry,
+    base: Entry | None,
+    expected: Mapping[str, Any],
+    judgements: Mapping[str, Score],
+) -> Plain:
+    """One pipeline's record of a task: beside what is expected, its baseline, its scores, and its question."""
+    outcome, task = entry.record.outcome, entry.record.task
+    detail = show.record(entry.record, entry.texts)
+    if unmet := differences(outcome.value, expected):
+        detail["unmet"] = [
+            {"field": redact(field), "parts": [[kind, show.text(text)] for kind, text in parts]}
+            for field, parts in unmet
+        ]
+    question = frame.waiting.get((name, task))
+    under_way = outcome.status == "waiting" and question is None
+    if base is not None and not under_way and differs(outcome, base.record.outcome):
+        detail["differs"] = show.difference(base.record.outcome, outcome)
+    keys = {metric: (name, task, metric) for metric in frame.metrics}
+    if scores := {metric: frame.scores[key] for metric, key in keys.items() if key in frame.scores}:
+        detail["scores"] = scores
+    asked = [
+        show.exchange(who, exchange)
+        for metric, score in judgements.items()
+        for who, exchange in exchanges_of_metric(metric, score.notes)
+    ]
+    # What was asked of models the page shows by rounds; a metric comes after the last.
+    if asked and detail["rounds"]:
+        detail["rounds"][-1].setdefault("exchanges", []).extend(asked)
+    if under_way:
+        detail["status"] = "open"
+    if question is not None:
+        note = show.text(question.note)
+        detail["question"] = {"state": question.state, "answer": question.answer, "note": note}
+    return detail
 
 
 class _Show:

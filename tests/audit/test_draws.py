@@ -15,10 +15,10 @@ import pytest
 from draftverify import Pipeline, PipelineError, Task, Verification, fallback
 from draftverify.kit import DraftFrom, TableModel, TargetFrom
 from draftverify.kit.audit import lossless
-from draftverify.kit.audit.counts import CellCounts, count, detectable, limit, pooled, strays, verdicts
 from draftverify.kit.audit.draws import draw_tests
 from draftverify.kit.audit.recorded import record
 from draftverify.kit.audit.report import PipelineReport
+from draftverify.kit.counts import CellCounts, count, detectable, limit, pooled, strays, verdicts
 from draftverify.rules import (
     BlockVerification,
     GreedyMatch,
@@ -205,7 +205,7 @@ def test_a_rule_that_uses_its_numbers_again_each_round_is_found(rule):
 def test_a_generator_that_uses_its_numbers_again_each_round_is_found():
     """Its items are drawn from its q in every round, and are not independent of the round before."""
     (failure,) = drawn(Speculative(), draft=broken.SameEachRound, judge_rule=False).failures
-    assert "the generator's items at the same place of two rounds of a task together" in failure
+    assert "the generator's items and those at the same place in the next round together" in failure
 
 
 def test_a_generator_at_another_temperature_than_it_says_is_found():
@@ -264,7 +264,7 @@ def test_lossless_is_said_of_what_was_tested():
     whole, alone = audit(Speculative()), lossless(pipeline(Speculative()), enumerate_all=False)
     assert (whole.verdict, whole.untested) == ("lossless as far as tested", ())
     assert [words.split(",")[0] for words in whole.tested[1:]] == [
-        "the rule at 6 prefixes",
+        "the rule in 1024 rounds at each of 6 prefixes",
         "192 proposals of the generator",
         "the verifier's rows of blocks",
     ]

@@ -104,6 +104,8 @@ def test_the_code_of_every_form_is_clean(shape: str, scored: bool, tmp_path: Pat
     code = (
         f"import draftverify_a_somewhat_longer_name as made; assert ('Detours' in made.__all__) is {scored}"
     )
+    code += "; from draftverify import VerifierTraits; from draftverify.traits import traits_of"
+    code += f"; assert ('scores' in traits_of(made.Shortest(), VerifierTraits).provides) is {scored}"
     if shape != "alternatives":
         done(sys.executable, "-c", code, at=package, path=f"{package / 'src'}:{ROOT}")
 

@@ -112,9 +112,9 @@ def test_a_rule_is_called_with_the_cases_of_the_file(capsys: pytest.CaptureFixtu
     Path("pass.yaml").write_text(case % "reject")
     Path("error.yaml").write_text(case % "error")
     assert main(["audit", "part", "mine.py:Never", "--inputs", "pass.yaml"]) == ExitCode.OK
-    assert "not run   a_failed_check_is_not_a_refusal" in capsys.readouterr().out
+    assert "not run   decides_on_judged_items_alone" in capsys.readouterr().out
     assert main(["audit", "part", "mine.py:Never", "--inputs", "error.yaml"]) == ExitCode.NOT_CONFORMING
-    assert "FAILED    a_failed_check_is_not_a_refusal" in capsys.readouterr().out
+    assert "FAILED    decides_on_judged_items_alone" in capsys.readouterr().out
 
 
 def test_a_part_that_cannot_read_the_kits_inputs_is_told_how_to_give_its_own(

@@ -21,7 +21,7 @@ from draftverify import (
 from draftverify.errors import EndpointTimeout
 from draftverify.identity import identity_of
 from draftverify.kit import check_component, make_context
-from draftverify.kit.audit import Presented, PresentedAnswer
+from draftverify.kit.audit import Presented, PresentedAnswer, audit_judge, comparisons_of
 from draftverify.rules import Tournament
 from draftverify.secret import Secret
 from draftverify_llm import Endpoint, Judge, PairwiseJudge
@@ -465,6 +465,25 @@ def test_a_judge_has_a_rubric_and_a_right_answer_and_gives_reasons(tmp_path):
     own.write_text("{question} {answer}")
     with pytest.raises(ConfigError, match=r"the prompt has no \{expected\}"):
         Judge(model, prompt=own, reference="solution").open()
+
+
+@pytest.mark.parametrize("kind", [Judge, PairwiseJudge])
+def test_an_audit_shows_a_judge_the_right_answer_that_it_is_shown_in_a_run(kind):
+    """Each comparison's own, in every probe; without one the audit would be of another judge, and is refused."""
+    model = Says(lambda prompt: "yes" if kind is Judge else "A")
+    judge = kind(model, reference="solution", max_tokens=4)
+    judge.open()
+    texts = {"question": "2 + 2?", "first": "4", "second": "5"}
+    task = Task(id="sum", input={**texts, "solution": 4}, expected={"label": "first"})
+    audit_judge(judge, comparisons_of([task], judge))
+    assert model.asked
+    assert {dict(texts_of(prompt))["right answer"] for prompt in model.asked} == {"4"}
+    with pytest.raises(ConfigError, match="sum has no solution, which the judge is shown as a right answer"):
+        comparisons_of([Task(id="sum", input=texts)], judge)
+    with pytest.raises(
+        ConfigError, match="the judge is shown 'solution' as a right answer, which sum does not have"
+    ):
+        audit_judge(judge, comparisons_of([Task(id="sum", input=texts)]))
 
 
 def test_a_pairwise_judge_has_a_rubric_and_a_right_answer_and_gives_reasons(server):

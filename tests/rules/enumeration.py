@@ -1,6 +1,6 @@
 """Exact enumeration: everything a drafter and a rule can do, with its probability, by running the real code.
 
-The random numbers are unknowns whose comparisons fork (`draftverify.kit.audit.unknowns`), so a rule's `decide` is
+The random numbers are unknowns whose comparisons fork (`draftverify.kit.unknowns`), so a rule's `decide` is
 integrated over all of its draws, with no sampling and no tolerance but the rounding of doubles. What is drafted and
 verified comes from a pair of the kit's tables.
 """

@@ -93,6 +93,33 @@ def test_a_connection_without_a_request_is_cut(served: Served) -> None:
     assert both.count(b"HTTP/1.1 200") == 2
 
 
+def test_connections_beyond_the_bound_are_cut() -> None:
+    """As they come, and those that are open go on; once one has gone there is room again."""
+    pipelines = {"echo": Pipeline(echo, verifier(lambda context, item: True), First())}
+    with serving(pipelines, connections=2) as served:
+        host, port = served.base.removeprefix("http://").split(":")
+
+        def connect() -> socket.socket:
+            connection = socket.create_connection((host, int(port)), timeout=10)
+            connection.settimeout(0.3)
+            return connection
+
+        def is_open(connection: socket.socket) -> bool:
+            try:
+                return connection.recv(1) != b""
+            except TimeoutError:
+                return True
+            except ConnectionResetError:
+                return False
+
+        first, second, third = connect(), connect(), connect()
+        assert [is_open(connection) for connection in (first, second, third)] == [True, True, False]
+        first.close()
+        assert served.ask("echo", "there").json()["choices"][0]["message"]["content"]
+        second.close()
+        third.close()
+
+
 def test_a_body_that_is_too_long_is_not_read(served: Served) -> None:
     """By what its head announces; nothing of it has to come."""
     assert exchange(served, head(served, 3 << 20)).startswith(b"HTTP/1.1 413")

@@ -23,7 +23,7 @@ from draftverify.bench.records import RunRecords, load_run
 from draftverify.bench.runner.run import run
 from draftverify.errors import ConfigError, StoreError
 from draftverify.serve.limits import Recorded
-from draftverify.serve.server import directory_of_served, models_of
+from draftverify.serve.server import directory_of_served, listening_socket, models_of
 from tests.serve.serving import CHAT, Served, serving
 
 PARTS = """
@@ -170,6 +170,14 @@ def test_a_killed_server_loses_what_was_under_way(config: Path) -> None:
     other = subprocess.run([*start, "--set", "seed=4"], capture_output=True, text=True)
     assert other.returncode != 0
     assert "another config (seed was 0, is 4)" in other.stderr
+
+
+def test_a_server_says_that_it_writes_no_rounds(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of `durable: round`: a request ends with its client, so there is nothing that a restart could go on with."""
+    with listening_socket("127.0.0.1", 0) as taken:
+        port = str(taken.getsockname()[1])
+        assert main(["serve", "loud.yaml", "--port", port, "--out", "run", "--set", "durable=round"]) != 0
+    assert "durable: round is not heeded" in capsys.readouterr().err
 
 
 def test_questions_outlive_the_server(config: Path, command: Command) -> None:

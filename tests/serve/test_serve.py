@@ -117,6 +117,7 @@ def served(tiny: LocalModel) -> Iterator[Served]:
             "named",
             Pipeline(generator(lambda c, n: [c.task.input["text"]]), verifier(lambda c, i: True), First()),
             "text",
+            currency="USD",
         ),
     }
     with serving(pipelines) as running:
@@ -179,6 +180,15 @@ def test_a_stream_is_the_answer_in_pieces(served: Served) -> None:
         "the cat sat on the mat, the cat",
         "",
     ]
+
+
+def test_costs_are_told_in_their_currency(served: Served) -> None:
+    """In a whole answer, in the last object of a stream, and to Prometheus."""
+    (choice,) = served.ask("named").json()["draftverify"]["choices"]
+    streamed = served.ask("named", stream=True).text.split("\n\n")
+    last = json.loads(streamed[-3].removeprefix("data: "))
+    assert choice["currency"] == last["draftverify"]["choices"][0]["currency"] == "USD"
+    assert 'draftverify_cost_total{currency="USD",model="named"}' in served.http.get("/metrics").text
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -134,7 +134,7 @@ def _with_draws(context: Any, draws: Draws, n: int) -> Proposal:
 class BreaksItsShape:
     """Declares chains and proposes alternatives."""
 
-    caught_by = "keeps_its_shape"
+    caught_by = "answers_can_be_read"
     traits = GeneratorTraits(shape="chain")
 
     def propose(self, context: Any, n: int) -> Proposal:
@@ -144,7 +144,7 @@ class BreaksItsShape:
 class ProposesTooMany:
     """Proposes one more item than it was asked for."""
 
-    caught_by = "proposes_at_most_n_items"
+    caught_by = "answers_can_be_read"
 
     def propose(self, context: Any, n: int) -> Proposal:
         return Proposal.chain(list(range(n + 1)))
@@ -153,8 +153,8 @@ class ProposesTooMany:
 class RedraftsOneMore:
     """Drafts the refused items again, and one more."""
 
-    caught_by = "proposes_at_most_n_items"
-    says = "3 items were proposed where 2 were asked for"
+    caught_by = "answers_can_be_read"
+    says = "3 items were proposed where at most 2 were asked for"
 
     def propose(self, context: Any, n: int) -> Proposal:
         return Proposal.alternatives([*context.refused, "new"] if context.refused else list(range(n)))
@@ -173,7 +173,7 @@ class ExtendsWhatIsNotHeld:
 class HasForwardParents:
     """Gives items parents that come after them."""
 
-    caught_by = "parents_stand_before_their_items"
+    caught_by = "answers_can_be_read"
 
     def propose(self, context: Any, n: int) -> Proposal:
         return Proposal(items=list(range(n)), parents=tuple(range(1, n + 1)))
@@ -182,7 +182,7 @@ class HasForwardParents:
 class UsesAnUndeclaredLaw:
     """Declares nothing, so law "given", and uses iid."""
 
-    caught_by = "law_is_declared"
+    caught_by = "answers_can_be_read"
 
     def propose(self, context: Any, n: int) -> Proposal:
         return DraftFrom(MODEL).propose(context, n)
@@ -363,7 +363,7 @@ class RaisesAlways:
 class ReturnsAList:
     """Returns items and no Proposal."""
 
-    caught_by = "returns_a_proposal"
+    caught_by = "answers_can_be_read"
 
     def propose(self, context: Any, n: int) -> Any:
         return list(range(n))
@@ -436,7 +436,7 @@ class _Even:
 class ForgetsTheLastItem(_Even):
     """Gives one verdict too few."""
 
-    caught_by = "one_check_for_each_item"
+    caught_by = "answers_can_be_read"
 
     def verify(self, context: Any, proposal: Proposal) -> Verification:
         return Verification(checks=super().verify(context, proposal).checks[:-1])
@@ -445,7 +445,7 @@ class ForgetsTheLastItem(_Even):
 class ReturnsBooleans(_Even):
     """Returns no Verification."""
 
-    caught_by = "returns_a_verification"
+    caught_by = "answers_can_be_read"
 
     def verify(self, context: Any, proposal: Proposal) -> Any:
         return [item % 2 == 0 for item in proposal.items]
@@ -454,7 +454,7 @@ class ReturnsBooleans(_Even):
 class SaysMaybe(_Even):
     """Invents a verdict."""
 
-    caught_by = "verdicts_are_known_words"
+    caught_by = "answers_can_be_read"
 
     def verify(self, context: Any, proposal: Proposal) -> Verification:
         return Verification(checks=tuple(Check("maybe") for _ in proposal.items))
@@ -677,7 +677,7 @@ class Prefix:
 class TakesErrorsForPasses(Prefix):
     """Accepts what it has no verdict on."""
 
-    caught_by = "a_failed_check_is_not_a_pass"
+    caught_by = "decides_on_judged_items_alone"
 
     def passes(self, verdict: str) -> bool:
         return verdict in ("pass", "error")
@@ -686,7 +686,7 @@ class TakesErrorsForPasses(Prefix):
 class RefusesErrors(Prefix):
     """Refuses what nobody has judged."""
 
-    caught_by = "a_failed_check_is_not_a_refusal"
+    caught_by = "decides_on_judged_items_alone"
 
     def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
         refused = [i for i, check in enumerate(verification.checks) if check.verdict != "pass"]
@@ -707,7 +707,7 @@ class KeepsAfterAGap(Prefix):
 class KeepsAndRefuses(Prefix):
     """Names an item twice."""
 
-    caught_by = "names_no_item_twice"
+    caught_by = "answers_can_be_read"
 
     def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
         kept = super().decide(context, proposal, verification, rng).kept
@@ -717,8 +717,8 @@ class KeepsAndRefuses(Prefix):
 class KeepsAndCorrects(Prefix):
     """Keeps an item and has another value in its place."""
 
-    caught_by = "names_no_item_twice"
-    says = "item [0] was decided on twice (kept, corrected, held or refused)"
+    caught_by = "answers_can_be_read"
+    says = "an item was decided on twice (kept, corrected, held or refused)"
 
     def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
         kept = super().decide(context, proposal, verification, rng).kept
@@ -728,7 +728,7 @@ class KeepsAndCorrects(Prefix):
 class CorrectsPastTheEnd(Prefix):
     """Puts the verifier's correction behind the block."""
 
-    caught_by = "names_items_that_exist"
+    caught_by = "answers_can_be_read"
     says = "was decided on in a block of"
 
     def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
@@ -805,7 +805,7 @@ class CountsSupport(Prefix):
 class CountsFromOne(Prefix):
     """Names the item after the one it means."""
 
-    caught_by = "names_items_that_exist"
+    caught_by = "answers_can_be_read"
 
     def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Decision:
         return Decision(kept=tuple(i + 1 for i in super().decide(context, proposal, verification, rng).kept))
@@ -814,7 +814,7 @@ class CountsFromOne(Prefix):
 class ReturnsANumber(Prefix):
     """Returns how many items to keep, and no Decision."""
 
-    caught_by = "returns_a_decision"
+    caught_by = "answers_can_be_read"
 
     def decide(self, context: Any, proposal: Proposal, verification: Verification, rng: Draws) -> Any:
         return len(verification.checks)

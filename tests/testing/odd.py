@@ -217,8 +217,8 @@ class Moves:
 class Truths:
     """Says True and False of its items."""
 
-    caught_by = "verdicts_are_known_words"
-    says = "False is no Check; give a Check for each item"
+    caught_by = "answers_can_be_read"
+    says = "the check of item 0 is False (bool); a Check is needed"
 
     def verify(self, context: Any, proposal: Proposal) -> Verification:
         return Verification(checks=tuple(item in (1, 2) for item in proposal.items))  # type: ignore[arg-type]
@@ -227,8 +227,8 @@ class Truths:
 class NumPyWords:
     """Says the right words, and no checks."""
 
-    caught_by = "verdicts_are_known_words"
-    says = "np.str_('reject') is no Check"
+    caught_by = "answers_can_be_read"
+    says = "a Check is needed"
 
     def verify(self, context: Any, proposal: Proposal) -> Verification:
         found = np.where(np.asarray(proposal.items) == 1, "pass", "reject")

@@ -11,7 +11,7 @@ from draftverify.kit import ConformanceError, check_component
 
 from .slips import SLIPS, Slip
 
-COUNTED = {"law_is_honest", "rounds_are_independent", "exact_means_the_targets_distribution"}
+COUNTED = {"law_is_honest", "exact_means_the_targets_distribution"}
 """The checks that count draws, and need many of them; the others take none."""
 
 

@@ -40,8 +40,8 @@ from draftverify.kit.audit.report import (
     TextDivergence,
     TextReport,
 )
-from draftverify.kit.audit.unknowns import NotEnumerable, Path, Stream, Unknown, explore
 from draftverify.kit.audit.verifier_audit import JudgedItem, JudgedPipeline, VerifierAudit, audit_verifiers
+from draftverify.kit.unknowns import NotEnumerable, Path, Stream, Unknown, explore
 
 __all__ = [
     "AnswerComparer",

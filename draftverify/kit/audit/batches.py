@@ -16,8 +16,9 @@ import msgspec
 from draftverify.engine.pipeline import Pipeline
 from draftverify.engine.requests import Draft
 from draftverify.kit.audit.driving import uncached
-from draftverify.kit.audit.recorded import ROWS_APART, RecordedRound, on_host, rows_apart
+from draftverify.kit.audit.recorded import ROWS_APART, RecordedRound, rows_apart
 from draftverify.kit.contexts import as_numpy
+from draftverify.kit.drafts import on_host
 from draftverify.protocols import DecidesMany, ProposesMany, VerifiesMany
 from draftverify.randomness import Draws, stream_key
 from draftverify.traits import offers

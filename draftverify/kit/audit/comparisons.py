@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from draftverify.errors import ConfigError
-from draftverify.kit.audit.judges import Choice, as_choice
+from draftverify.kit.audit.judges import Choice, ShowsReference, as_choice
 from draftverify.values import Task
 
 __all__ = ["AnswerComparison", "comparisons_of"]
@@ -23,6 +25,7 @@ class AnswerComparison(msgspec.Struct, frozen=True):
         labels: which answer is better, by each annotator who said so.
         systems: what made the first and the second answer; None where it is not known.
         families: which families of models these are of.
+        reference: a right answer, for a judge that is shown one.
     """
 
     id: str
@@ -32,6 +35,7 @@ class AnswerComparison(msgspec.Struct, frozen=True):
     labels: tuple[Choice, ...] = ()
     systems: tuple[str, str] | None = None
     families: tuple[str, str] | None = None
+    reference: str | None = None
 
     @property
     def label(self) -> Choice | None:
@@ -40,28 +44,33 @@ class AnswerComparison(msgspec.Struct, frozen=True):
         return counts[0][0] if counts and 2 * counts[0][1] > len(self.labels) else None
 
 
-def comparisons_of(tasks: Iterable[Task]) -> list[AnswerComparison]:
+def comparisons_of(tasks: Iterable[Task], judge: Any = None) -> list[AnswerComparison]:
     """Comparisons out of tasks, as any source of tasks gives them.
 
     A task's input has `question` (else `prompt`), `first` and `second`, and may have `systems` and `families`, a list
     of two texts each. Every field of its `expected` is a label, of one annotator each, or a list of labels.
 
+    Args:
+        tasks: them.
+        judge: where it is shown a right answer, that field of the input is it.
+
     Raises:
         ConfigError: a task lacks a field, a label is no such word, or an id stands twice; the message names the task.
     """
     comparisons: dict[str, AnswerComparison] = {}
+    reference = judge.reference if isinstance(judge, ShowsReference) else None
     for task in tasks:
         if not isinstance(task, Task):
             raise ConfigError(f"the tasks should be Tasks, not {task!r:.60}")
         if task.id in comparisons:
             raise ConfigError(f"two tasks have the id {task.id!r}; ids are unique")
-        comparisons[task.id] = _comparison(task)
+        comparisons[task.id] = _comparison(task, reference)
     if not comparisons:
         raise ConfigError("there are no comparisons to audit the judge on")
     return list(comparisons.values())
 
 
-def _comparison(task: Task) -> AnswerComparison:
+def _comparison(task: Task, reference: str | None) -> AnswerComparison:
     labels: list[Choice] = []
     for name, value in task.expected.items():
         for label in value if isinstance(value, (list, tuple)) else (value,):
@@ -82,6 +91,7 @@ def _comparison(task: Task) -> AnswerComparison:
         labels=tuple(labels),
         systems=_two(task.input, "systems", task.id),
         families=_two(task.input, "families", task.id),
+        reference=None if reference is None else _right(task, reference),
     )
 
 
@@ -95,6 +105,15 @@ def _text(task: Task, name: str) -> str:
             path="fields",
         )
     return value
+
+
+def _right(task: Task, name: str) -> str:
+    if task.input.get(name) is None:
+        raise ConfigError(
+            f"{task.id} has no {name}, which the judge is shown as a right answer", path="fields"
+        )
+    value = task.input[name]
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _two(input: Mapping[str, object], name: str, id: str) -> tuple[str, str] | None:

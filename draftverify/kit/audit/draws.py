@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from draftverify.errors import ContractError
-from draftverify.kit.audit.counts import CellCounts, count, detectable, pooled, strays, verdicts
 from draftverify.kit.audit.recorded import RecordedRound, next_round
 from draftverify.kit.audit.report import DrawsReport
 from draftverify.kit.contexts import values_of
+from draftverify.kit.counts import BINS, DEPTHS, THIRDS, CellCounts, count, detectable, even, pooled, verdicts
+from draftverify.kit.drafts import law_problems
 from draftverify.protocols import AcceptanceRule, DecidesMany
 from draftverify.randomness import Draws, inverse_cdf, stream_key, uniforms
 from draftverify.traits import offers
@@ -33,11 +34,6 @@ KEPT_ITEMS = 384
 would take minutes a prefix and count no more cells."""
 
 CHUNK = 512
-DEPTHS = 9
-"""So many places of a sequence are counted."""
-
-BINS = 10
-THIRDS = 3
 
 
 def draw_tests(
@@ -57,41 +53,13 @@ def draw_tests(
         error: the probability that a sound pipeline fails, at most.
         judge_rule: whether what the rule emits must be p's; else the generator alone is judged.
     """
-    failures: list[str] = []
-    played: list[CellCounts] = []
-    ranks: list[list[Any]] = [[] for _ in range(DEPTHS)]
-    for at, entry in enumerate(recorded if judge_rule else ()):
-        try:
-            round_counts, ranked = _play(rule, entry, copies, at)
-        except Exception as problem:
-            failures.append(f"{entry.where}: {type(problem).__name__}: {problem}")
-            continue
-        played += round_counts
-        for place, values in enumerate(ranked):
-            ranks[place].append(values)
-    together = [
-        _even(f"value {place} at all prefixes, by p/q", np.concatenate(values))
-        for place, values in enumerate(ranks)
-        if values
-    ]
-    if ranks[0]:
-        two = [np.stack([values[: len(values) // 2 * 2 : 2], values[1::2]], axis=1) for values in ranks[0]]
-        together.append(
-            _even("the first values of two rounds of a task together", np.concatenate(two), THIRDS)
-        )
-    drafts, impossible = _draft_counts(recorded)
-    failures += impossible
-    counts = played + together + drafts
-    share = error / (len(counts) + 1)
-    failures += verdicts(counts, error * len(counts) / (len(counts) + 1))
+    played, together, failures = _rule_counts(rule, recorded, copies) if judge_rule else ([], [], [])
+    counts = played + together
     redrafts = [redraft for entry in recorded for redraft in entry.redrafts]
-    if strays(
-        sum(redraft.surprise for redraft in redrafts), sum(redraft.variance for redraft in redrafts), share
-    ):
-        failures.append(
-            f"the generator's items, in {len(redrafts)} proposals, are more, or less, likely under its q than q "
-            "expects: they are drawn at another temperature than is declared, or after a cut that is not"
-        )
+    # Half of the error is the rule's, half the generator's.
+    failures += verdicts(counts, error / 2)
+    problems, tests = law_problems([(entry.where, entry.redrafts) for entry in recorded], error / 2)
+    failures += problems
     distances = {entry.where: entry.rows_apart for entry in recorded if entry.rows_apart is not None}
     bound = max((entry.rows_bound for entry in recorded), default=0.0)
     failures += [
@@ -100,19 +68,20 @@ def draw_tests(
         for where, far in distances.items()
         if far > bound
     ]
+    share = error / 2 / max(len(counts), 1)
     items = sum(len(redraft.ranks) for redraft in redrafts)
     return DrawsReport(
         prefixes=len(recorded),
         drafted=sum(len(entry.proposal) > 0 for entry in recorded),
         copies=copies if judge_rule else 0,
         redrawn=len(redrafts),
-        tests=len(counts),
+        tests=len(counts) + tests,
         error=error,
         detects=max((detectable(counted.n, counted.degrees, share) for counted in played), default=None),
         detects_together=max(
             (detectable(counted.n, counted.degrees, share) for counted in together[:1]), default=None
         ),
-        detects_generator=detectable(items, BINS - 1, share) if items else None,
+        detects_generator=detectable(items, BINS - 1, error / 2 / tests) if items else None,
         farthest=max((counted.distance for counted in played), default=None),
         rows_apart=max(distances.values(), default=None),
         rows_bound=bound if distances else None,
@@ -121,6 +90,34 @@ def draw_tests(
 
 
 # The rule
+
+
+def _rule_counts(
+    rule: AcceptanceRule, recorded: Sequence[RecordedRound], copies: int
+) -> tuple[list[CellCounts], list[CellCounts], list[str]]:
+    """What the rule emits, round by round and at all prefixes together; and the rounds in which it failed."""
+    failures: list[str] = []
+    played: list[CellCounts] = []
+    ranks: dict[int, list[Any]] = {}
+    for at, entry in enumerate(recorded):
+        try:
+            round_counts, ranked = _play(rule, entry, copies, at)
+        except Exception as problem:
+            failures.append(f"{entry.where}: {type(problem).__name__}: {problem}")
+            continue
+        played += round_counts
+        for place, values in enumerate(ranked):
+            ranks.setdefault(place, []).append(values)
+    together = [
+        even(f"value {place} at all prefixes, by p/q", np.concatenate(values))
+        for place, values in ranks.items()
+    ]
+    if ranks:
+        two = [np.stack([values[: len(values) // 2 * 2 : 2], values[1::2]], axis=1) for values in ranks[0]]
+        together.append(
+            even("the first values of two rounds of a task together", np.concatenate(two), THIRDS)
+        )
+    return played, together, failures
 
 
 class _Process:
@@ -258,14 +255,6 @@ def _ranks(values: Any, p: Any, order: Any, w: Any) -> Any:
     return mass_before[values] + w * p[values] / p.sum()
 
 
-def _even(name: str, ranks: Any, bins: int = BINS) -> CellCounts:
-    """The counts of ranks [n], uniform on [0, 1); or of several in each row [n, d], which are so and independent."""
-    places = np.clip((np.asarray(ranks).reshape(len(ranks), -1) * bins).astype(np.int64), 0, bins - 1)
-    cells = bins ** places.shape[1]
-    values = places @ bins ** np.arange(places.shape[1])[::-1]
-    return count(name, values, np.full(cells, 1 / cells), np.arange(cells))
-
-
 def _pair(
     name: str, values: Any, counts: list[CellCounts], cells: list[Any], earlier: int, later: int
 ) -> CellCounts:
@@ -308,67 +297,3 @@ def _sequences(rule: Any, process: _Process, copies: range, n: int, depths: int,
             )
         values[copy, : len(emitted)] = emitted
     return values
-
-
-# The generator
-
-
-def _draft_counts(recorded: Sequence[RecordedRound]) -> tuple[list[CellCounts], list[str]]:
-    """The generator's fresh drafts against their declared law.
-
-    An item's rank in its q, spread evenly over the item's probability, is uniform on [0, 1) when it was drawn from q
-    (the probability integral transform), so draws at all prefixes and places can be counted together.
-    """
-    counts: list[CellCounts] = []
-    impossible: list[str] = []
-    ranks: list[list[float]] = [[] for _ in range(DEPTHS)]
-    pairs: list[list[tuple[float, float]]] = [[], []]
-    rounds: list[list[tuple[float, float]]] = [[], []]
-    for entry in recorded:
-        lost = [redraft.impossible for redraft in entry.redrafts if redraft.impossible is not None]
-        if lost:
-            impossible.append(
-                f"{entry.where}: the generator drew item {lost[0]}, to which the q that it declares gives nothing"
-            )
-        elif entry.redrafts:
-            for redraft in entry.redrafts:
-                for place, rank in enumerate(redraft.ranks):
-                    ranks[min(place, DEPTHS - 1)].append(rank)
-                for place, two in enumerate(pairwise(redraft.quantiles)):
-                    pairs[place % 2].append(two)
-            for earlier, following in pairwise(entry.redrafts):
-                if following.number == earlier.number + 1 and following.number % 2:
-                    for later, both in enumerate(rounds):
-                        both += zip(earlier.quantiles[later:], following.quantiles, strict=False)
-            row = entry.redrafts[0].first_row
-            first_items = [redraft.items[0] for redraft in entry.redrafts if redraft.first_row is row]
-            name = f"{entry.where}: the generator's first item against its q"
-            counts.append(count(name, first_items, row, pooled(row, len(first_items))))
-            counts += _twins(entry, row)
-    named: list[tuple[str, Any, int]] = [
-        ("all the generator's items, by their rank in q", list(chain(*ranks)), BINS)
-    ]
-    for place, place_ranks in enumerate(ranks[1:], 1):
-        named.append((f"the generator's items number {place}, by their rank in q", place_ranks, BINS))
-    # Pairs that share no item, since each test's counts must be independent.
-    for which, neighbours in zip(("2nd, 4th, …", "3rd, 5th, …"), pairs, strict=True):
-        name = f"the generator's {which} items and those before them together, by their quantiles in q"
-        named.append((name, neighbours, THIRDS))
-    for where, both in zip(("the same place", "neighbouring places"), rounds, strict=True):
-        name = f"the generator's items at {where} of two rounds of a task together, by their quantiles in q"
-        named.append((name, both, THIRDS))
-    return counts + [_even(*test) for test in named if test[1]], impossible
-
-
-def _twins(recorded: RecordedRound, row: Any) -> list[CellCounts]:
-    """How often the first two siblings are equal, against Σ q², as often as independent ones are."""
-    pairs = []
-    for redraft in recorded.redrafts:
-        roots = [item for item, parent in zip(redraft.items, redraft.parents, strict=True) if parent == -1]
-        if redraft.kind == "iid" and len(roots) > 1 and redraft.first_row is row:
-            pairs.append(int(roots[0] == roots[1]))
-    if not pairs:
-        return []
-    match_chance = float(np.sum((row / row.sum()) ** 2))
-    name = f"{recorded.where}: how often the generator's first two siblings are equal"
-    return [count(name, pairs, np.asarray([1.0 - match_chance, match_chance]), np.arange(2))]

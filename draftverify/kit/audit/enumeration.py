@@ -23,9 +23,9 @@ from draftverify.errors import DraftVerifyError
 from draftverify.kit.audit.drafters import HardDraft, Manner, Parents, layouts
 from draftverify.kit.audit.driving import drive, perform
 from draftverify.kit.audit.report import Enumeration
-from draftverify.kit.audit.unknowns import NotEnumerable, Path, Stream, explore
 from draftverify.kit.contexts import advanced, make_context
 from draftverify.kit.tables import TablePair, TargetFrom
+from draftverify.kit.unknowns import NotEnumerable, Path, Stream, explore
 from draftverify.protocols import AcceptanceRule, Done
 from draftverify.values import EMPTY, Context, Decision, LawKind, Round, Shape, Task, chain_parents
 

@@ -27,7 +27,6 @@ from draftverify.errors import ConfigError, ContractError
 from draftverify.identity import identity_of
 from draftverify.kit.audit.comparisons import AnswerComparison
 from draftverify.kit.audit.judge_probes import PROBES, WIN, Asking, Probe, ProbeFigure, ProbeName
-from draftverify.kit.audit.judges import as_judge
 from draftverify.stats.judgement.agreement import cohen_kappa
 from draftverify.stats.judgement.trust import labels_needed
 from draftverify.traits import VerifierTraits, name_of, traits_of
@@ -114,7 +113,7 @@ def audit_judge(
         raise ConfigError("there are no comparisons to audit the judge on", path="comparisons")
     identity, started = identity_of(judge), time.perf_counter()
     families = " and ".join(sorted(traits_of(judge, VerifierTraits).families)) or None
-    asking = Asking(as_judge(judge), comparisons, families, watcher)
+    asking = Asking(judge, comparisons, families, watcher)
     if all(choice is None for choice in asking.plain()):
         raise ContractError(
             f"{name_of(judge)} gave no verdict on any of {len(comparisons)} comparisons; first {asking.first_trouble()}"
@@ -214,7 +213,7 @@ def plan_labels(
             LabelPlan("Cohen's κ", labels_needed(width, 1.0), f"{why}: two verdicts, as frequent, κ = 0"),
             LabelPlan("win rate", labels_needed(width, 0.25), f"{why}: a rate of ½, labels alone"),
         ]
-    orders = Asking(as_judge(judge), pilot).verdicts()  # all of them, as the audit's agreement takes them
+    orders = Asking(judge, pilot).verdicts()  # all of them, as the audit's agreement takes them
     choices = [choice for verdicts in orders for choice in verdicts]
     labels = [comparison.label for comparison in pilot] * len(orders)
     p = float(np.mean([choice == label for choice, label in zip(choices, labels, strict=True)]))

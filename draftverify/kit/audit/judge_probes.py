@@ -14,15 +14,17 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
 
+from draftverify.errors import ConfigError
 from draftverify.kit.audit.comparisons import AnswerComparison
-from draftverify.kit.audit.judges import AnswerComparer, Choice, PairVerdict, Presented
+from draftverify.kit.audit.judges import Choice, PairVerdict, Presented, ShowsReference, Variation, as_judge
 from draftverify.stats.intervals import Estimate, rate
 from draftverify.stats.judgement.agreement import kappa_of_places, krippendorff_alpha
 from draftverify.stats.judgement.trust import assisted_rate
@@ -89,23 +91,33 @@ class Asking:
     """A judge, what it is audited on, and what it has said; each thing is asked once.
 
     Args:
-        judge: pairwise.
+        judge: pairwise, pointwise, recorded, or any verifier that gives scores; opened.
         comparisons: at least one.
         family: the judge's, or None.
         watcher: told how many judgements have been asked for.
+
+    Raises:
+        ConfigError: it is no judge, or is shown a right answer that a comparison lacks.
     """
 
     def __init__(
         self,
-        judge: AnswerComparer,
+        judge: Any,
         comparisons: Sequence[AnswerComparison],
         family: str | None = None,
         watcher: Callable[[int], None] = lambda count: None,
     ) -> None:
-        self.judge = judge
+        self.judge = as_judge(judge)
+        lacking = [case.id for case in comparisons if case.reference is None]
+        if lacking and isinstance(judge, ShowsReference) and judge.reference is not None:
+            raise ConfigError(
+                f"the judge is shown {judge.reference!r} as a right answer, which {lacking[0]} does not have",
+                path="comparisons",
+            )
         self.comparisons = comparisons
+        self.labels = [case.label for case in comparisons]
         self.family = family
-        self.varies = judge.varies
+        self.varies = self.judge.varies
         self.asked = 0
         self._watcher = watcher
         self._said: dict[Presented, PairVerdict] = {}
@@ -120,49 +132,51 @@ class Asking:
             self._watcher(self.asked)
         return [self._said[entry].choice for entry in presented]
 
-    def plain(self) -> list[Choice | None]:
-        """The verdicts in the comparisons' own order."""
-        return self.ask([shown(case) for case in self.comparisons])
+    def plain(self, **variation: Any) -> list[Choice | None]:
+        """The verdicts in the comparisons' own order, with other names, wording or repetition where asked for."""
+        return self.ask([_shown(case, case.first, case.second, **variation) for case in self.comparisons])
 
     def swapped(self) -> list[Choice | None]:
         """The verdicts in the other order, turned back."""
-        swapped = self.ask([shown(case, swapped=True) for case in self.comparisons])
+        swapped = self.ask([_shown(case, case.second, case.first) for case in self.comparisons])
         return [TURNED[choice] for choice in swapped]
 
     def verdicts(self) -> list[list[Choice | None]]:
         """One list for each order that the judge can be asked in."""
         return [self.plain(), self.swapped()] if "order" in self.varies else [self.plain()]
 
+    def placed(self) -> list[tuple[int, Choice | None]]:
+        """The verdicts of all orders, each with the place of its comparison."""
+        return [pair for choices in self.verdicts() for pair in enumerate(choices)]
+
     def first_trouble(self) -> str:
         """What the judge said where it gave no verdict; "" where it always did."""
-        return next(
-            (f"{verdict.why}: {verdict.words}" for verdict in self._said.values() if verdict.choice is None),
-            "",
-        )
+        none = (verdict for verdict in self._said.values() if verdict.choice is None)
+        return next((f"{verdict.why}: {verdict.words}" for verdict in none), "")
 
     def duel(self, pairs: Sequence[tuple[AnswerComparison, str, str]]) -> list[list[Choice | None]]:
         """Two other texts under each comparison's question, in each order that the judge can be asked in."""
-        direct = self.ask([Presented(case.question, text, rival, id=case.id) for case, text, rival in pairs])
+        direct = self.ask([_shown(*pair) for pair in pairs])
         if "order" not in self.varies:
             return [[choice] for choice in direct]
-        back = self.ask([Presented(case.question, rival, text, id=case.id) for case, text, rival in pairs])
+        back = self.ask([_shown(case, rival, text) for case, text, rival in pairs])
         return [[choice, TURNED[turned]] for choice, turned in zip(direct, back, strict=True)]
 
-    def share(self, name: str, hits: Sequence[tuple[int, bool]], reads: str = "") -> ProbeFigure:
+    def share(self, name: str, hits: Hits, reads: str = "") -> ProbeFigure:
         """The share of hits among verdicts, each of the comparison at its place."""
-        where = [self.comparisons[place].question for place, _ in hits]
+        where = self._questions([place for place, _ in hits])
         hit = np.array([float(is_hit) for _, is_hit in hits])
-
-        def statistic(weights: Any) -> float:
-            return float(weights @ hit / weights.sum()) if weights.sum() > 0 else math.nan
-
-        estimate = bootstrap(statistic, where)
+        estimate = bootstrap(lambda weights: _over(weights @ hit, weights.sum()), where)
         if estimate.value in (0.0, 1.0):
-            trials: dict[str, float] = {}
-            for question in where:
-                trials[question] = trials.get(question, 0.0) + 1.0
-            estimate = rate([estimate.value * count for count in trials.values()], list(trials.values()))
+            trials = Counter(where)
+            estimate = rate(
+                [estimate.value * count for count in trials.values()], [*map(float, trials.values())]
+            )
         return figure(name, estimate, reads, bounds=(0.0, 1.0))
+
+    def mean(self, name: str, values: Any, places: Any, reads: str, low: float = 0.0) -> ProbeFigure:
+        """The mean of values [n] of the comparisons at these places [n]; from `low` to 1."""
+        return self.of(name, lambda weights: _over(weights @ values, weights.sum()), places, reads, low)
 
     def of(
         self,
@@ -173,8 +187,23 @@ class Asking:
         low: float = -1.0,
     ) -> ProbeFigure:
         """A figure of the comparisons at these places, each weighted by the bootstrap; from `low` to 1."""
-        where = [self.comparisons[place].question for place in places]
-        return figure(name, bootstrap(statistic, where), reads, bounds=(low, 1.0))
+        return figure(name, bootstrap(statistic, self._questions(places)), reads, bounds=(low, 1.0))
+
+    def assisted(self, name: str, labels: Any, judged: Any, places: Any, reads: str) -> ProbeFigure:
+        """The mean label [n], NaN where there is none, by these and the judge's word [n]."""
+        has = ~np.isnan(labels)
+        where = self._questions([*places[has], *places[~has]])
+        estimate = assisted_rate(
+            labels[has].tolist(), judged[has].tolist(), judged[~has].tolist(), where
+        ).rate
+        return figure(name, estimate, reads, (0.0, 1.0))
+
+    def _questions(self, places: Sequence[int]) -> list[str]:
+        return [self.comparisons[place].question for place in places]
+
+
+def _over(part: float, total: float) -> float:
+    return float(part / total) if total > 0 else math.nan
 
 
 def figure(
@@ -184,355 +213,270 @@ def figure(
     ends = (estimate.value, max(estimate.low, bounds[0]), min(estimate.high, bounds[1]))
     is_known = not math.isnan(estimate.value)
     value, low, high = (end if is_known and math.isfinite(end) else None for end in ends)
-    return ProbeFigure(
-        name=name,
-        value=value,
-        low=low,
-        high=high,
-        n=estimate.trials,
-        questions=estimate.clusters,
-        reads=reads,
-    )
+    n, questions = estimate.trials, estimate.clusters
+    return ProbeFigure(name=name, value=value, low=low, high=high, n=n, questions=questions, reads=reads)
 
 
-def shown(case: AnswerComparison, *, swapped: bool = False, **variation: Any) -> Presented:
-    """A comparison as it is shown to the judge."""
-    first_answer, second_answer = (case.second, case.first) if swapped else (case.first, case.second)
-    return Presented(case.question, first_answer, second_answer, id=case.id, **variation)
+def _shown(case: AnswerComparison, first: str, second: str, **variation: Any) -> Presented:
+    """Two answers to a comparison's question as they are shown to the judge."""
+    return Presented(case.question, first, second, id=case.id, reference=case.reference, **variation)
 
 
-def agreement(asking: Asking) -> Probe:
+class _Untested(Exception):
+    """A probe has nothing more to look at, and why."""
+
+
+def _probe(needs: Variation | None = None, otherwise: str = "") -> Callable[[_Figures], _Figures]:
+    """Register a probe; a judge that cannot be asked with the variation that it needs is not tested."""
+
+    def register(figures_of: _Figures) -> _Figures:
+        name: Any = figures_of.__name__
+
+        def probed(asking: Asking) -> Probe:
+            if needs is not None and needs not in asking.varies:
+                return Probe(name, untested=otherwise)
+            figures: list[ProbeFigure] = []
+            untested = ""
+            try:
+                figures += figures_of(asking)
+            except _Untested as why:
+                untested = str(why)
+            return Probe(name, tuple(figures), untested)
+
+        _PROBES[name] = probed
+        return figures_of
+
+    return register
+
+
+Hits: TypeAlias = "Sequence[tuple[int, bool]]"
+"""Whether it is so, each with the place of its comparison."""
+_Figures: TypeAlias = "Callable[[Asking], Iterator[ProbeFigure]]"
+_PROBES: dict[ProbeName, Callable[[Asking], Probe]] = {}
+PROBES = MappingProxyType(_PROBES)
+
+
+@_probe()
+def agreement(asking: Asking) -> Iterator[ProbeFigure]:
     """How often the judge says what the labels say, and how far beyond chance.
 
     accuracy: the share of verdicts, over all orders, that are the label (the majority's); no verdict is a wrong one.
     κ: Cohen's, of the same verdicts and labels, no verdict being a category of its own. annotators' α: Krippendorff's,
     of the annotators among themselves, which is what a judge can be measured against at best. no verdict: their share.
     """
-    verdicts = [(place, choice) for choices in asking.verdicts() for place, choice in enumerate(choices)]
-    labels = [case.label for case in asking.comparisons]
+    verdicts, labels = asking.placed(), asking.labels
     labelled = [(place, choice) for place, choice in verdicts if labels[place] is not None]
     none = asking.share(
         "no verdict", [(place, choice is None) for place, choice in verdicts], "prose, cut off, errors"
     )
+    if labelled:
+        hits = [(place, choice == labels[place]) for place, choice in labelled]
+        yield asking.share("accuracy", hits, "verdicts that are the label; none is wrong")
+        decided = [hit for hit, (_, choice) in zip(hits, labelled, strict=True) if choice is not None]
+        if len(decided) < len(hits):
+            yield asking.share("accuracy of verdicts given", decided, "those without a verdict left out")
+        kinds: list[Choice | None] = ["first", "second", "tie", None]
+        judge_places = np.array([kinds.index(choice) for _, choice in labelled])
+        label_places = np.array([kinds.index(labels[place]) for place, _ in labelled])
+        yield asking.of(
+            "Cohen's κ", lambda weights: kappa_of_places(judge_places, label_places, 4, weights),
+            [place for place, _ in labelled], "agreement beyond chance: 0 is chance, 1 is all",
+        )  # fmt: skip
+    yield none
     if not labelled:
-        return Probe("agreement", (none,), "no comparison has a label")
-    hits = [(place, choice == labels[place]) for place, choice in labelled]
-    decided = [(place, choice == labels[place]) for place, choice in labelled if choice is not None]
-    kinds: list[Choice | None] = ["first", "second", "tie", None]
-    judge_places = np.array([kinds.index(choice) for _, choice in labelled])
-    label_places = np.array([kinds.index(labels[place]) for place, _ in labelled])
-    figures = [
-        asking.share("accuracy", hits, "verdicts that are the label; none is wrong"),
-        asking.of(
-            "Cohen's κ", lambda w: kappa_of_places(judge_places, label_places, 4, w), [place for place, _ in labelled],
-            "agreement beyond chance: 0 is chance, 1 is all",
-        ),
-        none,
-    ]  # fmt: skip
-    if len(decided) < len(hits):
-        figures.insert(
-            1, asking.share("accuracy of verdicts given", decided, "those without a verdict left out")
-        )
+        raise _Untested("no comparison has a label")
     if any(len(case.labels) > 1 for case in asking.comparisons):
         counts = np.array(
-            [[case.labels.count(kind) for kind in kinds[:3]] for case in asking.comparisons], dtype=float
+            [[case.labels.count(kind) for kind in kinds[:3]] for case in asking.comparisons], float
         )
-        places = range(len(counts))
         reads = "how far the annotators agree among themselves"
-        figures.append(asking.of("annotators' α", lambda w: krippendorff_alpha(counts, w), places, reads))
-    return Probe("agreement", tuple(figures))
+        yield asking.of("annotators' α", lambda w: krippendorff_alpha(counts, w), range(len(counts)), reads)
 
 
-def order(asking: Asking) -> Probe:
+@_probe("order", "the judge sees one answer at a time, or was recorded in one order")
+def order(asking: Asking) -> Iterator[ProbeFigure]:
     """Whether the verdict survives that the answers change places.
 
     swap consistency: the share of comparisons whose two verdicts name the same answer (or both a tie). accuracy where
     consistent: the share of those that are the label. position bias: of the comparisons in which the place was chosen
     twice, the share in which it was the first place; ½ is no leaning, whatever the consistency.
     """
-    if "order" not in asking.varies:
-        return Probe("order", untested="the judge sees one answer at a time, or was recorded in one order")
-    both = [
-        (place, *pair)
-        for place, pair in enumerate(zip(asking.plain(), asking.swapped(), strict=True))
-        if None not in pair
-    ]
-    consistent = [(place, choice == turned) for place, choice, turned in both]
-    labels = [case.label for case in asking.comparisons]
-    right = [
-        (place, choice == labels[place])
-        for place, choice, turned in both
-        if choice == turned and labels[place]
-    ]
-    # Turned back, the second verdict names the other answer where the same place was chosen again.
-    placed = [
-        (place, choice == "first")
-        for place, choice, turned in both
-        if {choice, turned} == {"first", "second"}
-    ]
-    return Probe(
-        "order",
-        (
-            asking.share("swap consistency", consistent, "same answer in both orders; it is not validity"),
-            asking.share(
-                "accuracy where consistent", right, "of the consistent ones, those that are the label"
-            ),
-            asking.share("position bias", placed, "of those that kept to a place, the first; ½ is none"),
-        ),
-    )
+    same, placed = _compared(asking, asking.swapped())
+    plain = asking.plain()
+    right = [(at, plain[at] == asking.labels[at]) for at, is_same in same if is_same and asking.labels[at]]
+    yield asking.share("swap consistency", same, "same answer in both orders; it is not validity")
+    yield asking.share("accuracy where consistent", right, "of the consistent ones, those that are the label")
+    yield asking.share("position bias", placed, "of those that kept to a place, the first; ½ is none")
 
 
-def length(asking: Asking) -> Probe:
+@_probe()
+def length(asking: Asking) -> Iterator[ProbeFigure]:
     """Whether the longer answer (in characters) wins, beside how often the labels themselves prefer it.
 
     longer, judge: the share of its verdicts for one answer that name the longer. longer, labels: the same of the
     labels. The difference, of both drawn together, is the leaning that is the judge's own.
     """
     differences = [len(case.first) - len(case.second) for case in asking.comparisons]
-    verdicts = [(place, choice) for choices in asking.verdicts() for place, choice in enumerate(choices)]
 
-    def longer(places: Sequence[tuple[int, Choice | None]]) -> list[tuple[int, bool]]:
-        decided = [
-            (place, choice)
-            for place, choice in places
-            if choice in ("first", "second") and differences[place]
-        ]
-        return [(place, (choice == "first") == (differences[place] > 0)) for place, choice in decided]
+    def longer(placed: Iterable[tuple[int, Choice | None]]) -> list[tuple[int, bool]]:
+        decided = [(at, choice) for at, choice in placed if choice in ("first", "second") and differences[at]]
+        return [(at, (choice == "first") == (differences[at] > 0)) for at, choice in decided]
 
-    judge = longer(verdicts)
+    judge, labels = longer(asking.placed()), longer(enumerate(asking.labels))
     if not judge:
-        return Probe("length", untested="no verdict is on two answers of different length")
-    labels = longer([(place, case.label) for place, case in enumerate(asking.comparisons)])
-    figures = [asking.share("longer, judge", judge, "read it beside the labels' own")]
+        raise _Untested("no verdict is on two answers of different length")
+    yield asking.share("longer, judge", judge, "read it beside the labels' own")
     if labels:
-        figures.append(asking.share("longer, labels", labels, "what people preferred"))
-        figures.append(_difference(asking, "judge − labels", judge, labels, "0 is no leaning of its own"))
-    return Probe("length", tuple(figures))
+        yield asking.share("longer, labels", labels, "what people preferred")
+        hit, n = np.array([float(is_hit) for _, is_hit in [*judge, *labels]]), len(judge)
+
+        def difference(weights: Any) -> float:
+            ours, theirs = weights[:n], weights[n:]
+            return _over(ours @ hit[:n], ours.sum()) - _over(theirs @ hit[n:], theirs.sum())
+
+        places = [place for place, _ in [*judge, *labels]]
+        yield asking.of("judge − labels", difference, places, "0 is no leaning of its own")
 
 
-def win_rate(asking: Asking) -> Probe:
+@_probe()
+def win_rate(asking: Asking) -> Iterator[ProbeFigure]:
     """How often a system wins by the judge, by the labels, and by both together without the judge's bias.
 
     A win counts 1, a tie ½; over both orders the mean. bias: judge − labels, on the labelled comparisons. corrected:
-    PPI++ (`calibration.assisted_rate`) of the labels and of the judge's verdicts on comparisons without a label.
+    PPI++ (`stats.judgement.assisted_rate`) of the labels and of the judge's verdicts on comparisons without a label.
     Without names of systems it is the rate of the answer that is listed first.
     """
     wins = np.array([[WIN[choice] for choice in choices] for choices in asking.verdicts()])
-    with np.errstate(invalid="ignore"):
-        has_verdict = ~np.isnan(wins)
-        judge = np.where(has_verdict.any(0), np.nansum(wins, 0) / np.maximum(has_verdict.sum(0), 1), math.nan)
-    labels = np.array([WIN[case.label] for case in asking.comparisons])
+    has_verdict = ~np.isnan(wins)
+    judge = np.where(has_verdict.any(0), np.nansum(wins, 0) / np.maximum(has_verdict.sum(0), 1), math.nan)
+    labels = np.array([WIN[label] for label in asking.labels])
     names = [case.systems or ("first listed", "second listed") for case in asking.comparisons]
-    every = [
+    counts = Counter(
         name
         for case, pair in zip(asking.comparisons, names, strict=True)
         for name in pair[: 2 if case.systems else 1]
-    ]
-    systems = sorted(dict.fromkeys(every), key=lambda name: (-every.count(name), name))[:SYSTEMS]
-    figures: list[ProbeFigure] = []
-    for system in systems:
-        places = [
-            i
-            for i, pair in enumerate(names)
-            if system in pair and pair[0] != pair[1] and not math.isnan(judge[i])
-        ]
-        turned = [names[i][1] == system for i in places]
-        ours = np.array(
-            [1.0 - judge[i] if turn else judge[i] for i, turn in zip(places, turned, strict=True)]
-        )
-        theirs = np.array(
-            [1.0 - labels[i] if turn else labels[i] for i, turn in zip(places, turned, strict=True)]
-        )
-        if not places:
+    )
+    if not has_verdict.any():
+        raise _Untested("there is no verdict")
+    for system in sorted(counts, key=lambda name: (-counts[name], name))[:SYSTEMS]:
+        judged = [system in pair and pair[0] != pair[1] for pair in names] & ~np.isnan(judge)
+        places = np.flatnonzero(judged)
+        if not len(places):
             continue
+        turned = np.array([names[place][1] == system for place in places], float)
+        ours, theirs = (
+            abs(turned - judge[places]),
+            abs(turned - labels[places]),
+        )  # what it won by: 1 − x when second
         has = ~np.isnan(theirs)
-        figures.append(asking.of(f"{system}: judge", _mean(ours), places, "wins by the judge alone", 0.0))
-        if not has.any():
-            continue
-        labelled_places = [place for place, is_labelled in zip(places, has, strict=True) if is_labelled]
-        figures.append(
-            asking.of(
-                f"{system}: labels", _mean(theirs[has]), labelled_places, "wins by the labels alone", 0.0
-            )
-        )
-        figures.append(
-            asking.of(
-                f"{system}: bias",
-                _mean(ours[has] - theirs[has]),
-                labelled_places,
-                "judge − labels; 0 is none",
-            )
-        )
-        if not has.all():
-            where = [
-                asking.comparisons[place].question
-                for place in (*labelled_places, *(p for p in places if p not in set(labelled_places)))
-            ]
-            estimate = assisted_rate(
-                theirs[has].tolist(), ours[has].tolist(), ours[~has].tolist(), where
-            ).rate
-            figures.append(
-                figure(
-                    f"{system}: corrected",
-                    estimate,
-                    "labels and judge together, without its bias",
-                    (0.0, 1.0),
-                )
-            )
-    if not figures:
-        return Probe("win_rate", untested="there is no verdict")
-    return Probe("win_rate", tuple(figures))
+        yield asking.mean(f"{system}: judge", ours, places, "wins by the judge alone")
+        if has.any():
+            yield asking.mean(f"{system}: labels", theirs[has], places[has], "wins by the labels alone")
+            bias = ours[has] - theirs[has]
+            yield asking.mean(f"{system}: bias", bias, places[has], "judge − labels; 0 is none", -1.0)
+            if not has.all():
+                reads = "labels and judge together, without its bias"
+                yield asking.assisted(f"{system}: corrected", theirs, ours, places, reads)
 
 
-def family(asking: Asking) -> Probe:
+@_probe()
+def family(asking: Asking) -> Iterator[ProbeFigure]:
     """Whether the judge favours answers of its own family, measured against the labels on the same comparisons.
 
     preference: the share of wins (a tie ½) of its own family by the judge, minus that by the labels, where exactly one
     answer is of its family. A family may simply be better: a high rate alone shows nothing.
     """
     if asking.family is None:
-        return Probe("family", untested="the judge has no family")
-    own_family: list[tuple[int, bool]] = []
+        raise _Untested("the judge has no family")
+    own = {}
     for place, case in enumerate(asking.comparisons):
         is_own = [name == asking.family for name in case.families or ()]
         if sum(is_own) == 1 and case.label is not None:
-            own_family.append((place, is_own[1]))
-    if not own_family:
-        return Probe(
-            "family", untested=f"no labelled comparison has one answer of its family, {asking.family}"
-        )
-    rows = []
-    for choices in asking.verdicts():
-        for place, turn in own_family:
-            if choices[place] is not None:
-                judge, label = WIN[choices[place]], WIN[asking.comparisons[place].label]
-                rows.append((place, *((1.0 - judge, 1.0 - label) if turn else (judge, label))))
-    places, ours, theirs = (
-        [row[0] for row in rows],
-        np.array([row[1] for row in rows]),
-        np.array([row[2] for row in rows]),
-    )
-    return Probe(
-        "family",
-        (
-            asking.of("own family wins, judge", _mean(ours), places, "read it beside the labels'", 0.0),
-            asking.of("own family wins, labels", _mean(theirs), places, "what people preferred", 0.0),
-            asking.of(
-                "preference", _mean(ours - theirs), places, "judge − labels; above 0 it favours its own"
-            ),
-        ),
-    )
+            own[place] = float(is_own[1])
+    if not own:
+        raise _Untested(f"no labelled comparison has one answer of its family, {asking.family}")
+    placed = [(place, choice) for place, choice in asking.placed() if place in own and choice is not None]
+    places = [place for place, _ in placed]
+    ours = np.array([abs(own[place] - WIN[choice]) for place, choice in placed])
+    theirs = np.array([abs(own[place] - WIN[asking.labels[place]]) for place in places])
+    yield asking.mean("own family wins, judge", ours, places, "read it beside the labels'")
+    yield asking.mean("own family wins, labels", theirs, places, "what people preferred")
+    yield asking.mean("preference", ours - theirs, places, "judge − labels; above 0 it favours its own", -1.0)
 
 
-def names(asking: Asking) -> Probe:
+@_probe("names", "the judge cannot be asked under other names")
+def names(asking: Asking) -> Iterator[ProbeFigure]:
     """Whether the verdict survives that the answers exchange their names in the prompt (A for B), in the same order.
 
     name consistency: the share of verdicts that still name the same answer. name bias: of those that kept to a name,
     the share that kept to the first, "A"; ½ is no leaning.
     """
-    if "names" not in asking.varies:
-        return Probe("names", untested="the judge cannot be asked under other names")
-    renamed = asking.ask([shown(case, names_exchanged=True) for case in asking.comparisons])
-    both = [
-        (place, *pair)
-        for place, pair in enumerate(zip(asking.plain(), renamed, strict=True))
-        if None not in pair
-    ]
-    kept_names = [
-        (place, choice == "first")
-        for place, choice, renamed_choice in both
-        if {choice, renamed_choice} == {"first", "second"}
-    ]
-    return Probe(
-        "names",
-        (
-            asking.share(
-                "name consistency",
-                [(place, choice == renamed_choice) for place, choice, renamed_choice in both],
-                "same answer under the other name",
-            ),
-            asking.share("name bias", kept_names, 'of those that kept to a name, "A"; ½ is none'),
-        ),
-    )
+    same, kept = _compared(asking, asking.plain(names_exchanged=True))
+    yield asking.share("name consistency", same, "same answer under the other name")
+    yield asking.share("name bias", kept, 'of those that kept to a name, "A"; ½ is none')
 
 
-def format(asking: Asking) -> Probe:
+@_probe("answers", "recorded verdicts know no other answers")
+def format(asking: Asking) -> Iterator[ProbeFigure]:
     """Whether the verdict survives that both answers are wrapped alike: as JSON, and as a quotation in Markdown."""
-    if "answers" not in asking.varies:
-        return Probe("format", untested="recorded verdicts know no other answers")
     ways: dict[str, Callable[[str], str]] = {
         "JSON": lambda text: json.dumps({"answer": text}, ensure_ascii=False),
         "Markdown": lambda text: "## Answer\n\n" + "\n".join(f"> {line}" for line in text.split("\n")),
     }
-    figures = []
     for name, wrap in ways.items():
         wrapped = asking.ask(
-            [Presented(e.question, wrap(e.first), wrap(e.second), id=e.id) for e in asking.comparisons]
+            [_shown(case, wrap(case.first), wrap(case.second)) for case in asking.comparisons]
         )
-        figures.append(_same(asking, f"same in {name}", wrapped, "same answer when both are wrapped"))
-    return Probe("format", tuple(figures))
+        yield asking.share(
+            f"same in {name}", _compared(asking, wrapped)[0], "same answer when both are wrapped"
+        )
 
 
-def wording(asking: Asking) -> Probe:
+@_probe("wording", "the judge has one wording; give it `paraphrases`")
+def wording(asking: Asking) -> Iterator[ProbeFigure]:
     """Whether the verdict survives another wording of the judging prompt, and how right it is under that one."""
-    if "wording" not in asking.varies:
-        return Probe("wording", untested="the judge has one wording; give it `paraphrases`")
-    reworded = asking.ask([shown(case, wording=1) for case in asking.comparisons])
-    figures = [_same(asking, "same in other words", reworded, "same answer under the second prompt")]
-    labels = [case.label for case in asking.comparisons]
-    if any(labels):
-        hits = [(place, choice == labels[place]) for place, choice in enumerate(reworded) if labels[place]]
-        figures.append(
-            asking.share("accuracy in other words", hits, "in the comparisons' own order; none is wrong")
-        )
-    return Probe("wording", tuple(figures))
+    reworded = asking.plain(wording=1)
+    same, _ = _compared(asking, reworded)
+    yield asking.share("same in other words", same, "same answer under the second prompt")
+    hits = [(at, choice == asking.labels[at]) for at, choice in enumerate(reworded) if asking.labels[at]]
+    if hits:
+        yield asking.share("accuracy in other words", hits, "in the comparisons' own order; none is wrong")
 
 
-def repeat(asking: Asking) -> Probe:
+@_probe("repeat", "recorded verdicts are of one call each")
+def repeat(asking: Asking) -> Iterator[ProbeFigure]:
     """Whether the judge says the same when asked again. A judge can repeat itself and lean all the same."""
-    if "repeat" not in asking.varies:
-        return Probe("repeat", untested="recorded verdicts are of one call each")
-    repeated = asking.ask([shown(case, repeat=1) for case in asking.comparisons])
-    return Probe(
-        "repeat", (_same(asking, "retest", repeated, "same answer when asked again; it is not validity"),)
-    )
+    same, _ = _compared(asking, asking.plain(repeat=1))
+    yield asking.share("retest", same, "same answer when asked again; it is not validity")
 
 
-def padding(asking: Asking) -> Probe:
+@_probe("answers", "recorded verdicts know no other answers")
+def padding(asking: Asking) -> Iterator[ProbeFigure]:
     """Whether an answer wins against itself once it is padded with a list of its own sentences (Zheng et al., 3.3).
 
     padded wins: the share of comparisons in which the padded copy of the first answer is preferred in every order that
     the judge can be asked in. The list says nothing new; theirs was rephrased, this one repeats. It is a weak probe:
     few judges fail it.
     """
-    if "answers" not in asking.varies:
-        return Probe("padding", untested="recorded verdicts know no other answers")
     duels = asking.duel([(case, padded(case.first), case.first) for case in asking.comparisons])
-    hits = [
-        (place, all(choice == "first" for choice in choices))
-        for place, choices in enumerate(duels)
-        if None not in choices
-    ]
-    return Probe("padding", (asking.share("padded wins", hits, "the padded copy is preferred; 0 is right"),))
+    hits = [(place, {*choices} == {"first"}) for place, choices in enumerate(duels) if None not in choices]
+    yield asking.share("padded wins", hits, "the padded copy is preferred; 0 is right")
 
 
-def empty(asking: Asking) -> Probe:
+@_probe("answers", "recorded verdicts know no other answers")
+def empty(asking: Asking) -> Iterator[ProbeFigure]:
     """Whether an answer that says nothing loses: a constant one (null models, arXiv 2410.07137), and a vague one.
 
     It stands against the answer that the label prefers, else the first. The share in which the real answer wins in
     every order that the judge can be asked in; no verdict is no win.
     """
-    if "answers" not in asking.varies:
-        return Probe("empty", untested="recorded verdicts know no other answers")
-    figures = []
+    real = [case.second if case.label == "second" else case.first for case in asking.comparisons]
     for name, nothing in (("constant answer loses", CONSTANT), ("vague answer loses", VAGUE)):
-        real = [case.second if case.label == "second" else case.first for case in asking.comparisons]
         duels = asking.duel(
             [(case, text, nothing) for case, text in zip(asking.comparisons, real, strict=True)]
         )
-        hits = [(place, all(choice == "first" for choice in choices)) for place, choices in enumerate(duels)]
-        figures.append(asking.share(name, hits, "the real answer is preferred in every order; 1 is right"))
-    return Probe("empty", tuple(figures))
+        hits = [(place, {*choices} == {"first"}) for place, choices in enumerate(duels)]
+        yield asking.share(name, hits, "the real answer is preferred in every order; 1 is right")
 
 
 def padded(text: str) -> str:
@@ -542,56 +486,11 @@ def padded(text: str) -> str:
     return "\n".join([text, "", *lines])
 
 
-def _same(asking: Asking, name: str, varied: Sequence[Choice | None], reads: str) -> ProbeFigure:
+def _compared(asking: Asking, varied: Sequence[Choice | None]) -> tuple[Hits, Hits]:
+    """Which plain verdicts survive a variation; and which of those that turned over said "first"."""
     pairs = enumerate(zip(asking.plain(), varied, strict=True))
-    return asking.share(
-        name,
-        [
-            (place, choice == varied_choice)
-            for place, (choice, varied_choice) in pairs
-            if choice and varied_choice
-        ],
-        reads,
-    )
-
-
-def _mean(values: Any) -> Callable[[Any], float]:
-    return lambda weights: float(weights @ values / weights.sum()) if weights.sum() > 0 else math.nan
-
-
-def _difference(
-    asking: Asking,
-    name: str,
-    ours: Sequence[tuple[int, bool]],
-    theirs: Sequence[tuple[int, bool]],
-    reads: str,
-) -> ProbeFigure:
-    """The difference of two shares whose questions are drawn together."""
-    hit = np.array([float(is_hit) for _, is_hit in [*ours, *theirs]])
-
-    def statistic(weights: Any) -> float:
-        (our_weights, their_weights), n = (weights[: len(ours)], weights[len(ours) :]), len(ours)
-        if not (our_weights.sum() > 0 and their_weights.sum() > 0):
-            return math.nan
-        return float(
-            our_weights @ hit[:n] / our_weights.sum() - their_weights @ hit[n:] / their_weights.sum()
-        )
-
-    return asking.of(name, statistic, [place for place, _ in [*ours, *theirs]], reads)
-
-
-PROBES: MappingProxyType[ProbeName, Callable[[Asking], Probe]] = MappingProxyType(
-    {
-        "agreement": agreement,
-        "order": order,
-        "length": length,
-        "win_rate": win_rate,
-        "family": family,
-        "names": names,
-        "format": format,
-        "wording": wording,
-        "repeat": repeat,
-        "padding": padding,
-        "empty": empty,
-    }
-)
+    both = [(place, choice, other) for place, (choice, other) in pairs if choice and other]
+    same = [(place, choice == other) for place, choice, other in both]
+    # One that turned over named the same place, or name, again.
+    turned = [(at, choice == "first") for at, choice, other in both if {choice, other} == {"first", "second"}]
+    return same, turned

@@ -29,6 +29,7 @@ __all__ = [
     "PairVerdict",
     "Presented",
     "PresentedAnswer",
+    "ShowsReference",
     "Variation",
     "as_choice",
     "as_judge",
@@ -158,6 +159,17 @@ class AnswerGrader(Protocol):
         ...
 
 
+@runtime_checkable
+class ShowsReference(Protocol):
+    """A judge that is shown a right answer.
+
+    Attributes:
+        reference: the field of a task's input that has it; None for none.
+    """
+
+    reference: str | None
+
+
 class ByGrades:
     """A pairwise judge made of a pointwise one: the higher grade wins, equal ones tie.
 
@@ -173,7 +185,7 @@ class ByGrades:
 
     def compare(self, pairs: Sequence[Presented]) -> list[PairVerdict]:
         singles = [
-            PresentedAnswer(pair.question, answer, pair.wording, pair.repeat)
+            PresentedAnswer(pair.question, answer, pair.wording, pair.repeat, pair.reference)
             for pair in pairs
             for answer in (pair.first, pair.second)
         ]

@@ -122,7 +122,7 @@ def _with(spec: AuditSpec, do: Callable[[Any, list[AnswerComparison]], T]) -> T:
     builder = Builder()
     judge, source = builder.part(spec.judge), builder.part(spec.comparisons)
     with below("comparisons"):
-        comparisons = comparisons_of(list(source.load())[: spec.limit])
+        comparisons = comparisons_of(list(source.load())[: spec.limit], judge)
     try:
         if offers(judge, Opens):
             with below("judge"):

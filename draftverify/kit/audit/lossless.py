@@ -12,13 +12,13 @@ from draftverify.kit.audit.draws import draw_tests
 from draftverify.kit.audit.driving import with_block
 from draftverify.kit.audit.enumeration import enumerate_rule, stopping_problem
 from draftverify.kit.audit.recorded import record
-from draftverify.kit.audit.report import DrawsReport, Enumeration, PipelineReport, TextReport
+from draftverify.kit.audit.report import Enumeration, PipelineReport
 from draftverify.kit.audit.stopping import stopping_problems
 from draftverify.kit.audit.text import greedy_text
-from draftverify.kit.audit.unknowns import NotEnumerable
+from draftverify.kit.unknowns import NotEnumerable
 from draftverify.rules import GreedyMatch
 from draftverify.stats.block import Measured
-from draftverify.values import LawKind, Shape
+from draftverify.values import LawKind, Shape, Task
 
 __all__ = ["claims_exact", "lossless"]
 
@@ -35,7 +35,6 @@ def lossless(
     copies: int = 4096,
     redraws: int = 64,
     error: float = 1e-6,
-    texts: int | None = None,
     enumerate_all: bool = True,
 ) -> PipelineReport:
     """Audit one pipeline. It is opened, and not closed.
@@ -47,7 +46,6 @@ def lossless(
         copies: how often the rule is played at each.
         redraws: how often the generator is asked again at each.
         error: the probability that a sound pipeline fails by chance, at most.
-        texts: how many tasks are decoded both ways at temperature 0; all when None.
         enumerate_all: also the cases after the first one that fails.
 
     Returns:
@@ -60,52 +58,62 @@ def lossless(
     listed = [as_task(task, str(at)) for at, task in enumerate(tasks)]
     notes: list[str] = []
     failures: list[str] = []
-    greedy = _greedy(pipeline)
     if listed or pipeline.done is not None:
         pipeline.open()
     enumeration = _enumerated(pipeline, notes, not enumerate_all) if exact else None
-    draws: DrawsReport | None = None
-    text: TextReport | None = None
-    drift: float | None = None
+    parts: dict[str, Any] = {}
     if not listed:
         notes.append("no tasks: nothing was recorded")
     elif "target" not in pipeline.verifier_traits.provides:
         notes.append("the verifier gives no target distributions, so there is nothing to compare with")
     else:
-        drafting = pipeline
-        if pipeline.learns:
-            # A controller may come to draft nothing, and then there would be nothing to look at.
-            drafting = with_block(pipeline, min(_largest_block(pipeline), MOST_DRAFTED))
-            notes.append(
-                f"real tasks: blocks of {drafting.block.n} in place of {type(pipeline.block).__name__}'s choice"
-            )
-        recorded = record(drafting, listed, prefixes, redraws, rows=not greedy)
-        if not any(len(entry.proposal) for entry in recorded):
-            notes.append("nothing was drafted at the recorded rounds")
-        draws = draw_tests(pipeline.rule, recorded, copies=copies, error=error, judge_rule=exact)
-        looks = [batch_problems(pipeline, recorded, judge_rule=exact, rows=not greedy)]
-        if greedy:
-            text = greedy_text(drafting, listed[:texts])
-        if exact and pipeline.done is not None:
-            looks.append(stopping_problems(drafting, listed, _largest_block(drafting)))
-        for problems, remarks in looks:
-            failures += problems
-            notes += remarks
-        if not exact:
-            drifts = [pipeline.run(task).drift for task in listed]
-            measured = [value for value in drifts if value is not None]
-            drift = sum(measured) / len(measured) if measured else None
+        sizes: dict[str, Any] = {"prefixes": prefixes, "copies": copies, "redraws": redraws, "error": error}
+        parts = _on_tasks(pipeline, listed, exact, failures, notes, **sizes)
     return PipelineReport(
         pipeline=pipeline.name,
         rule=type(pipeline.rule).__name__,
         exact=exact,
         enumeration=enumeration,
-        draws=draws,
-        text=text,
-        drift=drift,
         failures=tuple(failures),
         notes=tuple(notes),
+        **parts,
     )
+
+
+def _on_tasks(
+    pipeline: Pipeline,
+    tasks: list[Task],
+    exact: bool,
+    failures: list[str],
+    notes: list[str],
+    *,
+    prefixes: int,
+    redraws: int,
+    copies: int,
+    error: float,
+) -> dict[str, Any]:
+    """What real tasks show: draws at recorded rounds, greedy text and drift; failures and notes are added to."""
+    greedy, drafting = _greedy(pipeline), pipeline
+    if pipeline.learns:
+        # A controller may come to draft nothing, and then there would be nothing to look at.
+        drafting = with_block(pipeline, min(_largest_block(pipeline), MOST_DRAFTED))
+        notes.append(
+            f"real tasks: blocks of {drafting.block.n} in place of {type(pipeline.block).__name__}'s choice"
+        )
+    recorded = record(drafting, tasks, prefixes, redraws, rows=not greedy)
+    if not any(len(entry.proposal) for entry in recorded):
+        notes.append("nothing was drafted at the recorded rounds")
+    draws = draw_tests(pipeline.rule, recorded, copies=copies, error=error, judge_rule=exact)
+    looks = [batch_problems(pipeline, recorded, judge_rule=exact, rows=not greedy)]
+    text = greedy_text(drafting, tasks) if greedy else None
+    if exact and pipeline.done is not None:
+        looks.append(stopping_problems(drafting, tasks, _largest_block(drafting)))
+    for problems, remarks in looks:
+        failures += problems
+        notes += remarks
+    measured = [] if exact else [drift for task in tasks if (drift := pipeline.run(task).drift) is not None]
+    drift = sum(measured) / len(measured) if measured else None
+    return {"draws": draws, "text": text, "drift": drift}
 
 
 def claims_exact(pipeline: Pipeline) -> bool:

@@ -17,10 +17,11 @@ from draftverify.engine.requests import Decide, Draft, Request
 from draftverify.engine.session import Session
 from draftverify.kit.audit.driving import drive, perform, uncached
 from draftverify.kit.contexts import as_numpy
+from draftverify.kit.drafts import Redraft, on_host, redrafts_of
 from draftverify.randomness import Draws, stream_key
-from draftverify.values import Array, Context, Law, Proposal, Round, Task, Trail, Verification
+from draftverify.values import Array, Context, Proposal, Round, Task, Trail, Verification
 
-__all__ = ["ROWS_APART", "RecordedRound", "Redraft", "next_round", "on_host", "record", "rows_apart"]
+__all__ = ["ROWS_APART", "RecordedRound", "next_round", "record", "rows_apart"]
 
 SPACING = 3
 """Of a task's rounds with drafted items every third is recorded, and an answer is decoded no further than is needed."""
@@ -33,35 +34,6 @@ EXACT_ROWS_APART = 1e-3
 
 LOOKED_AT = 20
 """So many rounds are run for each that is wanted; where nothing was drafted in them, plain steps are recorded."""
-
-
-class Redraft(msgspec.Struct, frozen=True, eq=False):
-    """A proposal that the generator made with other draws, without its q, of which hundreds would not fit into memory.
-
-    Args:
-        number: which it is: of an even number and the next one the draws are those of two rounds under one key.
-        items, parents, kind: of the proposal and its law.
-        ranks: for each item its rank in the row that the law says it was drawn from, spread over its probability:
-            uniform on [0, 1) when it was drawn from that row.
-        quantiles: the same with the row in the order of the vocabulary, in which most generators draw: there a number
-            that was used for two items shows.
-        impossible: an item to which that row gives nothing, or None.
-        surprise: Σ f(item) − E f over the items, f being the logarithm of the row's probability, cut off and scaled to
-            [-1, 0]; what is drawn at another temperature is more or less likely than its row expects.
-        variance: Σ of the terms' variances under their rows.
-        first_row: [V], q's first row; the same array in all redrafts of a round whose rows are equal.
-    """
-
-    number: int
-    items: tuple[int, ...]
-    parents: tuple[int, ...]
-    kind: str
-    ranks: tuple[float, ...]
-    quantiles: tuple[float, ...]
-    impossible: int | None
-    surprise: float
-    variance: float
-    first_row: Any
 
 
 Drafted: TypeAlias = "tuple[Draft | None, tuple[Redraft, ...]]"
@@ -155,76 +127,23 @@ def _of_task(
 
 
 def _redrafts(request: Draft, redraws: int) -> Iterator[Redraft]:
-    first_row: Any = None
     with uncached(request.context) as context:
-        for number in range(redraws):
-            round_context = next_round(context) if number % 2 else context
-            draws = Draws(
-                stream_key(number // 2, context.task.id, context.attempt, "audit"), round_context.round
-            )
-            proposal = on_host(
-                request.part.propose(msgspec.structs.replace(round_context, draws=draws), request.n)
-            )
-            if len(proposal):
-                row = np.asarray(proposal.law.q[0], dtype=np.float64)  # type: ignore[index]
-                first_row = row if first_row is None or not np.array_equal(row, first_row) else first_row
-                # Numbers of its own for each round: an item that could only be one has no others.
-                name = f"ranks of {context.task.id}, round {context.round}"
-                yield _redraft(
-                    number, proposal, first_row, Draws(stream_key(number, name, context.attempt, "audit"), 0)
-                )
+        rounds = context, next_round(context)
+
+        def proposed(number: int) -> Proposal:
+            at = rounds[number % 2]
+            draws = Draws(stream_key(number // 2, context.task.id, context.attempt, "audit"), at.round)
+            proposal: Proposal = request.part.propose(msgspec.structs.replace(at, draws=draws), request.n)
+            return proposal
+
+        name = f"{context.task.id}, round {context.round}"
+        yield from redrafts_of(map(proposed, range(redraws)), name)
 
 
 def next_round(context: Context) -> Context:
     """The context after a round in which nothing was accepted."""
     rounds = Trail.of([*context.rounds, Round(index=context.round)])
     return msgspec.structs.replace(context, rounds=rounds)
-
-
-def _redraft(number: int, proposal: Proposal, first_row: Any, spread: Draws) -> Redraft:
-    ranks: list[float] = []
-    quantiles: list[float] = []
-    impossible = None
-    surprise = variance = 0.0
-    for node, item in enumerate(proposal.items):
-        row = _declared(proposal, node)
-        if not row[item] > 0:
-            impossible = item
-            break
-        row /= row.sum()
-        mass_before = float(row[row > row[item]].sum() + row[:item][row[:item] == row[item]].sum())
-        share = spread.uniform(node) * float(row[item])
-        ranks.append(mass_before + share)
-        quantiles.append(float(row[:item].sum()) + share)
-        f = np.log(np.maximum(row, _RAREST)) / -np.log(_RAREST)
-        mean = float(row @ f)
-        surprise += float(f[item]) - mean
-        variance += max(float(row @ np.square(f)) - mean**2, 0.0)
-    return Redraft(
-        number=number,
-        items=tuple(proposal.items),
-        parents=proposal.parents,
-        kind=proposal.law.kind,
-        ranks=tuple(ranks),
-        quantiles=tuple(quantiles),
-        impossible=impossible,
-        surprise=surprise,
-        variance=variance,
-        first_row=first_row,
-    )
-
-
-_RAREST = 1e-4
-
-
-def _declared(proposal: Proposal, node: int) -> Any:
-    """The row [V] that the law says the item was drawn from."""
-    q: Any = proposal.law.q
-    parent = proposal.parents[node]
-    row = np.array(q[parent + 1], dtype=np.float64)
-    if proposal.law.kind == "without_replacement":
-        row[[proposal.items[i] for i in range(node) if proposal.parents[i] == parent]] = 0.0
-    return row
 
 
 def _recorded(pipeline: Pipeline, request: Decide, drafted: Drafted, rows: bool, at: int) -> RecordedRound:
@@ -281,13 +200,3 @@ def rows_apart(rows: Array, reference: Array) -> float:
             rows / rows.sum(axis=1, keepdims=True) - reference / reference.sum(axis=1, keepdims=True)
         ).sum(axis=1)
     return float(np.where(np.isfinite(tv), tv, 1.0).max())
-
-
-def on_host(proposal: Proposal) -> Proposal:
-    """The proposal with plain items and NumPy rows, one row per parent and no more."""
-    law, used = proposal.law, max(proposal.parents, default=-2) + 2
-    items = tuple(int(item) for item in as_numpy(proposal.items))
-    if law.q is not None:
-        maxima = None if law.raw_maxima is None else as_numpy(law.raw_maxima)[:used]
-        law = Law(law.kind, as_numpy(law.q)[:used], maxima)
-    return Proposal(items=items, parents=proposal.parents, law=law)

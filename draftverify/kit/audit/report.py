@@ -135,10 +135,13 @@ class PipelineReport(msgspec.Struct, frozen=True, kw_only=True):
     def tested(self) -> tuple[str, ...]:
         """What was looked at, in words, and the least that would have been seen."""
         tiny, draws, text = self.enumeration, self.draws, self.text
-        phrases = [f"the rule on {tiny.cases} tiny models, exactly"] if tiny else []
+        phrases = []
+        if tiny:
+            blocks = ", ".join(map(str, tiny.blocks))
+            phrases.append(f"the rule on {tiny.cases} tiny models in blocks of {blocks}, exactly")
         if draws and draws.detects is not None and draws.detects_together is not None:
-            part = f"to TV {draws.detects:.3f} at one prefix and {draws.detects_together:.3f} over all"
-            phrases.append(f"the rule at {draws.prefixes} prefixes, {part}")
+            part = f"to TV {draws.detects:.3f} at one and {draws.detects_together:.3f} over all"
+            phrases.append(f"the rule in {draws.copies} rounds at each of {draws.prefixes} prefixes, {part}")
         if draws and draws.detects_generator is not None:
             phrases.append(
                 f"{draws.redrawn} proposals of the generator, to TV {draws.detects_generator:.3f} from its q"

@@ -118,6 +118,8 @@ def _of_one(judged: JudgedPipeline) -> Probe:
     if len(set(passed)) == 1 and len({item.passed for item in judged.items}) == 2:
         # Labels of one side alone, such as people's of what was refused, say nothing of the other.
         return Probe(judged.pipeline, (precision if passed[0] else missed,))
+    errors = [a != b for a, b in zip(passed, right, strict=True)]
+    phi = error_correlation([not is_right for is_right in right], errors, tasks)
     figures = [
         figure("T", worth.true_pass, "the share of right items that pass"),
         figure("F", worth.false_pass, "the share of wrong items that pass"),
@@ -127,19 +129,9 @@ def _of_one(judged: JudgedPipeline) -> Probe:
         precision,
         missed,
         figure(
-            "resampled",
-            worth.resampled,
-            "the precision of drafting again until something passes, task by task",
+            "resampled", worth.resampled, "the precision of drafting again until something passes, by task"
         ),
-        figure(
-            "φ with the generator's errors",
-            error_correlation(
-                [not is_right for is_right in right],
-                [a != b for a, b in zip(passed, right, strict=True)],
-                tasks,
-            ),
-            "of its own errors; above 0 where F is above 1 − T",
-        ),
+        figure("φ with the generator's errors", phi, "of its own errors; above 0 where F is above 1 − T"),
     ]
     if worth.cost_per_right is not None:
         reads = "to draft and judge, per right item that passes"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 from rich.text import Text as Line
 
 from draftverify.bench.cli import options
 from draftverify.bench.cli.exits import ExitCode, exit_with
-from draftverify.bench.cli.screen import wide_console
+from draftverify.bench.cli.screen import new_table, wide_console
 from draftverify.bench.tables.words import clean
 from draftverify.kit.cli.judge import judge
 from draftverify.kit.cli.part import part
@@ -19,7 +18,9 @@ from draftverify.kit.cli.verifier import verifier
 
 if TYPE_CHECKING:
     from draftverify.bench.config.specs import Experiment
-    from draftverify.kit.audit.report import AuditReport, DrawsReport, Enumeration, PipelineReport, TextReport
+    from draftverify.engine.pipeline import Pipeline
+    from draftverify.kit.audit.report import AuditReport, PipelineReport
+    from draftverify.values import Task
 
 __all__ = ["audit"]
 
@@ -63,10 +64,7 @@ def lossless(
 
     from draftverify.bench.runner.build import Builder
     from draftverify.bench.runner.workload import workload
-    from draftverify.errors import ConfigError
-    from draftverify.kit.audit.lossless import claims_exact
-    from draftverify.kit.audit.lossless import lossless as examine
-    from draftverify.kit.audit.report import AuditReport, PipelineReport
+    from draftverify.kit.audit.report import AuditReport
     from draftverify.plugins import did_you_mean
 
     pipeline_names = [spec.name for spec in experiment.pipelines]
@@ -75,56 +73,55 @@ def lossless(
             hint = did_you_mean(name, pipeline_names)
             raise click.UsageError(f"there is no pipeline {name!r} in {experiment.name}{hint}")
     builder = Builder()
-    specs = [spec for spec in experiment.pipelines if not names or spec.name in names]
-    pipelines = [builder.pipeline(spec) for spec in specs]
+    pipelines = [builder.pipeline(spec) for spec in experiment.pipelines if not names or spec.name in names]
     load = workload(msgspec.structs.replace(experiment, predict=None), builder)
-    reports: list[PipelineReport] = []
+    # The probability of a false alarm is shared out, so that it holds for the command as a whole.
+    how: dict[str, Any] = {"prefixes": prefixes, "copies": draws, "redraws": draws // DRAWS_PER_REDRAW}
+    how["error"] = 1e-6 / len(pipelines)
     try:
-        for pipeline in pipelines:
-            click.echo(f"auditing {pipeline.name} …", err=True)
-            try:
-                report = examine(
-                    pipeline,
-                    load.tasks(pipeline.name),
-                    prefixes=prefixes,
-                    copies=draws,
-                    redraws=draws // DRAWS_PER_REDRAW,
-                    # The probability of a false alarm is shared out, so that it holds for the command as a whole.
-                    error=1e-6 / len(pipelines),
-                )
-            except ConfigError as error:
-                path = f"pipelines.{pipeline.name}.{error.path}"
-                raise ConfigError(error.message, where=error.where, path=path) from error
-            except Exception as error:
-                report = PipelineReport(
-                    pipeline=pipeline.name,
-                    rule=type(pipeline.rule).__name__,
-                    exact=claims_exact(pipeline),
-                    failures=(f"the audit was cut short by {type(error).__name__}: {error}",),
-                )
-            reports.append(report)
+        reports = tuple(_examined(pipeline, load.tasks(pipeline.name), how) for pipeline in pipelines)
     finally:
         for pipeline in pipelines:
             pipeline.close()
-    report_of_all = AuditReport(experiment=experiment.name, pipelines=tuple(reports))
+    report = AuditReport(experiment=experiment.name, pipelines=reports)
     if as_json:
-        click.echo(report_of_all.to_json().decode())
+        click.echo(report.to_json().decode())
     else:
-        _print_report(report_of_all)
-    if not report_of_all.passed:
+        _print_report(report)
+    if not report.passed:
         exit_with(ExitCode.NOT_LOSSLESS)
+
+
+def _examined(pipeline: Pipeline, tasks: Sequence[Task], how: Mapping[str, Any]) -> PipelineReport:
+    """The audit of a pipeline, also where it was cut short."""
+    from draftverify.errors import ConfigError
+    from draftverify.kit.audit.lossless import claims_exact
+    from draftverify.kit.audit.lossless import lossless as examine
+    from draftverify.kit.audit.report import PipelineReport
+
+    click.echo(f"auditing {pipeline.name} …", err=True)
+    try:
+        return examine(pipeline, tasks, **how)
+    except ConfigError as error:
+        path = f"pipelines.{pipeline.name}.{error.path}"
+        raise ConfigError(error.message, where=error.where, path=path) from error
+    except Exception as error:
+        return PipelineReport(
+            pipeline=pipeline.name,
+            rule=type(pipeline.rule).__name__,
+            exact=claims_exact(pipeline),
+            failures=(f"the audit was cut short by {type(error).__name__}: {error}",),
+        )
 
 
 def _print_report(report: AuditReport) -> None:
     """Print a table of the pipelines, and under it what was found and left out."""
 
-    headings = ("pipeline", "rule", "claim", "verdict", "tiny models", "recorded prefixes", "greedy text")
-    table = Table(*headings, title=Line(clean(report.experiment)), title_justify="left", pad_edge=False)
+    table = new_table("pipeline", "rule", "claim", "verdict", title=Line(clean(report.experiment)))
     for row in report.pipelines:
         color = "bold red" if not row.passed else "green" if row.exact and not row.untested else "yellow"
-        cells = (_enumerated(row.enumeration), _drawn(row.draws), _decoded(row.text))
-        names = (Line(clean(row.pipeline)), Line(clean(row.rule)))
-        table.add_row(*names, "exact" if row.exact else "none", Line(row.verdict, color), *cells)
+        claim, verdict = "exact" if row.exact else "none", Line(row.verdict, color)
+        table.add_row(Line(clean(row.pipeline)), Line(clean(row.rule)), claim, verdict)
     console = wide_console()
     console.print(table)
     for row in report.pipelines:
@@ -138,7 +135,8 @@ def _print_report(report: AuditReport) -> None:
 def _remarks(report: PipelineReport) -> Iterator[tuple[str, str]]:
     """The lines on what was tested, found and explained, each with its style."""
     for verdict, looks in (
-        (("tested", report.tested), ("not tested", report.untested)) if report.exact else ()
+        ("tested", report.tested),
+        ("not tested", report.untested if report.exact else ()),
     ):
         if looks:
             yield "", f"{verdict}: {'; '.join(looks)}"
@@ -147,32 +145,3 @@ def _remarks(report: PipelineReport) -> Iterator[tuple[str, str]]:
         if divergence.why.cause == "rounding":
             yield "dim", f"task {divergence.task}: {divergence.why.text}"
     yield from (("dim", note) for note in report.notes)
-
-
-def _enumerated(section: Enumeration | None) -> str:
-    if section is None:
-        return "–"
-    if section.failures:
-        return f"{len(section.failures)} of {section.cases} cases differ"
-    sizes = ", ".join(map(str, section.blocks))
-    return f"{section.cases} cases, {section.paths} paths, blocks {sizes}: within {section.worst:.0e}"
-
-
-def _drawn(section: DrawsReport | None) -> str:
-    if section is None:
-        return "–"
-    if section.failures:
-        return f"{len(section.failures)} findings at {section.prefixes} prefixes"
-    if section.detects is None or section.detects_together is None:
-        return f"{section.prefixes} prefixes; the generator draws from its q" if section.redrawn else "–"
-    sees = f"sees TV {section.detects:.3f}, {section.detects_together:.3f} over all"
-    return f"{section.prefixes} × {section.copies} draws agree with p (error {section.error:.0e}; {sees})"
-
-
-def _decoded(section: TextReport | None) -> str:
-    if section is None:
-        return "–"
-    rounding, wrong = len(section.divergences) - len(section.failures), len(section.failures)
-    counts = f"{section.same} of {section.tasks} equal"
-    counts += f", {rounding} part by rounding" if rounding else ""
-    return counts + (f", {wrong} wrong" if wrong else "")

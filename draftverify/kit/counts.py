@@ -16,10 +16,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["CellCounts", "count", "detectable", "limit", "pooled", "strays", "verdicts"]
+__all__ = [
+    "BINS",
+    "DEPTHS",
+    "THIRDS",
+    "CellCounts",
+    "count",
+    "detectable",
+    "even",
+    "limit",
+    "pooled",
+    "strays",
+    "verdicts",
+]
 
 LEAST = 5.0
 """A cell's least expected count."""
+
+DEPTHS = 9
+"""So many places of a block or a sequence are counted."""
+
+BINS = 10
+THIRDS = 3
 
 CELLS = 10
 """The most cells of a test, an impossible one aside; more cells see less of any one deviation."""
@@ -139,6 +157,14 @@ def count(name: str, values: Any, p: Any, cells: Any) -> CellCounts:
     observed = np.bincount(cells[np.asarray(values)], minlength=size)
     expected = np.bincount(cells, weights=p / p.sum(), minlength=size)
     return CellCounts(name, observed, expected)
+
+
+def even(name: str, ranks: Any, bins: int = BINS) -> CellCounts:
+    """The counts of ranks [n], uniform on [0, 1); or of several in each row [n, d], which are so and independent."""
+    places = np.clip((np.asarray(ranks).reshape(len(ranks), -1) * bins).astype(np.int64), 0, bins - 1)
+    cells = bins ** places.shape[1]
+    values = places @ bins ** np.arange(places.shape[1])[::-1]
+    return count(name, values, np.full(cells, 1 / cells), np.arange(cells))
 
 
 def verdicts(counts: list[CellCounts], error: float) -> list[str]:
