@@ -103,7 +103,7 @@ def train(rows: list[dict[str, Any]], work: Path, settings: list[str]) -> tuple[
         subprocess.run([sys.executable, "-m", "draftverify", *command], check=True)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = None if begun else used.ru_utime + used.ru_stime
-    return json.loads(report.read_text()), seconds
+    return json.loads(report.read_text())["figures"], seconds
 
 
 def labelled(row: dict[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ from draftverify.bench import evaluate
 from draftverify.bench.artifact import write_artifact
 from draftverify.lab import Calibrated, Promise, fit_verifier
 from draftverify.lab.certificate import last_kept
-from draftverify.rules import Best, EnoughEvidence
+from draftverify.rules import All, Best, EnoughEvidence
 from draftverify.stats.intervals import rate, t_quantile
 from draftverify.traits import GeneratorTraits
 from draftverify_llm import LocalModel
@@ -149,7 +149,9 @@ def ways(drafted: Asked, reader: Any, tasks: list[Task], folder: Path) -> dict[s
     records: dict[str, list[Any]] = {}
     for fold, (own, other) in enumerate((halves, halves[::-1])):
         path = folder / f"ways-{fold}.json"
-        write_artifact(path, fit_verifier(drafted, reader, other, useful, block=5)[0])
+        judged = evaluate({"fit": Pipeline(drafted, reader, All(), block=5)}, other, size=16).records["fit"]
+        fitted = fit_verifier(reader, judged, {task.id: task for task in other}, useful)
+        write_artifact(path, fitted.artifact)
         anything = Calibrated(reader, path, accept=0.0)
         pipelines = {
             name: Pipeline(drafted, anything, Best(), block=n, name=name) for name, n in ALWAYS.items()

@@ -255,10 +255,12 @@ class BlockTraits(Traits):
 
     Args:
         shapes: the shapes of proposals that it is for; None for all.
+        learns: whether it hears of finished rounds, so that what it asks for depends on what was accepted before.
     """
 
     reads: Set[str] = frozenset()
     shapes: Set[Shape] | None = None
+    learns: bool = True
 
 
 def families(family: str | None) -> frozenset[str]:

@@ -107,7 +107,7 @@ def row_of(artifact: OperatingPointFile, gain: Estimate) -> dict[str, Any]:
         "tested": artifact.tested,
         "drafts": artifact.drafts,
         "why": artifact.why,
-        "tasks": [artifact.data.tasks, artifact.unseen.tasks],
+        "tasks": [len(artifact.learned_from), artifact.unseen.tasks],
         "acceptance": msgspec.to_builtins(artifact.acceptance),
         "cost_ratio": artifact.cost_ratio,
         "parallel": msgspec.to_builtins(artifact.parallel),

@@ -13,7 +13,7 @@ import msgspec
 from draftverify.engine.parts import Parts
 from draftverify.errors import ConfigError
 from draftverify.identity import identity_of
-from draftverify.traits import name_of
+from draftverify.traits import BlockTraits, name_of
 from draftverify.values import Context, Round
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
     "ParallelPass",
     "PartIdentity",
     "BlockTrial",
-    "check_made_with",
+    "identify_parts",
     "read_artifact",
     "write_artifact",
 ]
@@ -40,26 +40,73 @@ ONE_PASS = 1.25
 """Passes of one item up to which a block is called one pass."""
 
 
-class ArtifactFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """What a command writes into a file of its own, to be read again.
+class PartIdentity(msgspec.Struct, frozen=True):
+    """A part: what messages call it, and the identity that tells it from others."""
+
+    name: str
+    identity: str
+
+
+class ArtifactFile(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """What a command writes into a file of its own, to be read again. Read as this class, a file of any kind says with
+    what it was made.
+
+    Args:
+        parts: with which it was made, by role; for others it says nothing.
+        learned_from: the tasks that decided what stands in it: a digest of each.
+        metric: by which these were right; None where there was none.
+        versions: of the packages, and of whatever else it depends on.
 
     Attributes:
         title: what messages call it.
         made_by: the command.
     """
 
-    title: ClassVar[str]
-    made_by: ClassVar[str]
+    title: ClassVar[str] = "file of what was measured"
+    made_by: ClassVar[str] = "draftverify fit"
 
     version: int = VERSION
+    parts: Mapping[str, PartIdentity] = {}
+    learned_from: tuple[str, ...] = ()
+    metric: str | None = None
+    versions: Mapping[str, str] = {}
 
     @property
     def advice(self) -> str:
         """What to do where it was made with another part than the one at hand."""
         return f"Make it again: `{self.made_by}`"
 
+    def check_parts(self, parts: Mapping[str, PartIdentity], file: object) -> None:
+        """Refuse other parts than those that it was made with.
+
+        Args:
+            parts: those at hand, by role.
+            file: what messages call the file: its path, where that is known.
+
+        Raises:
+            ConfigError: one is another, or the file does not say with which it was made.
+        """
+        if parts.keys() != self.parts.keys():
+            raise ConfigError(f"{file} is damaged: it is to name {', '.join(parts)}. {self.advice}")
+        for role, part in parts.items():
+            recorded = self.parts[role]
+            if part.identity != recorded.identity:
+                raise ConfigError(
+                    f"{file} was made with the {role} {recorded.name} ({recorded.identity}), and the {role} is "
+                    f"{part.name} ({part.identity}): its class, arguments or files are others. {self.advice}"
+                )
+
 
 T = TypeVar("T", bound=ArtifactFile)
+
+
+def identify_parts(**parts: object) -> dict[str, PartIdentity]:
+    """The names and identities of parts, by role.
+
+    Raises:
+        ConfigError: one cannot be told from others of its kind.
+    """
+    return {role: PartIdentity(name_of(part), identity_of(part)) for role, part in parts.items()}
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -79,36 +126,6 @@ class Interval(msgspec.Struct, frozen=True):
         if value is None or self.low is None:
             return False
         return self.low <= value <= (math.inf if self.high is None else self.high)
-
-
-class PartIdentity(msgspec.Struct, frozen=True):
-    """A part: what messages call it, and the identity that tells it from others."""
-
-    name: str
-    identity: str
-
-
-def check_made_with(
-    role: str, part: object, recorded: PartIdentity, artifact: ArtifactFile, file: object
-) -> None:
-    """Refuse a part that is another than the one that a file was made with.
-
-    Args:
-        role: what messages call the part's place.
-        part: at hand.
-        recorded: the one that the file was made with.
-        artifact: what stands in the file.
-        file: what messages call the file: its path, where that is known.
-
-    Raises:
-        ConfigError: its identity is another.
-    """
-    identity = identity_of(part)
-    if identity != recorded.identity:
-        raise ConfigError(
-            f"{file} was made with the {role} {recorded.name} ({recorded.identity}), and the {role} is {name_of(part)} "
-            f"({identity}): its class, arguments or files are others. {artifact.advice}"
-        )
 
 
 class DataHash(msgspec.Struct, frozen=True):
@@ -168,8 +185,11 @@ class ParallelPass(msgspec.Struct, frozen=True):
         return "one pass" if high <= ONE_PASS else "cheaper"
 
 
-class OperatingPointFile(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.operating_point"):
-    """The file of an operating point: what was chosen, on what, and whether it held.
+class OperatingPointFile(
+    ArtifactFile, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="draftverify.operating_point"
+):
+    """The file of an operating point: what was chosen, on what, and whether it held. Without a metric accepted tasks
+    were counted as solved.
 
     Args:
         experiment: its name.
@@ -180,12 +200,10 @@ class OperatingPointFile(ArtifactFile, frozen=True, kw_only=True, tag="draftveri
         threshold: of the chosen rule, where it has one.
         drafts: whether drafting is worth it: False says that the baseline, or plain steps (block 0), cost less.
         why: the choice in words.
-        metric: what says that a task is solved; None where accepted tasks were counted, for want of a metric.
         of: what a solved task costs: "seconds", or "cost" where the parts say what they cost.
-        generator, verifier, rule: whose operating point this is; for others it says nothing.
         conditions: what else the costs rest on, resolved: settings, done, on_rejection, budget and executor.
-        data: the tasks that it was chosen on.
-        counted: how many of them: the first of five or more is not, nor one that was not judged at every size.
+        counted: how many tasks it was chosen on: the first of five or more is not, nor one that was not judged at
+            every size.
         unseen: the tasks that it was measured on.
         estimator: how it was chosen and predicted.
         sizes: the resolution: block sizes that were tried.
@@ -200,7 +218,6 @@ class OperatingPointFile(ArtifactFile, frozen=True, kw_only=True, tag="draftveri
         measured: the same, measured; None until they have run.
         unmeasured: why they measured no gain; "" where they did.
         predicted_at, measured_at: when, ISO times in UTC.
-        versions: of the machine and the packages.
     """
 
     title: ClassVar[str] = "operating point"
@@ -214,13 +231,8 @@ class OperatingPointFile(ArtifactFile, frozen=True, kw_only=True, tag="draftveri
     threshold: float | None = None
     drafts: bool
     why: str
-    metric: str | None
     of: Literal["seconds", "cost"] = "seconds"
-    generator: PartIdentity
-    verifier: PartIdentity
-    rule: PartIdentity
     conditions: Mapping[str, Any] = {}
-    data: DataHash
     counted: int
     unseen: DataHash
     estimator: str
@@ -237,7 +249,6 @@ class OperatingPointFile(ArtifactFile, frozen=True, kw_only=True, tag="draftveri
     unmeasured: str = ""
     predicted_at: str = ""
     measured_at: str = ""
-    versions: Mapping[str, str] = {}
 
     @property
     def advice(self) -> str:
@@ -297,6 +308,8 @@ class FittedBlock:
         ConfigError: the file is missing or damaged.
     """
 
+    traits: ClassVar[BlockTraits] = BlockTraits(learns=False)
+
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
         self.point = read_artifact(self.path, OperatingPointFile)
@@ -314,13 +327,8 @@ class FittedBlock:
         Raises:
             ConfigError: one is.
         """
-        file = f"the operating point of {self.point.pipeline}"
-        for role, part, measured in (
-            ("generator", pipeline.generator, self.point.generator),
-            ("verifier", pipeline.verifier, self.point.verifier),
-            ("rule", pipeline.rule, self.point.rule),
-        ):
-            check_made_with(role, part, measured, self.point, file)
+        parts = identify_parts(generator=pipeline.generator, verifier=pipeline.verifier, rule=pipeline.rule)
+        self.point.check_parts(parts, f"the operating point of {self.point.pipeline}")
 
 
 def write_artifact(path: str | os.PathLike[str], artifact: ArtifactFile) -> None:
@@ -342,6 +350,10 @@ def write_artifact(path: str | os.PathLike[str], artifact: ArtifactFile) -> None
 def read_artifact(path: str | os.PathLike[str], kind: type[T]) -> T:
     """Read back what `write_artifact` wrote.
 
+    Args:
+        path: the file.
+        kind: what it is to be; `ArtifactFile` where any kind is meant, of which only the common fields are read.
+
     Raises:
         ConfigError: when the file is missing, is not one, or has a version that this release does not know.
     """
@@ -356,6 +368,8 @@ def read_artifact(path: str | os.PathLike[str], kind: type[T]) -> T:
         raise ConfigError(f"this is no {title}: {error}", where=str(path)) from error
     expected = kind.__struct_config__.tag
     present = raw.get("kind") if isinstance(raw, dict) else None
+    if kind is ArtifactFile and isinstance(present, str):
+        raw["kind"] = present = expected
     if not isinstance(raw, dict) or present != expected or type(raw.get("version")) is not int:
         raise ConfigError(f"this is no {title}: its kind is {present!r}, not {expected!r}", where=str(path))
     if raw["version"] != VERSION:

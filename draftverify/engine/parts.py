@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -119,7 +119,7 @@ class Parts:
         collects = self.rule_traits.collects
         self.collects = collects == "always" or (collects == "given" and done is not None)
         self.partial = any(clause.partial for clause in self.policy.clauses)
-        self.learns = type(self.block) is not Fixed
+        self.learns = self.block_traits.learns
         self.settles = offers(self.block, Settles)
         self.undrafted = self.policy.undrafted if offers(self.block, ChoosesTasks) else None
         said: list[Traits] = [self.declared[id(each)] for each in self.generators]
@@ -356,6 +356,8 @@ class Fixed:
     Args:
         n: items per block; 0 never drafts.
     """
+
+    traits: ClassVar[BlockTraits] = BlockTraits(learns=False)
 
     def __init__(self, n: int) -> None:
         if n < 0:

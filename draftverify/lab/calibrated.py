@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from draftverify.bench.artifact import PartIdentity, check_made_with, read_artifact
+from draftverify.bench.artifact import identify_parts, read_artifact
 from draftverify.checks.combined import Combined, as_stages
 from draftverify.checks.stages import AllWay, StagePass
 from draftverify.errors import ConfigError, below
@@ -26,7 +26,7 @@ class Calibrated(Combined):
     itself; a check without a score, and one that failed, stay as they are. The score of a check is the probability, so
     that the thresholds of rules mean the same for every verifier.
 
-    `draftverify fit scores CONFIG` writes the file. It is refused for any other verifier than that it was fitted for.
+    `draftverify fit scores RUN` writes the file. It is refused for any other verifier than that it was fitted for.
 
     Args:
         verifier: gives scores, higher being better.
@@ -82,8 +82,7 @@ class Calibrated(Combined):
         """Raises: ConfigError: as `open`."""
         with below("scores"):
             fitted = read_artifact(self.scores, ScoreArtifact)
-            fitted_part = PartIdentity(fitted.name, fitted.verifier)
-            check_made_with("verifier", self.verifier, fitted_part, fitted, self.scores)
+            fitted.check_parts(identify_parts(verifier=self.verifier), self.scores)
         return fitted
 
     def way(self, context: Context, proposal: Proposal) -> _CalibratedWay:

@@ -56,6 +56,7 @@ def calibrate(
     seed: int = 0,
     fresh: bool = False,
     accept_changed: bool = False,
+    overlap: bool = False,
     watcher: Watcher | None = None,
     ran: Callable[[RunResult], None] = lambda result: None,
     chosen: Callable[[OperatingPoint], None] = lambda calibrated: None,
@@ -71,6 +72,7 @@ def calibrate(
         unseen: the share of the tasks on which the choice is measured, of each group alike.
         at_most: the largest block.
         seed: of the split.
+        overlap: whether a part may have been learned from some of the tasks.
         fresh, accept_changed, watcher, command: as for a run.
         ran: called with each of the two runs as it has ended; tasks that failed count as unsolved.
         chosen: called with each choice, once its prediction is written and before the unseen tasks run.
@@ -89,7 +91,7 @@ def calibrate(
     refuse_other_tasks(experiment, tried, load_all)
     metric = solved_by(experiment)
     trying = [candidate for family in tried for candidate in family.candidates]
-    identities = identities_of(trying, experiment.executor)
+    identities = identities_of(trying, experiment.executor, () if overlap else load_all.measured)
     perform = partial(run, fresh=fresh, accept_changed=accept_changed, watcher=watcher, command=command)
     sizes = experiment_of(experiment, trying, choosing)
     ran(perform(sizes, out=folder / "sizes"))

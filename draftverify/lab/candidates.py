@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from draftverify.bench.artifact import DataHash, PartIdentity
+from draftverify.bench.artifact import DataHash, PartIdentity, identify_parts
 from draftverify.bench.config.specs import ComponentSpec, Experiment, PipelineSpec
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.conditions import conditions_of
 from draftverify.bench.runner.workload import Workload
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError, below
-from draftverify.identity import identity_of
+from draftverify.lab.lineage import refuse_overlap
 from draftverify.plugins import did_you_mean
-from draftverify.traits import VerifierTraits, name_of, traits_of
+from draftverify.traits import VerifierTraits, traits_of
 from draftverify.values import Task
 
 __all__ = [
@@ -64,9 +64,7 @@ class Family(NamedTuple):
 class Identified(NamedTuple):
     """The parts that an operating point belongs to, and the conditions that its costs rest on."""
 
-    generator: PartIdentity
-    verifier: PartIdentity
-    rule: PartIdentity
+    parts: Mapping[str, PartIdentity]
     conditions: Mapping[str, Any]
 
 
@@ -144,11 +142,13 @@ def refuse_other_tasks(experiment: Experiment, families: Sequence[Family], load_
             )
 
 
-def identities_of(trying: Sequence[BlockCandidate], executor: ComponentSpec) -> dict[str, Identified]:
+def identities_of(
+    trying: Sequence[BlockCandidate], executor: ComponentSpec, tasks: Sequence[Task] = ()
+) -> dict[str, Identified]:
     """The identities of each candidate's parts, and the conditions of its costs; before anything is paid for.
 
     Raises:
-        DraftVerifyError: a part cannot be built or opened, or cannot be told from others.
+        DraftVerifyError: a part cannot be built or opened, cannot be told from others, or was learned from a task.
     """
     builder = Builder()
     identified: dict[str, Identified] = {}
@@ -157,11 +157,12 @@ def identities_of(trying: Sequence[BlockCandidate], executor: ComponentSpec) -> 
             continue
         with below(f"pipelines.{candidate.origin}", candidate.spec.where):
             pipeline: Pipeline = builder.pipeline(candidate.spec)
+            refuse_overlap(pipeline, tasks)
             with pipeline:
-                parts = (pipeline.generator, pipeline.verifier, pipeline.rule)
-                generator, verifier, rule = (PartIdentity(name_of(part), identity_of(part)) for part in parts)
-                conditions = conditions_of(pipeline, executor)
-                identified[candidate.origin] = Identified(generator, verifier, rule, conditions)
+                parts = identify_parts(
+                    generator=pipeline.generator, verifier=pipeline.verifier, rule=pipeline.rule
+                )
+                identified[candidate.origin] = Identified(parts, conditions_of(pipeline, executor))
     return identified
 
 

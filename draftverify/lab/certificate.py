@@ -15,11 +15,12 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from msgspec.structs import replace
 
-from draftverify.bench.artifact import ArtifactFile, FittedBlock, PartIdentity
+from draftverify.bench.artifact import ArtifactFile, PartIdentity
 from draftverify.bench.config.parameters import threshold_of
-from draftverify.engine.parts import Fixed, Parts
+from draftverify.engine.parts import Parts
 from draftverify.errors import ConfigError
 from draftverify.identity import arguments_of, identity_of
+from draftverify.lab.lineage import digests_of, refuse_overlap
 from draftverify.lab.recording import Recording
 from draftverify.stats.intervals import binomial_cdf
 from draftverify.traits import name_of
@@ -85,20 +86,19 @@ class Trial(msgspec.Struct, frozen=True):
     p: float
 
 
-class Certificate(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.certificate"):
+class Certificate(
+    ArtifactFile, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="draftverify.certificate"
+):
     """The file of a certified threshold.
 
     Args:
         threshold: the lowest score to accept; None where none could be certified.
         promise: what holds from it on.
         why: in words.
-        metric: by which an answer was right: where it says ½ or more.
         pipeline: its name in the run.
         run: the run's id.
-        parts: what the answers depend on besides the threshold, by role.
         tasks: of the run.
         tried: the thresholds that were replayed, strictest first; no laxer one could be kept.
-        versions: of the packages.
     """
 
     title: ClassVar[str] = "certificate"
@@ -107,13 +107,15 @@ class Certificate(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.cert
     threshold: float | None
     promise: Promise
     why: str
-    metric: str
     pipeline: str
     run: str
-    parts: dict[str, PartIdentity]
     tasks: int
     tried: tuple[Trial, ...]
-    versions: Mapping[str, str] = {}
+
+    @property
+    def advice(self) -> str:
+        """The answers are to be those of the pipeline at hand."""
+        return "Run the labelled tasks with it (--complete), and certify that run"
 
     @property
     def proved(self) -> float | None:
@@ -186,7 +188,11 @@ def last_kept(
 
 
 def certify(
-    recording: Recording, promise: Promise, *, watcher: Callable[[int, int], None] = lambda done, of: None
+    recording: Recording,
+    promise: Promise,
+    *,
+    overlap: bool = False,
+    watcher: Callable[[int, int], None] = lambda done, of: None,
 ) -> Certificate:
     """Certify the threshold of a recorded pipeline's rule.
 
@@ -194,11 +200,12 @@ def certify(
         recording: the pipeline's, of a run with labels whose items were all judged (`draftverify run --complete`).
             What the records cannot say counts as a wrong answer.
         promise: what is to hold.
+        overlap: whether a part may have been learned from tasks of the run, which voids the promise.
         watcher: told how many thresholds were replayed, of how many.
 
     Raises:
         ConfigError: the run has no metric that says right or wrong, the rule has no threshold or takes steps, the
-            verifier gave no scores, or a part cannot be told from others of its kind.
+            verifier gave no scores, or a part was learned from tasks of the run or cannot be told from others.
     """
     if recording.metric is None:
         raise ConfigError(
@@ -206,7 +213,7 @@ def certify(
         )
     pipeline = recording.pipeline
     rule = name_of(pipeline.rule)
-    if type(pipeline.block) not in (Fixed, FittedBlock):
+    if pipeline.learns:
         raise ConfigError(
             f"the block {name_of(pipeline.block)} learns while it runs, so later tasks are answered otherwise than "
             "earlier ones; give a number, or a fitted block",
@@ -221,6 +228,8 @@ def certify(
     argument = threshold_of(type(pipeline.rule))
     if argument is None:
         raise ConfigError(f"the rule {rule} has no threshold to certify", path="rule")
+    if not overlap:
+        refuse_overlap(pipeline, recording.tasks.values())
     thresholds = _thresholds(recording.records)
     if not thresholds:
         raise ConfigError(
@@ -247,6 +256,7 @@ def certify(
         pipeline=recording.name,
         run=recording.run,
         parts=parts_of(pipeline),
+        learned_from=digests_of(recording.tasks.values()),
         tasks=tasks,
         tried=tried,
         versions={"draftverify": version("draftverify")},

@@ -66,16 +66,7 @@ class CertifiedThreshold(float):
         Raises:
             ConfigError: it is another one.
         """
-        certified, present = self.certificate.parts, parts_of(pipeline)
-        if certified.keys() != present.keys():
-            raise ConfigError(f"{self.path} is damaged: it is to name {', '.join(present)}; certify again")
-        for role, part in present.items():
-            if part.identity != certified[role].identity:
-                raise ConfigError(
-                    f"{self.path} was certified with the {role} {certified[role].name} ({certified[role].identity}), "
-                    f"and the {role} is {part.name} ({part.identity}): its class, arguments or files are others. Run "
-                    "the labelled tasks with it (--complete), and certify that run"
-                )
+        self.certificate.check_parts(parts_of(pipeline), self.path)
 
 
 def certified_marks(pipeline: Pipeline, audits: str | Path) -> Iterator[str]:

@@ -19,6 +19,7 @@ from draftverify.errors import ConfigError
 from draftverify.exchanges import exchanges_of
 from draftverify.lab.candidates import BlockCandidate, Family, Identified, data_hash
 from draftverify.lab.choice import BlockChoice, choose
+from draftverify.lab.lineage import digests_of
 from draftverify.stats import (
     Estimate,
     acceptance_rate,
@@ -151,11 +152,9 @@ def choice_of(
         why=why,
         metric=metric,
         of=run.of,
-        generator=identified.generator,
-        verifier=identified.verifier,
-        rule=identified.rule,
+        parts=identified.parts,
         conditions=identified.conditions,
-        data=data_hash(counted_tasks),
+        learned_from=digests_of(counted_tasks),
         counted=best.tasks,
         unseen=data_hash(unseen_tasks),
         estimator=ESTIMATOR,

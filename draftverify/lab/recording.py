@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -22,8 +22,9 @@ from draftverify.bench.config.specs import Experiment, PipelineSpec
 from draftverify.bench.records import Entry, RunRecords
 from draftverify.bench.records.directory import made_from
 from draftverify.bench.runner.build import Builder
+from draftverify.bench.runner.labelling import judging_metric
 from draftverify.checks.combined import Combined
-from draftverify.checks.scores import measures_of, score
+from draftverify.checks.scores import score
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ConfigError
 from draftverify.lab.expectation import ExpectedBlock, expected_acceptance
@@ -49,6 +50,7 @@ class ReplaySide(msgspec.Struct, frozen=True, kw_only=True):
         trials, accepted: checked items, and those of them that were accepted.
         passes: verifier calls.
         solved: the share of tasks that are solved; without a metric, of those that were accepted.
+        precision: the same share of the accepted tasks.
         cost: per solved task, in seconds or in the parts' cost.
     """
 
@@ -58,6 +60,7 @@ class ReplaySide(msgspec.Struct, frozen=True, kw_only=True):
     accepted: int
     passes: int
     solved: Estimate
+    precision: Estimate
     cost: Estimate
 
 
@@ -71,10 +74,14 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
         gaps: what the log cannot answer.
         ran, would: the tasks that it can answer, as they ran and as they would have.
         gain: the cost of a solved task as it ran over that as it would have been, paired by task; above 1 the change
-            pays.
+            pays. Of the answered tasks, which are the easier ones more often than not.
+        whole: all tasks as they ran.
+        at_worst, at_best: all of them as they would have been, where what is not known counts as accepted and wrong, or
+            as accepted and right. What it costs is a guess: that of the dearest answered task, or of the cheapest.
         at_most: of how many tasks the replayed cost is an upper bound.
         estimated: of how many it is an estimate.
-        unscored: answered tasks on whose old or new outcome the metric has no say; they are in no figure.
+        unscored: answered tasks on whose old or new outcome the metric has no say; where that is the old one, they are
+            in no figure.
         why_unscored: of the first of them; "" where the metric itself said nothing.
         of: what costs are counted in, "seconds" or "cost".
     """
@@ -86,6 +93,9 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     ran: ReplaySide
     would: ReplaySide
     gain: Estimate
+    whole: ReplaySide
+    at_worst: ReplaySide
+    at_best: ReplaySide
     at_most: int
     estimated: int
     unscored: int
@@ -180,10 +190,12 @@ class Recording(RecordedPipeline):
         pipeline, config: as of `RecordedPipeline`.
         drafts_from: what the drafts of generators depend on that do not say so themselves.
         of: what costs are counted in; None: in what the parts say that they cost, where one says so, else in seconds.
+        metric: the name of that by which tasks are solved; None: the run's first that says right or wrong.
 
     Attributes:
         records: its tasks', in order.
-        metric: the run's first one, by which tasks are solved; None: the run has none.
+        tasks: the run's, by id.
+        metric: the name of the metric; None: the run has none.
         run: the run's id.
 
     Raises:
@@ -199,6 +211,7 @@ class Recording(RecordedPipeline):
         config: str | Path | None = None,
         drafts_from: DraftsFrom | None = None,
         of: Literal["seconds", "cost"] | None = None,
+        metric: str | None = None,
     ) -> None:
         if drafts_from is not None and drafts_from not in get_args(DraftsFrom):
             raise ConfigError(
@@ -208,14 +221,17 @@ class Recording(RecordedPipeline):
         super().__init__(run, pipeline, config=config)
         self.run = run.about.run
         self._drafts_from = drafts_from
-        self._tasks = {task.id: task for task in run.tasks}
+        self.tasks = {task.id: task for task in run.tasks}
         self._entries: list[tuple[Task, Entry]] = [
-            (self._tasks[entry.record.task], entry) for entry in run.entries(pipeline=self.name, texts=False)
+            (self.tasks[entry.record.task], entry) for entry in run.entries(pipeline=self.name, texts=False)
         ]
         self.records = [entry.record for _, entry in self._entries]
         self.of = of or ("cost" if any(record.outcome.cost for record in self.records) else "seconds")
         self._closing = ExitStack()
-        self.metric = self._first_metric()
+        self.metric: str | None = None
+        if metric is not None or self._experiment.metrics:
+            with suppress(ConfigError) if metric is None else nullcontext():
+                self.metric, _ = judging_metric(self._experiment, self._builder, metric)
         self._solved_by_outcome = self._scores(run) if self.metric is not None else {}
         self._opened: Any = None
 
@@ -272,17 +288,21 @@ class Recording(RecordedPipeline):
         replayed = tuple(self._replayed(changes, entries))
         ran: list[tuple[TaskRecord, float]] = []
         would: list[tuple[TaskRecord, float]] = []
+        unknown: list[tuple[TaskRecord, float]] = []  # as they ran
         unscored: list[str] = []
         for record, replayed_record in zip(records, (task.record for task in replayed), strict=True):
-            if replayed_record is None:
-                continue
             ran_value, why = self._solved(record)
-            would_value, why_now = self._solved(replayed_record)
-            if ran_value is None or would_value is None:
+            would_value, why_now = (None, "") if replayed_record is None else self._solved(replayed_record)
+            if replayed_record is not None and (ran_value is None or would_value is None):
                 unscored.append(why or why_now)
-                continue
-            ran.append((record, ran_value))
-            would.append((replayed_record, would_value))
+            if ran_value is not None and replayed_record is not None and would_value is not None:
+                ran.append((record, ran_value))
+                would.append((replayed_record, would_value))
+            elif ran_value is not None:
+                unknown.append((record, ran_value))
+        costs = [self._cost(record) for record, _ in would] or [0.0]
+        at_worst = would + [(self._guess(record, max(costs)), 0.0) for record, _ in unknown]
+        at_best = would + [(self._guess(record, min(costs)), 1.0) for record, _ in unknown]
         answered = [task for task in replayed if task.record is not None]
         return WhatIf(
             pipeline=self.name,
@@ -292,6 +312,9 @@ class Recording(RecordedPipeline):
             ran=self._side(ran),
             would=self._side(would),
             gain=stats.solved_ratio(self._charged(would), self._charged(ran)),
+            whole=self._side(ran + unknown),
+            at_worst=self._side(at_worst),
+            at_best=self._side(at_best),
             at_most=sum(task.at_most if self.of == "seconds" else task.cost_at_most for task in answered),
             estimated=sum(task.estimated for task in answered) if self.of == "seconds" else 0,
             unscored=len(unscored),
@@ -394,11 +417,6 @@ class Recording(RecordedPipeline):
 
     # What is solved
 
-    def _first_metric(self) -> str | None:
-        metrics = {name: self._builder.part(spec) for name, spec in self._experiment.metrics.items()}
-        measures = measures_of(metrics)
-        return next((name for name in metrics if name not in measures), None)
-
     def _scores(self, run: RunRecords) -> dict[tuple[str, bytes], tuple[float | None, str]]:
         """The metric's recorded score of each outcome, of any pipeline."""
         scores = run.store.named_scores()
@@ -413,10 +431,11 @@ class Recording(RecordedPipeline):
 
     def _score_anew(self, record: TaskRecord) -> tuple[float | None, str]:
         """The metric's score of an outcome that is in no record, by the run's own labels; or None, and why."""
-        metric_score = score(self._open_metric(), self._tasks[record.task], record.outcome)
+        metric_score = score(self.open_metric(), self.tasks[record.task], record.outcome)
         return metric_score.value, metric_score.problem
 
-    def _open_metric(self) -> Any:
+    def open_metric(self) -> Any:
+        """The metric, opened once; there is one."""
         if self._opened is None:
             assert self.metric is not None
             metric: Any = self._builder.part(self._experiment.metrics[self.metric])
@@ -432,6 +451,12 @@ class Recording(RecordedPipeline):
     def _cost(self, record: TaskRecord) -> float:
         return record.outcome.cost if self.of == "cost" else record.outcome.seconds
 
+    @staticmethod
+    def _guess(record: TaskRecord, cost: float) -> TaskRecord:
+        """A task of which the log does not say how it would have ended, accepted at this cost, whatever it counts."""
+        outcome = Outcome(status="accepted", seconds=cost, cost=cost)
+        return msgspec.structs.replace(record, outcome=outcome, rounds=())
+
     def _charged(self, scored: Sequence[tuple[TaskRecord, float]]) -> list[tuple[TaskRecord, float]]:
         """The records with their cost where `stats` looks for seconds."""
         return list(scored) if self.of == "seconds" else charged(scored)
@@ -446,6 +471,7 @@ class Recording(RecordedPipeline):
             accepted=sum(tally.accepted for tally in tallies),
             passes=sum(round.timing.passes for record in records for round in record.rounds),
             solved=stats.solved_rate(scored),
+            precision=stats.precision(scored),
             cost=stats.cost_per_solved(scored, self._cost),
         )
 

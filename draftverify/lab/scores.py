@@ -7,7 +7,7 @@ tasks are left out when the probabilities are tried on data that they were not f
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -187,22 +187,16 @@ def _reliability(promised: Any, right: Any, groups: Any) -> list[Reliability]:
     return [Reliability(float(promised[at].mean()), share(right[at], groups[at])) for at in parts]
 
 
-class ScoreArtifact(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.scores"):
+class ScoreArtifact(
+    ArtifactFile, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="draftverify.scores"
+):
     """The file of what a verifier's scores mean.
 
     Args:
         fit: the meaning.
-        verifier: the identity of the verifier whose scores they are; those of another mean something else.
-        name: what to call that verifier in messages.
-        metric: by which an item was right.
-        versions: of the package and whatever else the scores depend on.
     """
 
     title: ClassVar[str] = "score fit"
-    made_by: ClassVar[str] = "draftverify fit scores CONFIG"
+    made_by: ClassVar[str] = "draftverify fit scores RUN"
 
     fit: ScoreFit
-    verifier: str
-    name: str
-    metric: str
-    versions: Mapping[str, str] = {}

@@ -206,7 +206,7 @@ class _Prompt:
             if self._turns[-1]["role"] == "assistant":  # which is continued
                 self._begun = self._turns.pop()["content"]
         else:
-            self._text = _prompt_text(task.input)
+            self._text = prompt_text(task.input)
             if chat:
                 self._turns = [{"role": "user", "content": self._text}]
 
@@ -235,7 +235,8 @@ def _turns(messages: Any) -> list[dict[str, str]] | None:
     return turns
 
 
-def _prompt_text(task_input: Mapping[str, Any]) -> str:
+def prompt_text(task_input: Mapping[str, Any]) -> str:
+    """The prompt of a task: its text, else all of its input as JSON."""
     for name in _PROMPTS:
         if isinstance(task_input.get(name), str):
             return str(task_input[name])

@@ -1,8 +1,9 @@
 """Tuning from the log: which rule, threshold, block, policy and order of stages would have solved tasks at least cost.
 
-Every candidate is replayed on one half of the tasks; one that the log cannot answer for all of them is no candidate,
-and one that solves less of them is not chosen. The best is then asked about on the other half, which had no part in
-what was tried or chosen, and its gain there is what is reported.
+Every candidate is replayed on one half of the tasks. What the log does not know of it counts against it: as accepted
+and wrong, at the cost of the dearest task. Without a bound one that solves less than what ran is not chosen; with one
+on the metric or on precision, one whose interval goes below it. The best is then asked about on the other half, which
+had no part in what was tried or chosen, and what is reported is of that.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -28,7 +29,7 @@ from draftverify.lab.replay.question import CHANGES
 from draftverify.plugins import did_you_mean
 from draftverify.randomness import stream_key
 from draftverify.traits import GeneratorTraits, traits_of
-from draftverify.values import Shape
+from draftverify.values import EMPTY, Shape
 
 __all__ = ["Refused", "Tuned", "default_space", "doubt", "nested", "read_space", "tune"]
 
@@ -40,7 +41,7 @@ THRESHOLDS = 8
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """A candidate that the log cannot answer for, and the first thing that it lacks; or why it can be no pipeline."""
+    """A candidate that can be no pipeline, or that no record can answer for, and why."""
 
     changes: tuple[str, ...]
     why: str
@@ -54,8 +55,10 @@ class Tuned(msgspec.Struct, frozen=True, kw_only=True):
         changes: of the best candidate; () where nothing was better than what ran.
         settings: the same as values, by path.
         proposal: the same as the pipeline's config has it, nested; a list is whole.
-        candidates: how many the log could answer for, with what ran.
-        refused: the others.
+        at_least: the bounds that it was to keep.
+        candidates: how many were compared, with what ran.
+        gapped: of how many of them the log does not know every task.
+        refused: those that were not compared.
         chosen: the best one on the tasks that chose it.
         held_out: the same on the others.
         against: why it is not better than what ran (see `doubt`); "" where it is.
@@ -65,7 +68,9 @@ class Tuned(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[str, ...]
     settings: Mapping[str, Any]
     proposal: Mapping[str, Any]
+    at_least: Mapping[str, float]
     candidates: int
+    gapped: int
     refused: tuple[Refused, ...]
     chosen: WhatIf
     held_out: WhatIf
@@ -89,6 +94,7 @@ def tune(
     recording: Recording,
     space: Mapping[str, Sequence[Any]] | None = None,
     *,
+    at_least: Mapping[str, float] = EMPTY,
     share: float = 0.5,
     seed: int = 0,
 ) -> Tuned:
@@ -97,19 +103,84 @@ def tune(
     Args:
         recording: the pipeline's.
         space: for each path ("rule.threshold", "block", …) its values; `default_space` when None.
+        at_least: the share of tasks that the metric of this name is to call right, or of accepted ones (`precision`).
+            A proposal whose share on new tasks is lower is confirmed with a chance of 2.5 % at most.
         share: of the tasks, how many choose.
         seed: of the split.
 
     Raises:
         ConfigError: the space is empty, too large, or has a path that no replay can set, or that is not tuned
-            without a metric; there are too few tasks.
+            without a metric; a bound is of something else; there are too few tasks.
     """
     if not 0 < share < 1:
         raise ConfigError(f"share is {share}; it is above 0 and below 1", path="share")
+    _check_bounds(recording, at_least)
     choosing, held_out_tasks = _split(recording, share, seed)
     space = default_space(recording, choosing) if space is None else space
     if not space:
         raise ConfigError("there is nothing to try; give the space a path and its values")
+    _check_space(recording, space)
+    base = recording.what_if((), choosing)
+    choice = _choose(recording, space, base, choosing, at_least)
+    held_out = recording.what_if(choice.best.changes, held_out_tasks)
+    if not choice.settings:
+        against = _broken(base, at_least) or _NOTHING
+    else:
+        against = doubt(held_out, at_least, dearer=bool(_broken(base, at_least)))
+    return Tuned(
+        pipeline=recording.name,
+        changes=choice.best.changes,
+        settings=choice.settings,
+        proposal=nested(choice.settings, recording.written),
+        at_least=dict(at_least),
+        candidates=choice.compared,
+        gapped=choice.gapped,
+        refused=tuple(choice.refused),
+        chosen=choice.best,
+        held_out=held_out,
+        against=against,
+    )
+
+
+class _Choice(NamedTuple):
+    best: WhatIf
+    settings: dict[str, Any]
+    compared: int
+    gapped: int
+    refused: list[Refused]
+
+
+def _choose(
+    recording: Recording,
+    space: Mapping[str, Sequence[Any]],
+    base: WhatIf,
+    choosing: frozenset[str],
+    at_least: Mapping[str, float],
+) -> _Choice:
+    """The candidate whose solved task costs least, of those that keep the bounds, or else solve no less than `base`;
+    `base` itself where there is none."""
+    best, settings, is_kept = base, {}, not _broken(base, at_least)
+    refused: list[Refused] = []
+    compared, gapped = 1, 0
+    for candidate in _candidates(space, recording.written):
+        changes = tuple(f"{path}={json.dumps(value)}" for path, value in candidate.items())
+        try:
+            replayed = recording.what_if(changes, choosing)
+        except ConfigError as error:
+            refused.append(Refused(changes, error.message))
+            continue
+        compared += 1
+        gapped += bool(replayed.gaps)
+        keeps = not _broken(replayed, at_least)
+        if not at_least:
+            keeps = replayed.at_worst.solved.value >= base.whole.solved.value
+        if keeps and (not is_kept or _cost(replayed) < _cost(best)):
+            best, settings, is_kept = replayed, candidate, True
+    return _Choice(best, settings, compared, gapped, refused)
+
+
+def _check_space(recording: Recording, space: Mapping[str, Sequence[Any]]) -> None:
+    """Raises: ConfigError: as `tune`."""
     for path in space:
         _check_path(path)
         if recording.metric is None and path.partition(".")[0] in _GRADES:
@@ -121,39 +192,15 @@ def tune(
     size = math.prod(len(values) for values in space.values())
     if size > MOST:
         raise ConfigError(f"the space has {size} candidates, at most {MOST} are tried; give fewer values")
-    best = base = recording.what_if((), choosing)
-    best_changes: tuple[str, ...] = ()
-    refused: list[Refused] = []
-    answered = 1
-    settings: Mapping[str, Any] = {}
-    for candidate in _candidates(space, recording.written):
-        changes = tuple(f"{path}={json.dumps(value)}" for path, value in candidate.items())
-        try:
-            replayed = recording.what_if(changes, choosing)
-        except ConfigError as error:
-            refused.append(Refused(changes, error.message))
-            continue
-        if replayed.gaps:
-            refused.append(Refused(changes, str(replayed.gaps[0])))
-            continue
-        if replayed.unscored > base.unscored:
-            refused.append(Refused(changes, "it ends with outcomes on which the metric has no say"))
-            continue
-        answered += 1
-        if replayed.would.solved.value >= base.would.solved.value and replayed.would.cost.value < _cost(best):
-            best, best_changes, settings = replayed, changes, candidate
-    held_out = recording.what_if(best_changes, held_out_tasks)
-    return Tuned(
-        pipeline=recording.name,
-        changes=best_changes,
-        settings=dict(settings),
-        proposal=nested(settings, recording.written),
-        candidates=answered,
-        refused=tuple(refused),
-        chosen=best,
-        held_out=held_out,
-        against=doubt(held_out) if best_changes else _NOTHING,
-    )
+
+
+def _check_bounds(recording: Recording, at_least: Mapping[str, float]) -> None:
+    """Raises: ConfigError: as `tune`."""
+    metric = recording.metric
+    for name, bound in at_least.items():
+        if metric is None or name not in (metric, "precision") or not 0 < bound <= 1:
+            there = "the run has no metric" if metric is None else f"{metric} or precision has one, up to 1"
+            raise ConfigError(f"there is no bound {name}={bound:g} to keep: {there}", path="at_least")
 
 
 def nested(settings: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,19 +226,45 @@ _GRADES = ("rule", "verifier", "done")
 _NOTHING = "on the tasks that choose, nothing that solves as much costs less"
 
 
-def doubt(held_out: WhatIf) -> str:
+def doubt(held_out: WhatIf, at_least: Mapping[str, float] = EMPTY, *, dearer: bool = False) -> str:
     """Why a candidate is not better than what ran, as far as the held-out tasks can say; "" where it is.
 
-    It is where all of them are in the log and scored, no less of them is solved, and the whole interval of the gain is
-    above 1.
+    It is where no less of them is solved, or every bound is kept by the whole interval, and the whole interval of the
+    gain is above 1. What the log does not know counts against it; with it no gain is shown.
+
+    Args:
+        held_out: the candidate, on the held-out tasks.
+        at_least: the bounds.
+        dearer: whether it may cost more than what ran, which did not keep them.
     """
-    if held_out.gaps:
-        return f"{len(held_out.gaps)} held-out tasks are not in the log"
-    if held_out.unscored:
-        return f"the metric has no say on {held_out.unscored} held-out tasks"
-    if held_out.would.solved.value < held_out.ran.solved.value:
-        return "it solves less of the held-out tasks"
+    if broken := _broken(held_out, at_least):
+        return broken
+    lacking = held_out.whole.tasks - held_out.would.tasks
+    if not at_least and held_out.at_worst.solved.value < held_out.whole.solved.value:
+        without = f" where the {lacking} of which nothing is known are not" if lacking else ""
+        return f"it solves less of the held-out tasks{without}"
+    if dearer:
+        return ""
+    if lacking:
+        return f"what {lacking} held-out tasks would have cost is not known"
     return "" if held_out.gain.low > 1.0 else "the interval of the gain holds 1"
+
+
+def _broken(replayed: WhatIf, at_least: Mapping[str, float]) -> str:
+    """The first bound that is not shown to be kept, in words; "" where all are."""
+    for name, bound in at_least.items():
+        worst, best = (
+            side.precision if name == "precision" else side.solved
+            for side in (replayed.at_worst, replayed.at_best)
+        )
+        if not worst.low >= bound:
+            value = (
+                f"{worst.value:.3g}"
+                if worst.value == best.value
+                else f"{worst.value:.3g} to {best.value:.3g}"
+            )
+            return f"{name} is {value} [{worst.low:.3g}, {best.high:.3g}], which does not show {bound:g}"
+    return ""
 
 
 def read_space(file: str | Path) -> dict[str, list[Any]]:
@@ -338,5 +411,5 @@ def _split(recording: Recording, share: float, seed: int) -> tuple[frozenset[str
 
 
 def _cost(replayed: WhatIf) -> float:
-    value = replayed.would.cost.value
+    value = replayed.at_worst.cost.value
     return value if math.isfinite(value) else math.inf

@@ -329,7 +329,7 @@ def test_another_pipeline_is_refused(
     write_artifact("c.json", certificate(parts=parts_of(certified_pipeline(config))))
     assert main(["run", str(config), "--dry-run"]) == 0
     assert main(["run", str(config), "--set", change]) == 3
-    assert f"was certified with the {role} " in " ".join(capsys.readouterr().err.split())
+    assert f"was made with the {role} " in " ".join(capsys.readouterr().err.split())
 
 
 def certified_pipeline(config: Path) -> Pipeline:
@@ -396,6 +396,40 @@ def test_what_drafts_otherwise_where_nothing_is_accepted_is_refused(
         assert main(["run", str(config), "--set", low, "--set", change, "--limit", "9"]) == 0
         assert main(["certify", "runs/answers", "--out", "c.json"]) == 3
         assert not Path("c.json").exists()
+
+
+def test_a_block_that_says_that_it_does_not_learn_is_a_number(config: Path) -> None:
+    """Of one's own, by its traits: a run with it can be complete."""
+    own = Path("own.py")
+    block = "class Two:\n    traits = BlockTraits(learns=False)\n    size = lambda self, context: 2\n"
+    block += "    observe = lambda self, context, round: None\n"
+    own.write_text(f"from draftverify import BlockTraits\n{PARTS}\n\n{block}")
+    assert main(["run", str(config), "--complete", "--set", "pipelines.one.block={use: own.Two}"]) == 0
+    assert main(["certify", "runs/answers.complete", "--precision", "0.5", "--out", "c.json"]) == 0
+
+
+def test_a_certificate_is_not_used_with_a_memory(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Which answers it had been of nobody knows then; it is said before anything runs."""
+    write_artifact("c.json", certificate())
+    assert main(["run", str(config), "--set", "memory={every: 5}"]) == 3
+    err = " ".join(capsys.readouterr().err.split())
+    assert "with a memory later answers depend on earlier ones, and what certified promises is of" in err
+
+
+def test_tasks_from_which_a_score_was_learned_prove_nothing_unless_said(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file of scores is one that the pipeline's verifier reads."""
+    write_tasks(Path("tasks.jsonl"), range(12))
+    assert main(["run", str(config), "--complete"]) == 0
+    assert main(["fit", "scores", "runs/answers.complete", "--out", "judge.json"]) == 0
+    calibrated = "pipelines.one.verifier={use: calibrated, verifier: {use: own.Judge}, scores: judge.json}"
+    assert main(["run", str(config), "--complete", "--out", "runs/sure", "--set", calibrated]) == 0
+    capsys.readouterr()
+    assert main(["certify", "runs/sure", "--precision", "0.5", "--out", "c.json"]) == 3
+    assert "12 of these 12 tasks are among the 12 that" in " ".join(capsys.readouterr().err.split())
+    assert not Path("c.json").exists()
+    assert main(["certify", "runs/sure", "--precision", "0.5", "--out", "c.json", "--overlap"]) == 0
 
 
 def test_rules_without_a_threshold_stay_as_they_are(config: Path) -> None:
@@ -541,7 +575,7 @@ def test_another_verifier_is_refused(tmp_path: Path, opened: bool) -> None:
         (other, "rule.threshold"),
         (Pipeline(other, Scorer(), All()), "generator.rule.threshold"),
     ):
-        with pytest.raises(ConfigError, match=r"certified with the verifier Scorer") as caught:
+        with pytest.raises(ConfigError, match=r"made with the verifier Scorer") as caught:
             one.open() if opened else one.run("t")
         assert caught.value.path == path
 

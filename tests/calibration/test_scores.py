@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftverify import ConfigError
-from draftverify.bench.artifact import read_artifact, write_artifact
+from draftverify.bench.artifact import PartIdentity, read_artifact, write_artifact
 from draftverify.lab import LabelledScore, ScoreFit, fit_scores, reliability
 from draftverify.lab.scores import ScoreArtifact
 
@@ -86,7 +86,7 @@ def test_items_that_teach_nothing_are_refused(items: list[LabelledScore], what: 
 
 
 def artifact(made: ScoreFit) -> ScoreArtifact:
-    return ScoreArtifact(fit=made, verifier="0123", name="Reader", metric="right")
+    return ScoreArtifact(fit=made, parts={"verifier": PartIdentity("Reader", "0123")}, metric="right")
 
 
 @pytest.mark.parametrize("tasks", [5, 200])

@@ -16,7 +16,7 @@ from draftverify.bench import load_experiment
 from draftverify.bench.artifact import (
     FittedBlock,
     OperatingPointFile,
-    PartIdentity,
+    identify_parts,
     read_artifact,
     write_artifact,
 )
@@ -25,7 +25,6 @@ from draftverify.bench.records import load_run
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.marks import marks_of
 from draftverify.errors import ConfigError
-from draftverify.identity import identity_of
 from draftverify.lab import calibrate
 from draftverify.lab.calibration import split
 from draftverify.rules import Limit, LongestPrefix
@@ -110,7 +109,7 @@ def test_known_curves_have_their_best_size_found(chance: float, tmp_path: Path) 
     assert found.predicted.holds(found.measured.value)
     assert found.cost_ratio == pytest.approx(0.1, rel=0.05)
     assert found.sizes == (0, 1, 2, 4, 8, 16)
-    assert (found.data.tasks, found.unseen.tasks) == (10, 4)
+    assert (len(found.learned_from), found.unseen.tasks) == (10, 4)
 
 
 def test_the_best_size_of_a_tree_is_found(tmp_path: Path) -> None:
@@ -385,7 +384,7 @@ def own(point: Path) -> FittedBlock:
         file,
         replace(
             read_artifact(point, OperatingPointFile),
-            **{role: PartIdentity("", identity_of(part)) for role, part in parts.items()},
+            parts=identify_parts(**parts),
         ),
     )
     return FittedBlock(file)

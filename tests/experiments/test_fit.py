@@ -1,4 +1,4 @@
-"""Fitting what scores mean: from a config's labelled tasks to the file, and from the file to what a run accepts."""
+"""Fitting what scores mean: from a labelled run to the file, and from the file to what a run accepts."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from draftverify import Check, ConfigError, DraftVerifyError, Pipeline, Task, generator, verifier
+from draftverify import Check, Pipeline, Task, generator, verifier
 from draftverify.bench.artifact import read_artifact, write_artifact
 from draftverify.bench.cli.main import main
-from draftverify.kit import ScriptedGenerator
 from draftverify.lab import Calibrated, fit_verifier
+from draftverify.lab.lineage import TrainingReport, digests_of
 from draftverify.lab.scores import ScoreArtifact
 from draftverify.rules import All
-from tests.calibration.test_artifact import POINT
 
 PARTS = '''
+from pathlib import Path
+
 from draftverify import Check, GeneratorTraits, Proposal, Verification, VerifierTraits
 
 
@@ -35,8 +35,8 @@ class Guesses:
 class Scorer:
     traits = VerifierTraits(provides={"verdicts", "scores"}, reads=frozenset())
 
-    def __init__(self, factor: float = 1.0) -> None:
-        self.factor = factor
+    def __init__(self, factor: float = 1.0, weights: Path | None = None) -> None:
+        self.factor, self.weights = factor, weights
 
     def verify(self, context, proposal):
         return Verification(checks=tuple(
@@ -82,226 +82,173 @@ class Counter:
             mark.write_text(str(step))
             if step == self.stop and begun < step:
                 raise KeyboardInterrupt
-        return {"begun": begun, "loss": 1 / self.steps, "curve": [1.0]}
+        learned_from = [f'{{"n": {i}}}' for i in range(self.steps)]
+        return {"begun": begun, "loss": 1 / self.steps, "curve": [1.0], "learned_from": learned_from}
 '''
 
 CONFIG = """
 parts: [./own.py]
 tasks: {use: own.Numbers, count: 60}
-models:
-  judge: {use: own.Scorer}
+defaults: {generator: {use: own.Guesses}, verifier: {use: own.Scorer}, rule: {use: all}, block: 5}
 pipelines:
-  raw: {generator: {use: own.Guesses}, verifier: {use: own.Scorer}, rule: {use: all}, block: 5}
-  sure:
-    generator: {use: own.Guesses}
-    verifier: {use: calibrated, verifier: judge, scores: ./judge.json}
-    rule: {use: all, abstain_after: 1}
-    block: 1
-  staged:
-    generator: {use: own.Guesses}
-    verifier: {use: all_of, stages: [{use: own.Scorer}, {use: calibrated, verifier: judge, scores: ./judge.json}]}
-    rule: {use: first}
-    block: 1
+  raw: {}
+  steps: {rule: {use: best_step}, budget: {rounds: 1}}
 metrics:
   right: {use: python, function: own.right}
-  broken: {use: python, function: own.broken}
+"""
+SURE = """
+parts: [./own.py]
+tasks: {use: own.Numbers, count: 60}
+pipelines:
+  sure:
+    generator: {use: own.Guesses}
+    verifier: {use: calibrated, verifier: {use: own.Scorer}, scores: ./judge.json}
+    rule: {use: all, abstain_after: 1}
+    block: 5
+metrics: {right: {use: python, function: own.right}}
 """
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a config, and its run."""
+    path = tmp_path_factory.mktemp("fit")
+    (path / "own.py").write_text(PARTS)
+    (path / "fit.yaml").write_text(CONFIG)
+    (path / "sure.yaml").write_text(SURE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path)
+        assert main(["run", "fit.yaml"]) == 0
+    return path
+
+
 @pytest.fixture
-def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    (tmp_path / "own.py").write_text(PARTS)
-    (tmp_path / "fit.yaml").write_text(CONFIG)
-    monkeypatch.chdir(tmp_path)
-    return "fit.yaml"
-
-
-def test_fit_writes_the_file_that_a_run_then_decides_by(
-    config: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Once for the two pipelines that share it."""
-    assert main(["fit", "scores", config]) == 0
-    out = capsys.readouterr().out
-    assert "sure: 24 of 60 items right, 60 tasks" in out
-    assert "fitted on what sure drafts; staged judge by it too" in out
-    assert "wrote" in out
-    made = read_artifact("judge.json", ScoreArtifact)
-    assert (made.fit.items, made.fit.tasks, made.metric) == (60, 60, "right")
-    assert main(["run", config, "--set", "metrics={right: {use: python, function: own.right}}"]) == 0
-    summary = json.loads(Path("runs/fit/summary.json").read_text())
-    text = json.dumps(summary)
-    assert '"sure"' in text
+def run(recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """The run, in whose config's directory the test stands."""
+    monkeypatch.chdir(recorded)
     capsys.readouterr()
+    return "runs/fit"
 
 
-@pytest.mark.parametrize(("block", "items"), [(3, 180), (0, 240)])
-def test_blocks_are_those_of_the_calibration(config: str, block: int, items: int) -> None:
-    """As large as the pipeline's would be; where it says not to draft, of the best size that drafts, here 4."""
-    write_artifact("point.json", replace(POINT, block=block, tested=4))
-    text = Path(config).read_text()
-    file = "scores: ./judge.json}\n    rule: {use: all, abstain_after: 1}\n    "
-    assert f"{file}block: 1" in text
-    Path(config).write_text(
-        text.replace(f"{file}block: 1", f"{file}block: {{use: fitted, path: ./point.json}}")
+def test_a_fit_of_a_run_is_that_of_drafts_made_for_it(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Slope and intercept are those that the command had when it drafted the same items itself; nothing is called."""
+    own, asked = Path("own.py").read_text(), "raise AssertionError"
+    drafts, judges = "first = context.drafted", "return Verification("
+    Path("own.py").write_text(own.replace(drafts, asked).replace(judges, f"{asked}("))
+    try:
+        assert main(["fit", "scores", run, "--pipeline", "raw", "--out", "new/judge.json"]) == 0
+    finally:
+        Path("own.py").write_text(own)
+    out = capsys.readouterr().out
+    assert "raw: 120 of 300 items right, 60 tasks, by the metric right" in out
+    assert "wrote new/judge.json" in out
+    artifact = read_artifact("new/judge.json", ScoreArtifact)
+    assert (artifact.fit.slope, artifact.fit.intercept) == pytest.approx(
+        (3.500667498668975, -19.252986576032846)
     )
-    assert main(["fit", "scores", config, "--pipeline", "sure"]) == 0
-    assert read_artifact("judge.json", ScoreArtifact).fit.items == items
+    assert artifact.fit.error == pytest.approx(0.033741433894128384)
+    assert artifact.metric == "right"
+    assert artifact.parts["verifier"].name == "Scorer"
+    assert artifact.learned_from == digests_of(Task(id=str(i), input={"n": i}) for i in range(60))
 
 
-def test_more_blocks_are_more_items(config: str) -> None:
-    """Drafted one after the other, whatever was accepted."""
-    assert main(["fit", "scores", config, "--pipeline", "sure", "--blocks", "3"]) == 0
-    assert read_artifact("judge.json", ScoreArtifact).fit.items == 60 * 3
+def test_a_calibrated_run_is_fitted_by_the_raw_scores(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A fit made again is the same: the probabilities that stand in its records are not taken for scores."""
+    assert main(["fit", "scores", run, "--pipeline", "raw", "--out", "judge.json"]) == 0
+    assert main(["run", "sure.yaml"]) == 0
+    assert main(["fit", "scores", "runs/sure", "--out", "again.json", "--overlap"]) == 0
+    assert read_artifact("again.json", ScoreArtifact) == read_artifact("judge.json", ScoreArtifact)
+
+
+def test_a_run_refuses_the_scores_of_a_verifier_that_has_changed(
+    run: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another argument is another verifier."""
+    assert main(["fit", "scores", run, "--pipeline", "raw", "--out", "judge.json"]) == 0
+    changed = "pipelines.sure.verifier.verifier.factor=2.0"
+    assert main(["run", "sure.yaml", "--out", "runs/changed", "--set", changed]) == 3
+    assert "was made with the verifier Scorer" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("learned", [60, 12, 0])
+def test_what_was_trained_on_the_tasks_is_not_fitted_on_them_unless_said(
+    run: str, capsys: pytest.CaptureFixture[str], learned: int
+) -> None:
+    """Of a verifier whose weights lie in the directory of a training; each of its tasks is told."""
+    folder = Path(f"trained-{learned}")
+    prompts = [json.dumps({"n": i + 60 - learned}) for i in range(30 + learned)]
+    report = TrainingReport(learned_from=digests_of(prompts), figures={})
+    write_artifact(folder / "report.json", report)
+    raw = f"pipelines={{raw: {{verifier: {{use: own.Scorer, weights: ./{folder}}}}}}}"
+    out = f"runs/{folder}"
+    assert main(["run", "fit.yaml", "--out", out, "--set", raw]) == 0
+    capsys.readouterr()
+    assert main(["fit", "scores", out]) == (3 if learned else 0)
+    err = " ".join(capsys.readouterr().err.split())
+    if learned:
+        assert f"error: {learned} of these 60 tasks are among the {30 + learned} that" in err
+        assert f"{folder}/report.json was learned from" in err
+        assert "(--overlap)" in err
+        assert not Path(out, "raw.scores.json").exists()
+        assert main(["fit", "scores", out, "--overlap"]) == 0
+    assert read_artifact(f"{out}/raw.scores.json", ScoreArtifact).fit.items == 300
 
 
 def test_in_python(tmp_path: Path) -> None:
-    """The same of parts: right are the numbers from 6 on, and a pipeline that uses the file accepts no other."""
+    """The same of parts: right are the numbers from 6 on, and a pipeline that uses the file accepts no other. The order
+    of the records does not matter: the same tasks are left out together."""
     guesses = generator(lambda context, n: [(7 * i + int(context.task.id)) % 10 for i in range(n)])
     judge = verifier(lambda context, item: Check("pass", score=item), scores=True)
-    tasks = [Task(id=str(i), expected={"from": 6}) for i in range(60)]
-    made, unscored = fit_verifier(
-        guesses, judge, tasks, lambda task, outcome: outcome.value >= task.expected["from"], block=1
+    tasks = {str(i): Task(id=str(i), expected={"from": 6}) for i in range(60)}
+    records = Pipeline(guesses, judge, All(), block=2).record(list(tasks.values()))
+    first, second = (
+        fit_verifier(judge, order, tasks, lambda task, outcome: outcome.value >= task.expected["from"])
+        for order in (records, records[::-1])
     )
-    assert (made.fit.items, unscored) == (60, 0)
-    write_artifact(tmp_path / "judge.json", made)
+    assert first == second
+    assert (first.artifact.fit.items, first.unscored, first.unheard) == (120, 0, 0)
+    write_artifact(tmp_path / "judge.json", first.artifact)
     with Pipeline(guesses, Calibrated(judge, tmp_path / "judge.json"), All(), block=10) as pipeline:
         assert set(pipeline.run(Task(id="3")).value) == {6, 7, 8, 9}
 
 
-@pytest.mark.parametrize("shape", ["chain", "tree"])
-def test_steps_of_an_answer_cannot_be_labelled(shape: str) -> None:
-    """A metric says whether an answer is right, and no item of a chain is one."""
-    steps = ScriptedGenerator([["a", "b"]], shape=shape)  # type: ignore[arg-type]
-    judge = verifier(lambda context, item: Check("pass", score=1.0), scores=True)
-    with pytest.raises(ConfigError, match=f"drafts are {shape}s, of which no item is a whole answer"):
-        fit_verifier(steps, judge, [Task(id="1")], lambda task, outcome: True)
-
-
-def test_the_order_of_the_tasks_does_not_matter() -> None:
-    """Nor which of them ended first: the same tasks are left out together."""
-    guesses = generator(lambda context, n: [(7 * i + int(context.task.id)) % 10 for i in range(n)])
-    judge = verifier(lambda context, item: Check("pass", score=item), scores=True)
-    tasks = [Task(id=str(i), expected={"from": 5 + i % 3}) for i in range(30)]
-    first, second = (
-        fit_verifier(guesses, judge, order, lambda t, o: o.value >= t.expected["from"], block=3)[0]
-        for order in (tasks, tasks[::-1])
-    )
-    assert first == second
-
-
-def test_a_pipeline_inside_another_is_fitted_too(config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """On the tasks of the outer one."""
-    own = PARTS.replace("context.task.id", 'context.task.id.split("/")[0]').replace("% 10", "% 4 + 6")
-    Path("own.py").write_text(own)
-    Path(config).write_text("""
-parts: [./own.py]
-tasks: {use: own.Numbers, count: 60}
-pipelines:
-  outer:
-    generator:
-      generator: {use: own.Guesses}
-      verifier: {use: calibrated, verifier: {use: own.Scorer}, scores: ./inner.json}
-      rule: {use: first}
-      block: 1
-    verifier: {use: calibrated, verifier: {use: own.Scorer}, scores: ./outer.json, accept: 0.5}
-    rule: {use: all}
-    block: 1
-metrics:
-  right: {use: python, function: own.right}
-""")
-    assert main(["fit", "scores", config]) == 0
-    inner, outer = (read_artifact(f"{each}.json", ScoreArtifact).fit for each in ("inner", "outer"))
-    assert (inner.items, inner.tasks) == (60, 60)
-    # The outer one judges what the inner one answered.
-    assert outer.items == outer.right == 60
-    assert main(["run", config]) == 0
-
-
 def test_items_that_teach_nothing_are_counted() -> None:
-    """Those without a score, those whose check failed, and those of which the metric says nothing."""
+    """Those without a score, those whose check failed, and those of which the metric says nothing; of a task that
+    failed there are none."""
     odd = verifier(
         lambda c, item: Check("error" if item == 1 else "pass", score=None if item == 2 else item),
         scores=True,
     )
-    tasks = [Task(id=str(i), expected={"from": 6}) for i in range(30)]
-    made, unscored = fit_verifier(
-        generator(lambda c, n: list(range(n))),
-        odd,
-        tasks,
-        lambda t, o: None if o.value == 3 else o.value > 4,
-        block=6,
-    )
-    assert (made.fit.items, unscored) == (30 * 3, 30 * 3)
-
-
-def test_tasks_that_failed_are_counted(config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is fitted is fitted on the others, and says so."""
-    Path("own.py").write_text(
-        PARTS.replace("first = context.drafted", "first = context.drafted; 1 / (int(context.task.id) % 6)")
-    )
-    assert main(["fit", "scores", config, "--pipeline", "sure"]) == 0
-    assert "10 tasks taught nothing: they failed, or nothing was drafted for them" in capsys.readouterr().out
-
-
-def test_where_all_tasks_failed_it_is_said_why() -> None:
-    """By the first of their failures."""
-    judge = verifier(lambda context, item: Check("pass", score=item), scores=True)
-    tasks = [Task(id=str(i)) for i in range(3)]
-    with pytest.raises(DraftVerifyError, match="all 3 tasks failed, the first by ZeroDivisionError: "):
-        fit_verifier(generator(lambda context, n: 1 / 0), judge, tasks, lambda task, outcome: True)
-
-
-def test_the_directory_of_the_file_is_made(config: str) -> None:
-    """Rather than to fail when all work is done."""
-    assert (
-        main(
-            [
-                "fit",
-                "scores",
-                config,
-                "--pipeline",
-                "sure",
-                "--set",
-                "pipelines.sure.verifier.scores=./new/judge.json",
-            ]
-        )
-        == 0
-    )
-    assert read_artifact("new/judge.json", ScoreArtifact).fit.tasks == 60
+    tasks = {str(i): Task(id=str(i)) for i in range(31)}
+    drafts = generator(lambda c, n: list(range(n if int(c.task.id) else 1 // 0)))
+    records = Pipeline(drafts, odd, All(), block=6).record(list(tasks.values()))
+    fitted = fit_verifier(odd, records, tasks, lambda t, o: None if o.value == 3 else o.value > 4)
+    assert (fitted.artifact.fit.items, fitted.unscored, fitted.unheard) == (30 * 3, 30 * 3, 1)
 
 
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        (["--pipeline", "raw"], "no pipeline has a calibrated verifier"),
-        (["--pipeline", "sur"], "did you mean sure"),
-        (["--metric", "rigth"], "did you mean right"),
-        (["--metric", "broken"], "the metric failed on task 0: KeyError"),
-        (["--set", "metrics={}"], "there are no metrics"),
-        (["--set", "tasks.count=0"], "no judged item"),
-        (
-            ["--set", "pipelines.sure.rule={use: best_step}"],
-            "makes an answer of many items, of which none is",
-        ),
-        (["--set", "pipelines.sure.rule={use: beam, width: 2}"], "pipelines.sure.rule"),
+        ([], "has 2 pipelines; name one: --pipeline raw or steps"),
+        (["--pipeline", "ra"], "did you mean raw"),
+        (["--pipeline", "raw", "--metric", "rigth"], "did you mean right"),
+        (["--pipeline", "steps"], "makes an answer of many items, of which none is"),
     ],
 )
 def test_what_cannot_be_fitted_is_said(
-    config: str, capsys: pytest.CaptureFixture[str], arguments: list[str], what: str
+    run: str, capsys: pytest.CaptureFixture[str], arguments: list[str], what: str
 ) -> None:
     """And no file is written."""
-    assert main(["fit", "scores", config, *arguments]) != 0
+    assert main(["fit", "scores", run, *arguments, "--out", "none.json"]) == 3
     assert what in " ".join(capsys.readouterr().err.split())
-    assert not Path("judge.json").exists()
+    assert not Path("none.json").exists()
 
 
-def test_a_run_refuses_the_scores_of_a_verifier_that_has_changed(
-    config: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Another argument is another verifier."""
-    assert main(["fit", "scores", config]) == 0
-    assert main(["run", config, "--set", "models.judge.factor=2.0"]) == 3
-    assert "was made with the verifier Scorer" in " ".join(capsys.readouterr().err.split())
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "own.py").write_text(PARTS)
+    monkeypatch.chdir(tmp_path)
+    return "fit.yaml"
 
 
 def test_train_goes_on_and_writes_its_report(config: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -314,8 +261,9 @@ def test_train_goes_on_and_writes_its_report(config: str, capsys: pytest.Capture
     assert "begun: 10\nloss: 0.025\n" in told.out
     assert "step 40 of 40: loss 0.03" in told.err
     assert len(told.err.splitlines()) < 25
-    report = json.loads(Path("count/report.json").read_text())
-    assert {**report, "training": ""} == {"training": "", "begun": 10, "loss": 0.025, "curve": [1.0]}
+    report = read_artifact("count/report.json", TrainingReport)
+    assert report.figures == {"begun": 10, "loss": 0.025, "curve": [1.0]}
+    assert report.learned_from == digests_of(Task(id="t", input={"n": i}) for i in range(40))
 
 
 def test_train_keeps_what_it_trained(config: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -339,7 +287,7 @@ def test_a_report_is_json_whatever_it_holds(config: str) -> None:
     Path("own.py").write_text(own)
     assert main(["fit", "part", "own.Counter", "count.yaml"]) == 0
     text = Path("count/report.json").read_text()
-    assert json.loads(text, parse_constant=pytest.fail)["curve"] == [None, [1.0, None]]
+    assert json.loads(text, parse_constant=pytest.fail)["figures"]["curve"] == [None, [1.0, None]]
 
 
 @pytest.mark.parametrize(

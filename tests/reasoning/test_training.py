@@ -400,5 +400,5 @@ def test_the_command_trains_and_the_verifier_can_be_used(
     assert main(["fit", "part", "verifier", str(config), "--out", str(tmp_path / "made")]) == 0
     assert "auc_within: 0." in capsys.readouterr().out
     report = json.loads((tmp_path / "made" / "report.json").read_text())
-    assert report["epochs"] == 2
+    assert report["figures"]["epochs"] == 2
     TrainedVerifier(tmp_path / "made").open()

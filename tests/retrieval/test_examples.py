@@ -37,7 +37,11 @@ def solved(run: Path) -> dict[str, tuple[float, float]]:
 def test_questions_about_the_docs(examples: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A reader whose scores were fitted solves more than the first passage, and does not answer what cannot be."""
     config = "examples/retrieval-qa.yaml"
-    assert main(["fit", "scores", config, "--set", "tasks.path=retrieval/labelled.jsonl"]) == 0
+    raw = "pipelines.checked.verifier={use: retrieval.lexical_reader, corpus: docs}"
+    labelled = ["--set", "tasks.path=retrieval/labelled.jsonl", "--out", "runs/labelled"]
+    assert main(["run", config, *labelled, "--set", raw]) == 0
+    out = "examples/retrieval/scores.json"
+    assert main(["fit", "scores", "runs/labelled", "--pipeline", "checked", "--out", out]) == 0
     assert read_artifact("examples/retrieval/scores.json", ScoreArtifact).fit.tasks == 46
     assert main(["run", config]) == 0
     found = solved(Path("runs/retrieval-qa"))

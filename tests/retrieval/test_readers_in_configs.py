@@ -49,7 +49,7 @@ def test_a_reader_is_trained_and_read_with(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(CONFIG)
     arguments = ["fit", "part", "reader", str(tmp_path / "train.yaml"), "--out", str(tmp_path / "reader")]
     assert main(arguments) == 0
-    report = json.loads((tmp_path / "reader" / "report.json").read_text())
+    report = json.loads((tmp_path / "reader" / "report.json").read_text())["figures"]
     assert report["questions"] + report["held_out_questions"] == 24
     result = run(load_experiment(tmp_path / "config.yaml"), out=tmp_path / "run")
     statuses = {each.name: dict(each.rows[0].statuses) for each in result.summary.pipelines}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from draftverify import Check, Verification
+from draftverify import Check, Pipeline, Verification
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import RunRecords, load_run
 from draftverify.bench.review import Reply, Reviewed, give_answer, labels, pending
@@ -17,6 +17,7 @@ from draftverify.bench.runner.run import run
 from draftverify.errors import StoreError
 from draftverify.kit import ScriptedGenerator
 from draftverify.lab.fit import fit_verifier
+from draftverify.rules import All
 from draftverify.values import Outcome, Task
 from draftverify.view.cli.view import view
 from draftverify.view.reviewing import Reviewing
@@ -133,11 +134,12 @@ def test_a_fit_learns_from_people(waiting: Path) -> None:
     answered(waiting, "accept")
     answered(waiting, "edit", value=2)
     tasks = [Task(id=f"t{i}", input={"n": i}) for i in range(3)]
-    artifact, unscored = fit_verifier(
-        ScriptedGenerator([[-1, 2]], shape="alternatives"), Scores(), tasks, Reviewed(waiting), block=2
-    )
+    pipeline = Pipeline(ScriptedGenerator([[-1, 2]], shape="alternatives"), Scores(), All(), block=2)
+    people = Reviewed(waiting)
+    fitted = fit_verifier(Scores(), pipeline.record(tasks), {task.id: task for task in tasks}, people)
     # t0: -1 is right and 2 unknown; t1: -1 is wrong and 2 right; t2: nobody said anything.
-    assert (artifact.fit.items, artifact.fit.right, unscored) == (3, 2, 3)
+    fit = fitted.artifact.fit
+    assert (fit.items, fit.right, fitted.unscored) == (3, 2, 3)
 
 
 def test_inner_questions_and_missing_candidates_make_no_wrong_labels(waiting: Path) -> None:

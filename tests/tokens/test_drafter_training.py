@@ -100,7 +100,9 @@ def test_the_same_log_gives_the_same_drafter(home: Path, trained: dict[str, Any]
     file = "drafter.safetensors"
     assert (tmp_path / "again" / file).read_bytes() == (home / "trained" / file).read_bytes()
     assert (tmp_path / "control" / file).read_bytes() != (home / "trained" / file).read_bytes()
-    assert again == trained
+    for report in (again, trained):
+        assert len(report["learned_from"]) >= report["learned_tasks"]
+    assert {**again, "learned_from": ()} == {**trained, "learned_from": ()}
     assert control["learned_places"] == trained["learned_places"]
 
 
@@ -251,7 +253,7 @@ def test_a_second_turn_gains_over_the_first(
     monkeypatch.chdir(home)
     asked = ["fit", "part", "drafter", str(second), "--out", "turned", "--set", "config=moved/again.yaml"]
     assert main([*asked, "--set", "places=refused"]) == 0
-    report = json.loads(Path("turned/report.json").read_text())
+    report = json.loads(Path("turned/report.json").read_text())["figures"]
     assert report["named_first_before"] == pytest.approx(trained["named_first_after"], abs=1e-12)
 
 

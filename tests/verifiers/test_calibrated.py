@@ -22,7 +22,7 @@ from draftverify import (
     generator,
     verifier,
 )
-from draftverify.bench.artifact import write_artifact
+from draftverify.bench.artifact import identify_parts, write_artifact
 from draftverify.bench.records import timeless
 from draftverify.checks.verifiers import AllOf
 from draftverify.identity import identity_of
@@ -59,9 +59,9 @@ SURE = [LabelledScore(str(i), float(i % 10), i % 10 >= 5) for i in range(500)]
 
 def scores(tmp_path: Path, of: Any = None, items: list[LabelledScore] = SURE) -> Path:
     path = tmp_path / "scores.json"
-    who = identity_of(of or Scorer())
+    parts = identify_parts(verifier=of or Scorer())
     made = fit_scores(items)
-    write_artifact(path, ScoreArtifact(fit=made, verifier=who, name="Scorer", metric="m"))
+    write_artifact(path, ScoreArtifact(fit=made, parts=parts, metric="m"))
     return path
 
 

@@ -138,6 +138,7 @@ class VerifierTraining:
             The report. Of the held-out problems' solutions: AUC within problems, by which the epoch was chosen, and
             over all; the share of problems whose best-scored solution is right, beside the mean of all solutions and
             the share that has a right one; promised probability against share. All with 95 % intervals over problems.
+            `learned_from`: the questions.
 
         Raises:
             ConfigError: an argument is out of its range, the data cannot be read or teaches nothing, or `out` has
@@ -147,7 +148,9 @@ class VerifierTraining:
         self._check()
         need("torch", "transformers", doing="training a verifier", extra="reasoning")
         problems = read_labelled(Path(self.data), self.fields or {}, self.pipeline)
-        return _VerifierTrainingRun(self, problems, Path(out)).run(progress)
+        report = _VerifierTrainingRun(self, problems, Path(out)).run(progress)
+        # The held-out ones too, which chose the epoch.
+        return {**report, "learned_from": [problem.question for problem in problems]}
 
     def _check(self) -> None:
         for name, fits, range_of in (

@@ -353,6 +353,7 @@ class _ReaderTrainingRun:
             "passages": self.rarity.passages,
             "held_out_questions": len(self.held),
             "epochs": self.settings.epochs,
+            "learned_from": [example.question for example in self.trained],
         }
         if right and wrong:
             report |= {

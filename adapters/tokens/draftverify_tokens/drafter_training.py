@@ -133,7 +133,8 @@ class DrafterTraining:
                 f"the log has {count} places to learn from, and {_FEWEST} are the fewest; run more tasks",
                 where=str(self.run),
             )
-        return _fitted(drafter, texts, chosen, self.ridge, out, progress)
+        report = _fitted(drafter, texts, chosen, self.ridge, out, progress)
+        return {**report, "learned_from": [task for task in tasks.values() if split_of(task.id) == "train"]}
 
     @cached_property
     def _recorded(self) -> tuple[str, Pipeline, list[TaskRecord]]:

@@ -44,6 +44,7 @@ fresh = click.option("--fresh", is_flag=True, help="Move what is there aside and
 accept_changed = click.option("--accept-changed", is_flag=True, help="Go on though parts have changed since.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Write it as JSON, all of it.")
 moved_config = click.option("--config", type=FILE, help="The config of the run, where it has moved.")
+overlap = click.option("--overlap", is_flag=True, help="Though a part was learned from some of these tasks.")
 store = click.option("--store", envvar="DRAFTVERIFY_STORE", help="The PostgreSQL URL of the records.")
 
 

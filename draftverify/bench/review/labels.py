@@ -73,7 +73,7 @@ class Reviewed:
         run: the directory of the run.
 
     Examples:
-        `metrics: {people: {use: reviewed, run: runs/first}}` in a config, and `draftverify fit scores CONFIG
+        `metrics: {people: {use: reviewed, run: runs/first}}` in a config, and `draftverify fit scores RUN
         --metric people` learns what scores mean from what people decided.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -151,8 +151,17 @@ class Builder:
         """All pipelines of an experiment.
 
         Raises:
-            DraftVerifyError: as `pipeline`; or tokens are to be summarised, and no pipeline has distributions.
+            DraftVerifyError: as `pipeline`; a threshold was certified, and there is a memory; or tokens are to be
+                summarised, and no pipeline has distributions.
         """
+        certified = [part for part in _parts_in(experiment.pipelines) if part.role == "threshold"]
+        if experiment.memory is not None and certified:
+            raise ConfigError(
+                f"with a memory later answers depend on earlier ones, and what {certified[0].use} promises is of "
+                "answers that do not; leave memory out, or write a number as the threshold",
+                where=experiment.file,
+                path="memory",
+            )
         specs, summaries = experiment.pipelines, experiment.records == "summary"
         pipelines = {spec.name: self.pipeline(spec, summaries=summaries) for spec in specs}
         if summaries and not any(isinstance(pipeline.rule, Summarised) for pipeline in pipelines.values()):
@@ -172,6 +181,21 @@ class Builder:
             },
             telemetry=experiment.telemetry,
         )
+
+
+def _parts_in(spec: object) -> Iterator[ComponentSpec]:
+    """The specs of all parts in one, or in several."""
+    if isinstance(spec, ComponentSpec):
+        yield spec
+    members: Iterable[object] = ()
+    if isinstance(spec, msgspec.Struct):
+        members = (getattr(spec, name) for name in spec.__struct_fields__)
+    elif isinstance(spec, Mapping):
+        members = spec.values()
+    elif isinstance(spec, (list, tuple)):
+        members = spec
+    for member in members:
+        yield from _parts_in(member)
 
 
 def _reads_target(rule: AcceptanceRule) -> bool:

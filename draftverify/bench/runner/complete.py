@@ -7,10 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from draftverify.bench.artifact import FittedBlock
 from draftverify.bench.config.parameters import threshold_of
 from draftverify.bench.config.specs import ComponentSpec, Experiment, PipelineSpec
+from draftverify.bench.runner.build import Builder
 from draftverify.errors import ConfigError
+from draftverify.traits import BlockTraits, traits_of
 
 UNREACHED = 1e308
 """A threshold that no score reaches; one that JSON can say."""
@@ -61,7 +62,7 @@ def complete(experiment: Experiment) -> Experiment:
 
 def _complete(spec: PipelineSpec, argument: str) -> PipelineSpec:
     """Raises: ConfigError: as `complete`."""
-    if isinstance(spec.block, ComponentSpec) and spec.block.target is not FittedBlock:
+    if isinstance(spec.block, ComponentSpec) and traits_of(Builder().part(spec.block), BlockTraits).learns:
         raise ConfigError(
             f"{spec.block.use} learns from what is accepted, and of a run that accepts nothing it learns not to draft; "
             "give a number, or a fitted block",

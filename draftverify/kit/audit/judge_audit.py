@@ -13,7 +13,7 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -22,9 +22,8 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from draftverify.bench.artifact import ArtifactFile, PartIdentity, check_made_with, read_artifact
+from draftverify.bench.artifact import ArtifactFile, PartIdentity, identify_parts, read_artifact
 from draftverify.errors import ConfigError, ContractError
-from draftverify.identity import identity_of
 from draftverify.kit.audit.comparisons import AnswerComparison
 from draftverify.kit.audit.judge_probes import PROBES, WIN, Asking, Probe, ProbeFigure, ProbeName
 from draftverify.stats.judgement.agreement import cohen_kappa
@@ -34,26 +33,23 @@ from draftverify.traits import VerifierTraits, name_of, traits_of
 __all__ = ["JudgeAudit", "LabelPlan", "audit_judge", "find_audit", "load_audit", "plan_labels"]
 
 
-class JudgeAudit(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.judge_audit"):
+class JudgeAudit(
+    ArtifactFile, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="draftverify.judge_audit"
+):
     """The results of the audit of one judge.
 
     Args:
-        judge: the identity of the judge.
-        name: what to call it in messages.
         family: of its model, or None.
         comparisons, questions, labelled: how many it was audited on, and how many of these have a label.
         comparisons_sha256: of these, in hexadecimal and in order.
         asked: how many judgements it was asked for.
         seconds: that they took.
         probes: what each found.
-        versions: of the package.
     """
 
     title: ClassVar[str] = "audit of a judge"
     made_by: ClassVar[str] = "draftverify audit judge CONFIG"
 
-    judge: str
-    name: str
     family: str | None = None
     comparisons: int
     questions: int
@@ -62,7 +58,11 @@ class JudgeAudit(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.judge
     asked: int
     seconds: float
     probes: tuple[Probe, ...]
-    versions: Mapping[str, str] = {}
+
+    @property
+    def judge(self) -> PartIdentity:
+        """Whose audit it is."""
+        return self.parts["judge"]
 
     def figure(self, probe: str, name: str) -> ProbeFigure | None:
         """A probe's figure; None where it was not measured."""
@@ -111,7 +111,7 @@ def audit_judge(
             raise ConfigError(f"there is no probe {name!r}; there are {', '.join(PROBES)}", path="probes")
     if not comparisons:
         raise ConfigError("there are no comparisons to audit the judge on", path="comparisons")
-    identity, started = identity_of(judge), time.perf_counter()
+    parts, started = identify_parts(judge=judge), time.perf_counter()
     families = " and ".join(sorted(traits_of(judge, VerifierTraits).families)) or None
     asking = Asking(judge, comparisons, families, watcher)
     if all(choice is None for choice in asking.plain()):
@@ -121,8 +121,7 @@ def audit_judge(
     probe_results = tuple(PROBES[name](asking) for name in probes)
     encoded = msgspec.json.encode(list(comparisons))
     return JudgeAudit(
-        judge=identity,
-        name=name_of(judge),
+        parts=parts,
         family=asking.family,
         comparisons=len(comparisons),
         questions=len({comparison.question for comparison in comparisons}),
@@ -147,7 +146,7 @@ def load_audit(path: str | os.PathLike[str], *, judge: Any = None) -> JudgeAudit
     """
     audit = read_artifact(path, JudgeAudit)
     if judge is not None:
-        check_made_with("judge", judge, PartIdentity(audit.name, audit.judge), audit, path)
+        audit.check_parts(identify_parts(judge=judge), path)
     return audit
 
 
@@ -160,11 +159,11 @@ def find_audit(directory: str | os.PathLike[str], judge: Any) -> JudgeAudit | No
     folder = Path(directory)
     if not folder.is_dir():
         return None
-    identity, audits = identity_of(judge), []
+    parts, audits = identify_parts(judge=judge), []
     for path in sorted(folder.glob("*.json")):
         with suppress(ConfigError):
             audits.append(load_audit(path))
-    matching = [audit for audit in audits if audit.judge == identity]
+    matching = [audit for audit in audits if audit.parts == parts]
     # One that asked for other probes alone has no accuracy to tell, on however many labels.
     return max(
         matching,

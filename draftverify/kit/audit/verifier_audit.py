@@ -59,7 +59,9 @@ class JudgedPipeline(msgspec.Struct, frozen=True):
     untested: str = ""
 
 
-class VerifierAudit(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.verifier_audit"):
+class VerifierAudit(
+    ArtifactFile, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="draftverify.verifier_audit"
+):
     """The audit of a run's verifiers: how far their word goes, by labels.
 
     Args:
@@ -68,7 +70,6 @@ class VerifierAudit(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.ve
         pipelines: the figures of each.
         shared: what generators and verifiers get wrong together.
         curves: of each pipeline whose verifier gives scores, its ROC curves.
-        versions: of the package.
     """
 
     title: ClassVar[str] = "audit of verifiers"
@@ -79,7 +80,6 @@ class VerifierAudit(ArtifactFile, frozen=True, kw_only=True, tag="draftverify.ve
     pipelines: tuple[Probe, ...]
     shared: Probe
     curves: dict[str, Roc]
-    versions: dict[str, str]
 
 
 def audit_verifiers(judged: Sequence[JudgedPipeline]) -> tuple[tuple[Probe, ...], Probe]:

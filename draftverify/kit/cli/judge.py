@@ -64,7 +64,9 @@ def judge(
         return
     audit = audit_of(spec, lambda count: click.echo(f"asked {count} times …", err=True))
     name = re.sub(r"[^\w.-]+", "-", Path(config).stem)
-    path = Path(out) if out is not None else _place(Path(config).parent / "audits", name, audit.judge)
+    path = (
+        Path(out) if out is not None else _place(Path(config).parent / "audits", name, audit.judge.identity)
+    )
     # Shown before it is written: what was paid for is not lost with a file that cannot be.
     if as_json:
         print_json(audit)
@@ -82,7 +84,7 @@ def _place(directory: Path, name: str, judge: str) -> Path:
 
     path = directory / f"{name}.json"
     try:
-        is_taken = path.exists() and load_audit(path).judge != judge
+        is_taken = path.exists() and load_audit(path).judge.identity != judge
     except ConfigError:
         is_taken = True
     return directory / f"{name}-{judge[:8]}.json" if is_taken else path
@@ -90,9 +92,9 @@ def _place(directory: Path, name: str, judge: str) -> Path:
 
 def _print_audit(audit: JudgeAudit) -> None:
     """Print a line for each figure, and what was not tested."""
-
-    head = f"{audit.name} ({audit.judge}): {audit.comparisons} comparisons of {audit.questions} questions, "
-    head += f"{audit.labelled} with a label; {audit.asked} judgements in {audit.seconds:.1f} s"
+    judge, questions = audit.judge, f"{audit.comparisons} comparisons of {audit.questions} questions"
+    head = f"{judge.name} ({judge.identity}): {questions}, {audit.labelled} with a label; "
+    head += f"{audit.asked} judgements in {audit.seconds:.1f} s"
     wide_console().print(Text(clean(head)), probes_table("probe", audit.probes), sep="\n")
 
 

@@ -32,6 +32,7 @@ __all__ = ["block"]
 @click.option("--at-most", type=options.COUNT, default=16, help="The largest block.")
 @options.fresh
 @options.accept_changed
+@options.overlap
 def block(
     experiment: Experiment,
     out: str | None,
@@ -80,7 +81,7 @@ def _print_choice(console: Console, point: OperatingPoint) -> None:
     """Print what the sizes cost, the one that was chosen, and its predicted gain."""
     artifact = point.artifact
     unit = f"solved ({artifact.metric})" if artifact.metric else "accepted"
-    counts = f"{artifact.data.tasks} tasks to calibrate on, of which {artifact.counted} count"
+    counts = f"{len(artifact.learned_from)} tasks to calibrate on, of which {artifact.counted} count"
     console.print(Text(f"\n{point.path.stem}: {counts}, {artifact.unseen.tasks} unseen"))
     if artifact.metric is None:
         console.print(Text("no metric says what is solved, so accepted tasks are counted"))

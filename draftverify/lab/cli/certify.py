@@ -30,6 +30,7 @@ SHOWN = 12
 @click.option("--delta", type=options.SHARE, default=0.1, help="The chance that this is broken.")
 @click.option("--pipeline", metavar="NAME", help="Of a run of several, which one.")
 @options.out("FILE", "Where the certificate goes")
+@options.overlap
 @options.moved_config
 @options.as_json
 @options.store
@@ -40,6 +41,7 @@ def certify(
     delta: float,
     pipeline: str | None,
     out: str | None,
+    overlap: bool,
     config: str | None,
     as_json: bool,
     store: str | None,
@@ -65,7 +67,10 @@ def certify(
     with recording, new_bars(Console(stderr=True)) as bars:
         bar: Any = bars.add_task(f"{recording.name}: thresholds", total=None, now="")
         certificate = certified(
-            recording, promise, watcher=lambda done, total: bars.update(bar, completed=done, total=total)
+            recording,
+            promise,
+            overlap=overlap,
+            watcher=lambda done, total: bars.update(bar, completed=done, total=total),
         )
     file = Path(out) if out is not None else Path(run) / f"{recording.name}.certificate.json"
     write_artifact(file, certificate)

@@ -1,21 +1,21 @@
-"""`draftverify fit`: `scores CONFIG`, what scores mean, learned from labelled tasks; `block` and `part` beside."""
+"""`draftverify fit`: `scores RUN`, what scores mean, learned from a labelled run; `block` and `part` beside."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.text import Text
 
 from draftverify.bench.cli import options
-from draftverify.bench.cli.progress import new_bars
 from draftverify.bench.cli.screen import new_table, wide_console
+from draftverify.bench.tables.words import clean
 from draftverify.lab.cli.block import block
 from draftverify.lab.cli.part import part
 
 if TYPE_CHECKING:
-    from draftverify.bench.config.specs import Experiment
     from draftverify.lab.fit import Fitted
 
 __all__ = ["fit"]
@@ -30,47 +30,49 @@ fit.add_command(block)
 fit.add_command(part)
 
 
-@fit.command(short_help="Learn from labelled tasks what scores mean.")
-@options.experiment
-@options.names
+@fit.command(short_help="Learn from a labelled run what scores mean.")
+@options.run
 @click.option("--metric", metavar="NAME", help="By which an item is right; the first when absent.")
-@click.option("--blocks", type=options.COUNT, default=1, help="Blocks of each task.")
+@click.option("--pipeline", metavar="NAME", help="Of a run of several, which one.")
+@options.out("FILE", "Where the fit goes")
+@options.overlap
+@options.moved_config
+@options.store
 def scores(
-    experiment: Experiment,
-    names: tuple[str, ...],
+    run: str,
     metric: str | None,
-    blocks: int,
+    pipeline: str | None,
+    out: str | None,
+    overlap: bool,
+    config: str | None,
+    store: str | None,
 ) -> None:
-    """Learn from CONFIG's tasks what scores mean.
+    """Learn from RUN, whose tasks have labels, what the scores of a pipeline's verifier mean.
 
-    Drafts and judges a block of each task, asks a metric which items are right, and writes the file that each verifier
-    {use: calibrated, scores: FILE} names: the probability of every score. Give it other tasks than the run will have:
-    --set tasks.path=labelled.jsonl.
+    Nothing is drafted, judged or sent: a metric says which of the recorded items are right. `run --complete` has every
+    item judged. Writes a file that a verifier takes: {use: calibrated, verifier: …, scores: FILE}. Give it other tasks
+    than it will be used on.
     """
+    from draftverify.bench.artifact import write_artifact
+    from draftverify.bench.records import load_run
     from draftverify.lab.fit import fit as fit_scores
+    from draftverify.lab.recording import Recording
 
-    console = wide_console()
-    with new_bars(Console(stderr=True)) as bars:
-        bar_of: dict[str, Any] = {}
-
-        def watcher(name: str, done: int, total: int) -> None:
-            if name not in bar_of:
-                bar_of[name] = bars.add_task(name, total=total, now="")
-            bars.update(bar_of[name], completed=done)
-
-        fitted = fit_scores(experiment, pipelines=names, metric=metric, blocks=blocks, watcher=watcher)
-    for scores in fitted:
-        _print_fitted(console, scores)
+    with load_run(run, url=store) as records:
+        recording = Recording(records, pipeline, config=config, metric=metric)
+    with recording:
+        fitted = fit_scores(recording, overlap=overlap)
+    file = Path(out) if out is not None else Path(run) / f"{recording.name}.scores.json"
+    write_artifact(file, fitted.artifact)
+    _print_fitted(wide_console(), recording.name, fitted)
+    click.echo(f"wrote {file}")
 
 
-def _print_fitted(console: Console, fitted: Fitted) -> None:
+def _print_fitted(console: Console, pipeline: str, fitted: Fitted) -> None:
     """Print how the probabilities held on tasks that they were not fitted on."""
     figures = fitted.artifact.fit
-    pipeline, *sharers = fitted.pipelines
-    console.print(Text(f"{pipeline}: {figures.right} of {figures.items} items right, {figures.tasks} tasks"))
-    if sharers:
-        also = f"{', '.join(sharers)} judge by it too; --pipeline fits it on another's drafts"
-        console.print(Text(f"fitted on what {pipeline} drafts; {also}"))
+    right_of = f"{figures.right} of {figures.items} items right, {figures.tasks} tasks"
+    console.print(Text(clean(f"{pipeline}: {right_of}, by the metric {fitted.artifact.metric}")))
     table = new_table(">promised", ">right", ">[95 %]", ">items")
     for bin in figures.reliability:
         right = bin.right
@@ -80,9 +82,7 @@ def _print_fitted(console: Console, fitted: Fitted) -> None:
     console.print(
         f"calibration error {figures.error:.3f}, on tasks that the probabilities were not fitted on"
     )
-    lines = []
     if fitted.unscored:
-        lines.append(f"{fitted.unscored} items had no score, or the metric no say on them")
+        console.print(f"{fitted.unscored} items had no score, or the metric no say on them")
     if fitted.unheard:
-        lines.append(f"{fitted.unheard} tasks taught nothing: they failed, or nothing was drafted for them")
-    console.print(Text("\n".join([*lines, f"wrote {fitted.path}"])))
+        console.print(f"{fitted.unheard} tasks taught nothing: they failed, or no item of them was judged")

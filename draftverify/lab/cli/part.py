@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +30,18 @@ def part(name: str, config: str, out: str | None, overrides: tuple[str, ...]) ->
     CONFIG is YAML: the trainer's arguments. `draftverify plugins NAME` lists them. Of a trainer that learns from a run
     CONFIG may be the run's directory.
     """
+    from draftverify.bench.artifact import identify_parts, read_artifact, write_artifact
     from draftverify.bench.config.experiment import load_training
     from draftverify.bench.runner.build import Builder
     from draftverify.errors import ConfigError
-    from draftverify.identity import identity_of
+    from draftverify.lab.lineage import REPORT, TrainingReport, digests_of
 
     trainer = Builder().part(load_training(name, config, overrides=overrides))
     path = Path(config)
     directory = Path(out or (f"{path.resolve().name}-{name}" if path.is_dir() else path.stem))
-    training = identity_of(trainer)
-    trained = _trained(directory)
-    if trained == training:
+    parts = identify_parts(trainer=trainer)
+    trained = read_artifact(directory / REPORT, TrainingReport) if (directory / REPORT).exists() else None
+    if trained is not None and trained.parts == parts:
         click.echo(f"{directory} holds it already, of the same data and settings; remove it to train anew")
         return
     if trained is not None:
@@ -64,20 +66,15 @@ def part(name: str, config: str, out: str | None, overrides: tuple[str, ...]) ->
     except KeyboardInterrupt:
         click.echo(f"{directory}: the same command goes on from the last checkpoint", err=True)
         raise
-    # An end of an interval that is not known, infinity, is null: JSON knows no other word for it.
-    data = json.loads(json.dumps({"training": training, **report}), parse_constant=lambda _: None)
-    text = json.dumps(data, indent=2, ensure_ascii=False)
-    (directory / "report.json").write_text(text + "\n", encoding="utf-8")
+    artifact = TrainingReport(
+        parts=parts,
+        learned_from=digests_of(report.pop("learned_from", ())),
+        versions={"draftverify": version("draftverify")},
+        # An end of an interval that is not known, infinity, is null: JSON knows no other word for it.
+        figures=json.loads(json.dumps(report), parse_constant=lambda _: None),
+    )
+    write_artifact(directory / REPORT, artifact)
     for key, value in report.items():
         if isinstance(value, (bool, int, float, str)):
             click.echo(f"{key}: {value:.4g}" if isinstance(value, float) else f"{key}: {value}")
-    click.echo(f"wrote {directory}; all figures are in {directory / 'report.json'}")
-
-
-def _trained(directory: Path) -> str | None:
-    """The identity of the training whose report lies in a directory; None where there is no report."""
-    try:
-        report = json.loads((directory / "report.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return str(report.get("training")) if isinstance(report, dict) else None
+    click.echo(f"wrote {directory}; all figures are in {directory / REPORT}")

@@ -166,9 +166,21 @@ class Words:
     ) -> Verification:
         """The verification that the stages' recorded checks make of the block's items."""
         log = self.log
-        verification: Verification = self.judging.verifier.recalled(
-            context, proposal, partial(self._recall, proposal, spoken)
-        )
+
+        def recall(
+            part: Any, context: Context, items: Proposal, indices: Sequence[int]
+        ) -> tuple[Verification, float, bool]:
+            """A stage's verification of these items, its seconds, and whether its call had failed."""
+
+            def anew() -> tuple[Verification, float, bool]:
+                verification = log.anew(Verify(0, part, context, items))
+                log.doubt.estimated, log.doubt.excess = True, math.inf
+                return verification, 0.0, False
+
+            logged = partial(self._recall, proposal, spoken, part, context, items, indices)
+            return log.exact_first(logged, anew)  # type: ignore[no-any-return]
+
+        verification: Verification = self.judging.verifier.recalled(context, proposal, recall)
         seconds = sum(verification.notes["seconds"].values())
         amount = verification.cost.amount if verification.cost is not None else 0.0
         for place in spoken:
@@ -186,26 +198,6 @@ class Words:
         return self.log.cost(place, "verify") if self.log.drafted_anew else self.log.rounds[place].timing.cost
 
     def _recall(
-        self,
-        proposal: Proposal,
-        spoken: Mapping[int, Mapping[str, Spoken] | None],
-        part: Any,
-        context: Context,
-        items: Proposal,
-        indices: Sequence[int],
-    ) -> tuple[Verification, float, bool]:
-        """A stage's verification of these items, its seconds, and whether its call had failed."""
-
-        def anew() -> tuple[Verification, float, bool]:
-            verification = self.log.anew(Verify(0, part, context, items))
-            self.log.doubt.estimated, self.log.doubt.excess = True, math.inf
-            return verification, 0.0, False
-
-        return self.log.exact_first(  # type: ignore[no-any-return]
-            partial(self._recall_logged, proposal, spoken, part, context, items, indices), anew
-        )
-
-    def _recall_logged(
         self,
         proposal: Proposal,
         spoken: Mapping[int, Mapping[str, Spoken] | None],
