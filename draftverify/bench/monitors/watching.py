@@ -175,6 +175,9 @@ class Watch:
     def _begin(self, reference: Mapping[str, float] | Sequence[Shares]) -> Monitor:
         self.monitor = begun = self._like.against(reference)
         rates = {rate_report.rate for rate_report in begun.report()}
+        for rate_report in begun.report():
+            if rate_report.alike is not None:
+                _log.warning("%s: the monitor's reference: %s", self.name, rate_report)
         if rates == {"acceptance"} and self._like.metric is not None and self._before:
             _log.warning("%s: the first tasks have no label, so the monitor will name no part", self.name)
         if not rates:
