@@ -15,7 +15,7 @@ from draftverify.kit import ScriptedGenerator
 from draftverify.lab import Calibrated, fit_verifier
 from draftverify.lab.scores import ScoreArtifact
 from draftverify.rules import All
-from tests.calibration.test_artifact import POINT
+from tests.lab.test_artifact import POINT
 
 PARTS = '''
 from draftverify import Check, GeneratorTraits, Proposal, Verification, VerifierTraits

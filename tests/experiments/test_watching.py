@@ -37,8 +37,8 @@ from draftverify.checks.metrics import EqualAnswer
 from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.rules import All, First, Limit, LongestPrefix
 from draftverify.stats.block import Measured
-from tests.calibration.test_watch import a_round
 from tests.experiments.watched_parts import Guesses, Judge, Machine, Numbers, Steps
+from tests.lab.test_watch import a_round
 from tests.report.runs import overview_of
 
 PARTS = Path(__file__).with_name("watched_parts.py")
@@ -355,7 +355,7 @@ def test_tasks_are_told_of_in_their_order(order: list[int], verdicts: list[str])
 
 
 def test_the_first_tasks_may_be_what_it_compares_with(tmp_path: Path) -> None:
-    """Those that calibrate: nothing alarms among them, and the reference is their mean."""
+    """Those that predict: nothing alarms among them, and the reference is their mean."""
     changes = {
         "a": "      reference: {acceptance: 0.695, right: 0.7, true_pass: 0.95, false_pass: 0.1}\n → ",
         "b": "pipelines: → predict: {limit: 40}\npipelines:",

@@ -1,7 +1,7 @@
 """The probes of a judge: each asks it some more, or looks at what it said, and gives figures with 95 % intervals.
 
 A verdict on a comparison is first, second or tie, turned back to the comparison's own order; or none. Intervals come
-from drawing whole questions anew (`calibration.bootstrap`); of a share that is 0 or 1 each question counts as one
+from drawing whole questions anew (`stats.bootstrap`); of a share that is 0 or 1 each question counts as one
 trial. Being consistent is not being right: the figures of agreement alone say what the labels say of a judge.
 
 References:
@@ -314,7 +314,7 @@ def win_rate(asking: Asking) -> Probe:
     """How often a system wins by the judge, by the labels, and by both together without the judge's bias.
 
     A win counts 1, a tie ½; over both orders the mean. bias: judge − labels, on the labelled comparisons. corrected:
-    PPI++ (`calibration.assisted_rate`) of the labels and of the judge's verdicts on comparisons without a label.
+    PPI++ (`stats.assisted_rate`) of the labels and of the judge's verdicts on comparisons without a label.
     Without names of systems it is the rate of the answer that is listed first.
     """
     wins = np.array([[WIN[choice] for choice in choices] for choices in asking.verdicts()])

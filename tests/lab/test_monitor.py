@@ -204,7 +204,7 @@ def test_a_change_is_noticed() -> None:
 
 
 def test_a_long_calibration_tells_a_change_at_once() -> None:
-    """A rate that falls by a quarter right after a calibration on 64 batches: half of 20 runs see it within 20 more.
+    """A rate that falls by a quarter right after a reference of 64 batches: half of 20 runs see it within 20 more.
 
     The median over 200 runs is 10; that the calibration's own evidence counts is what makes it so.
     """
