@@ -8,7 +8,7 @@
     python -m benchmarks.experiment examples/code-repair.yaml --out benchmarks/results/code_repair_examples.json
 
 The run is what `draftverify run` would make of the config, in runs/NAME, begun anew: a run that is there is moved
-aside. Pipelines are interleaved per task, the order alternating; where the config calibrates, predictions are stored
+aside. Pipelines are interleaved per task, the order alternating; where the config predicts, predictions are stored
 before the measured tasks are run. The JSON holds every figure of the run's summary.
 """
 

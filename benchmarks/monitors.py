@@ -1,7 +1,7 @@
 """How often a monitor alarms when nothing has changed, how soon when something has, and how often it names the part.
 
     python -m benchmarks.monitors --out benchmarks/results/monitors.json
-    python -m benchmarks.monitors --show FILE --table delay    # of the docs, nothing is run
+    python -m benchmarks.monitors --show FILE --table delay    # of the docs, nothing is run; also: references, naming
 
 Simulated tasks of one draft each, in many runs at once: `Wealth`, by which `RateMonitor` and `Monitor` do theirs.
 
@@ -12,6 +12,14 @@ hold the known rate.
 `delay`: the rate falls from .8 to .7, at once or after 500 unchanged tasks; how many tasks later the alarm comes
 (quantiles over 1,000 runs of those that had no alarm before, `never` within 2,000 tasks being the longest). The
 same after 30,000 unchanged tasks, of 20 runs.
+
+`references`: the rate goes from .8 to another, at once or after 500 unchanged tasks, after references of 30 tasks and
+more; in how many of 500 runs that is seen within 1,000 tasks. Beside it, on the same draws, the plain way: half of the
+level for a Clopper–Pearson interval of the reference, half for a bet that the rate is below its lower end or above its
+upper one (uniformly on either side). `at .8` is in how many there is an alarm though nothing has changed.
+
+`neighbours`: false alarms within 1,000 tasks where a task is, with a chance of .2, as the one before it; and in how
+many runs the check of the reference says so.
 
 `naming`: π, T and F are .7, .95 and .1; after a reference of 500 tasks with labels one of them changes, and of the
 tasks that follow every 20th, every 10th or each has a label. `first` is what is said at the first alarm, `end` what is
@@ -28,16 +36,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import betainc, betaln, xlog1py, xlogy
 
 from benchmarks.provenance import write
-from draftverify.bench.monitors import part_of
-from draftverify.bench.monitors.rates import Wealth
+from draftverify.bench.monitors.monitor import likeness, part_of
+from draftverify.bench.monitors.rates import Earlier, Wealth
 from draftverify.stats import Estimate
 from draftverify.stats.intervals import rate
 
 LEVEL, RATE, AFTER, STEPS, BLOCK, FIRST_LOOK, Z = 0.05, 0.8, 0.7, 2_000, 250, 30, 1.959963984540054
 RUNS, ESTIMATED_RUNS, LONG_RUNS = 10_000, 1_000, 20
 REFERENCES, UNCHANGED, LONG = (100, 1_000), 500, 30_000
+SHORT, NOW, WITHIN, SHORT_RUNS = (30, 100, 300, 1_000), (0.5, 0.6, 0.7, 0.9, 0.95), 1_000, 500
+LIKENESS = 0.2
 BEFORE = {"right": 0.7, "true_pass": 0.95, "false_pass": 0.1}
 CHANGES: dict[str, tuple[str, dict[str, float]]] = {
     "nothing": ("", {}),
@@ -65,8 +76,33 @@ def gamblers(name: str, rng: np.random.Generator, runs: int) -> Wealth:
     """Against the known rate, or against that of so many earlier tasks."""
     if name == "known":
         return Wealth(np.zeros((runs, 2)), known_rate=RATE, level=LEVEL)
-    before = rng.binomial(int(name), RATE, runs)
-    return Wealth(np.stack([int(name) - before, before], axis=1), level=LEVEL)
+    return estimated(rng.binomial(int(name), RATE, runs), int(name))
+
+
+def estimated(hits: Array, of: int | Array, level: float = LEVEL) -> Wealth:
+    """Against the rate of so many hits of so many earlier tasks, in each run."""
+    return Wealth(np.stack([of - hits, hits], axis=1), level=level)
+
+
+def plain(hits: Array, of: int, observed: Array) -> Array:
+    """The plain way: of each run the step at which it alarms; NEVER where it does not."""
+    low, high = Earlier(hits, np.full(len(hits), of)).ends(LEVEL / 2)
+    sides = np.stack(
+        [beta_bet(0.0 * low, low, low, observed), beta_bet(high, 0.0 * high + 1.0, high, observed)]
+    )
+    over = np.logaddexp(*sides) - np.log(2.0) >= -np.log(LEVEL / 2)
+    return np.where(over.any(axis=1), over.argmax(axis=1), NEVER)
+
+
+def beta_bet(low: Array, high: Array, null: Array, observed: Array) -> Array:
+    """log of the mean of ∏ l(y; r) over r between two rates, [runs, steps]; −inf where there are none between them."""
+    hits = observed.cumsum(axis=1)
+    misses = np.arange(1, observed.shape[1] + 1) - hits
+    low, high, null = low[:, None], high[:, None], null[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        between = betainc(hits + 1, misses + 1, high) - betainc(hits + 1, misses + 1, low)
+        mean = np.log(between / (high - low)) + betaln(hits + 1, misses + 1)
+        return np.nan_to_num(mean - xlogy(hits, null) - xlog1py(misses, -null), nan=-np.inf, neginf=-np.inf)
 
 
 # ---- false alarms and delays --------------------------------------------------------------------------------------
@@ -106,6 +142,49 @@ def delays(rng: np.random.Generator) -> dict[str, Any]:
                 "never": float((seen == NEVER).mean()),
                 "runs": len(seen),
             }
+    return found
+
+
+def references(rng: np.random.Generator) -> dict[str, Any]:
+    """How often a change is seen within so many tasks, by the monitor and by the plain way, on the same draws."""
+    found: dict[str, Any] = {}
+    for of in SHORT:
+        for now, unchanged in [(RATE, 0), *((now, unchanged) for unchanged in (0, UNCHANGED) for now in NOW)]:
+            steps: dict[str, list[Array]] = {"monitor": [], "plain": []}
+            for _ in range(SHORT_RUNS // BLOCK):
+                before = rng.binomial(of, RATE, BLOCK)
+                hits = rng.random((BLOCK, unchanged + WITHIN)) < np.repeat([RATE, now], [unchanged, WITHIN])
+                steps["monitor"].append(first(estimated(before, of), hits))
+                steps["plain"].append(plain(before, of, hits))
+            found[f"{of} to {now}, after {unchanged}"] = {
+                way: after(np.concatenate(blocks), unchanged) for way, blocks in steps.items()
+            }
+    return found
+
+
+def after(steps: Array, unchanged: int) -> dict[str, Any]:
+    """Of the runs without an alarm before: in how many it came, and after how many tasks in half of them."""
+    since = steps[steps >= unchanged]
+    middle = median(np.where(since == NEVER, NEVER, since - unchanged))
+    return {**figure(share_of(int((since < NEVER).sum()), len(since))), "median": middle, "runs": len(since)}
+
+
+def neighbours(rng: np.random.Generator) -> dict[str, Any]:
+    """False alarms where neighbours resemble each other, in the reference as in the run."""
+    most = max(SHORT)
+    hits = rng.random((SHORT_RUNS, most + WITHIN)) < RATE
+    for step in range(1, most + WITHIN):
+        repeats = rng.random(SHORT_RUNS) < LIKENESS
+        hits[repeats, step] = hits[repeats, step - 1]
+    found: dict[str, Any] = {}
+    for of in (0, *SHORT):
+        own = hits[:, most - of : most]
+        wealth = estimated(own.sum(axis=1), of) if of else gamblers("known", rng, SHORT_RUNS)
+        alarms = first(wealth, hits[:, most:]) < NEVER
+        found[str(of or "known")] = figure(share_of(int(alarms.sum()), SHORT_RUNS))
+        if of:
+            warned = sum(likeness(run.astype(float)) is not None for run in own)
+            found[f"{of}, warned"] = figure(share_of(warned, SHORT_RUNS))
     return found
 
 
@@ -157,7 +236,7 @@ def of_rate(
     hits, says = told(name, *after, labels)
     # Each run's own tasks that say something, one after the other; after them come others, whose alarms do not count.
     order = np.argsort(~says, axis=1, kind="stable")[:, : says.sum(axis=1).max()]
-    at = first(Wealth(np.stack([n0 - k0, k0], axis=1), level=level), np.take_along_axis(hits, order, axis=1))
+    at = first(estimated(k0, n0, level), np.take_along_axis(hits, order, axis=1))
     there = np.minimum(at, order.shape[1] - 1)[:, None]
     seen = (at < NEVER) & np.take_along_axis(says, np.take_along_axis(order, there, axis=1), axis=1)[:, 0]
     return np.where(seen, np.take_along_axis(order, there, axis=1)[:, 0], NEVER)
@@ -217,6 +296,20 @@ def show_delay(found: Mapping[str, Any]) -> None:
         print(f"| {'known' if name == 'known' else f'{int(name):,} tasks'} | {' | '.join(cells)} |")
 
 
+def show_references(found: Mapping[str, Any]) -> None:
+    """Print how often a change is seen as a table of the docs: the monitor, then the plain way."""
+    print(f"| reference | task of the change | {' | '.join(f'to {now:g}' for now in NOW)} | at {RATE:g} |")
+    print("|---" * (len(NOW) + 3) + "|")
+    for of in SHORT:
+        for unchanged in (0, UNCHANGED):
+            keys = [f"{of} to {now}, after {unchanged}" for now in (*NOW, *([] if unchanged else [RATE]))]
+            ways = [found["references"][key] for key in keys]
+            cells = [
+                f"{100 * way['monitor']['value']:.0f}, {100 * way['plain']['value']:.0f} %" for way in ways
+            ]
+            print(f"| {of:,} | {unchanged + 1} | {' | '.join([*cells, ''][: len(NOW) + 1])} |")
+
+
 def show_naming(found: Mapping[str, Any]) -> None:
     """Print what was named as a table of the docs."""
     print(
@@ -242,11 +335,11 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path)
     parser.add_argument("--show", type=Path)
-    parser.add_argument("--table", choices=("delay", "naming"), default="naming")
+    parser.add_argument("--table", choices=("delay", "references", "naming"), default="naming")
     options = parser.parse_args()
     if options.show is not None:
-        show = show_delay if options.table == "delay" else show_naming
-        show(json.loads(options.show.read_text()))
+        shows = {"delay": show_delay, "references": show_references, "naming": show_naming}
+        shows[options.table](json.loads(options.show.read_text()))
         return
     rng = np.random.default_rng(2026)
     found = {
@@ -259,6 +352,10 @@ def main() -> None:
         "named runs": NAMED_RUNS,
         "false alarms": false_alarms(rng),
         "delay": delays(rng),
+        "short runs": SHORT_RUNS,
+        "within": WITHIN,
+        "references": references(rng),
+        "neighbours": neighbours(rng),
         "naming": naming(rng),
     }
     print(json.dumps(found, indent=1))

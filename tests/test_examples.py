@@ -39,9 +39,9 @@ def test_every_limit_that_an_example_names_works(
 
 @pytest.mark.parametrize("limit", [1, 6])
 def test_a_first_look_at_the_drafters_leaves_something_to_measure(limit: int) -> None:
-    """--limit 6 once took the tasks that calibrate away, and there was nothing to run."""
+    """--limit 6 once took the tasks that predict away, and there was nothing to run."""
     load = workload(load_experiment(EXAMPLES / "drafters.yaml", limit=limit), Builder())
-    groups = {task.group for task in load.calibrating}
+    groups = {task.group for task in load.predicting}
     assert len(groups) == 6
     assert {task.group for task in load.measured} == groups
     assert len(load.measured) == 6 * min(limit, 2)

@@ -6,9 +6,9 @@
 
 Each domain is a config beside this file: a pipeline whose block is chosen, and a baseline. Every size of the ladder and
 the baseline run over all tasks once, a task's candidates one after the other, the next task in the opposite order, as a
-calibration runs them. Twenty random halves of these tasks then calibrate: each chooses a block and predicts its gain by
+a fit runs them. Twenty random halves of these tasks then fit: each chooses a block and predicts its gain by
 the very code of `draftverify fit block`, writes its file, and is held against the other half's records. In the domain
-`surrogate` the first of the twenty is done once more, for real: `calibrate` runs its half, then the other.
+`surrogate` the first of the twenty is done once more, for real: `fit_blocks` runs its half, then the other.
 
 A run that was stopped goes on where it was, in DIR. Domains that are not named keep their figures in --out.
 """
@@ -30,7 +30,7 @@ from benchmarks.provenance import provenance, write
 from draftverify.bench import load_experiment
 from draftverify.bench.artifact import ParallelPass
 from draftverify.bench.cli.progress import RunProgress
-from draftverify.lab import calibrate
+from draftverify.lab import fit_blocks
 from draftverify.stats import Estimate
 
 FOR_REAL = "surrogate"
@@ -54,9 +54,9 @@ def measured(name: str, data: Path, work: Path, accept_changed: bool) -> dict[st
     }
     if name == FOR_REAL:
         with RunProgress(tracebacks=True) as progress:
-            (made,) = calibrate(
+            (made,) = fit_blocks(
                 experiment,
-                out=config.parent / "calibrated",
+                out=config.parent / "fitted",
                 unseen=UNSEEN,
                 at_most=DOMAINS[name].at_most,
                 accept_changed=accept_changed,

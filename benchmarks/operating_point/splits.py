@@ -1,7 +1,7 @@
 """Twenty splits of one measurement: predicted from the one part, written down, then held against the other.
 
-Every candidate runs once over all tasks, as a calibration runs them over a part. A split then sees the records of its
-calibration part alone, chooses and predicts by what `draftverify fit block` calls, and writes its file; only then are
+Every candidate runs once over all tasks, as a fit runs them over a part. A split then sees the records of its
+fitting part alone, chooses and predicts by what `draftverify fit block` calls, and writes its file; only then are
 the records of the other part looked at.
 """
 
@@ -23,9 +23,9 @@ from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.labelling import solved_by
 from draftverify.bench.runner.run import Watcher
 from draftverify.bench.runner.workload import workload
-from draftverify.lab.calibration import split
 from draftverify.lab.candidates import BlockCandidate, experiment_of, families, identities_of
 from draftverify.lab.choosing import choice_of, read_scored
+from draftverify.lab.operating_point import split
 from draftverify.stats import Estimate, solved_ratio
 from draftverify.stats.solved import Scored
 from draftverify.values import Task
@@ -37,7 +37,7 @@ class Measured:
     """All candidates of an experiment with one pipeline beside its baseline, run over all tasks.
 
     Args:
-        experiment: of two pipelines, the baseline and the one to calibrate.
+        experiment: of two pipelines, the baseline and the one to fit.
         out: the run's directory; a run that was stopped goes on there.
         at_most: the largest block.
         accept_changed, watcher: as for a run.

@@ -283,9 +283,9 @@ class OperatingPointFile(
             versions: of the machine and the packages now, as `versions` has them.
             conditions: of the pipeline that uses it; those that are not known there are left out.
         """
-        remarks = [] if self.drafts else ["its calibration says: do not draft"]
+        remarks = [] if self.drafts else ["its fit says: do not draft"]
         if self.doubt:
-            remarks.append(f"its calibration had {self.doubt}")
+            remarks.append(f"its fit had {self.doubt}")
         changed = [
             f"{name} {self.versions.get(name, 'none')} then, {versions.get(name, 'none')} now"
             for name in sorted({*self.versions, *versions})
@@ -293,7 +293,7 @@ class OperatingPointFile(
         ]
         changed += [f"other {name}" for name, now in conditions.items() if now != self.conditions.get(name)]
         if changed:
-            remarks.append(f"calibrated elsewhere ({'; '.join(changed)})")
+            remarks.append(f"fitted elsewhere ({'; '.join(changed)})")
         return tuple(remarks)
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from draftverify.lab.calibrated import Calibrated
-    from draftverify.lab.calibration import OperatingPoint, calibrate
     from draftverify.lab.certificate import Certificate, Promise, certify
     from draftverify.lab.certified_threshold import CertifiedThreshold
     from draftverify.lab.choice import BlockChoice, choose
     from draftverify.lab.expectation import ExpectedBlock, expected_acceptance
     from draftverify.lab.fit import fit_verifier
+    from draftverify.lab.operating_point import OperatingPoint, fit_blocks
     from draftverify.lab.recording import RecordedPipeline, Recording
     from draftverify.lab.scores import LabelledScore, Reliability, ScoreFit, fit_scores, reliability
 
@@ -32,7 +32,7 @@ __all__ = [
     "Recording",
     "Reliability",
     "ScoreFit",
-    "calibrate",
+    "fit_blocks",
     "certify",
     "choose",
     "expected_acceptance",
@@ -43,7 +43,7 @@ __all__ = [
 
 _SOURCES = {
     "Calibrated": "draftverify.lab.calibrated",
-    "OperatingPoint": "draftverify.lab.calibration",
+    "OperatingPoint": "draftverify.lab.operating_point",
     "Certificate": "draftverify.lab.certificate",
     "CertifiedThreshold": "draftverify.lab.certified_threshold",
     "BlockChoice": "draftverify.lab.choice",
@@ -54,7 +54,7 @@ _SOURCES = {
     "Recording": "draftverify.lab.recording",
     "Reliability": "draftverify.lab.scores",
     "ScoreFit": "draftverify.lab.scores",
-    "calibrate": "draftverify.lab.calibration",
+    "fit_blocks": "draftverify.lab.operating_point",
     "certify": "draftverify.lab.certificate",
     "choose": "draftverify.lab.choice",
     "expected_acceptance": "draftverify.lab.expectation",

@@ -1,4 +1,4 @@
-"""What a calibration tries: pipelines of a config, or their cells of a sweep, at a ladder of block sizes."""
+"""What a fit of blocks tries: pipelines of a config, or their cells of a sweep, at a ladder of block sizes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def families(
             raise ConfigError(f"{name} is the baseline, with which the others are compared", path="baseline")
     chosen = list(dict.fromkeys(names)) or [name for name in of_file if name != baseline]
     if not chosen:
-        raise ConfigError("there is no pipeline beside the baseline to calibrate", path="pipelines")
+        raise ConfigError("there is no pipeline beside the baseline to fit", path="pipelines")
     for name in chosen:
         candidates: list[BlockCandidate] = []
         keys: set[bytes] = set()
@@ -137,7 +137,7 @@ def refuse_other_tasks(experiment: Experiment, families: Sequence[Family], load_
         if any(load_all.own_tasks.get(name) is not None for name in names):
             raise ConfigError(
                 "its cells, or it and the baseline, have different tasks, so their costs cannot be compared; "
-                "calibrate one of them at a time",
+                "fit one of them at a time",
                 path=f"pipelines.{family.name}",
             )
 

@@ -1,4 +1,4 @@
-"""What came of a calibration's candidates: which of them is chosen, and what that should gain on tasks not yet seen."""
+"""What came of a fit's candidates: which of them is chosen, and what that should gain on tasks not yet seen."""
 
 from __future__ import annotations
 
@@ -117,9 +117,9 @@ def choice_of(
     Args:
         experiment: with the pipelines as they stand in the file.
         family: of which one is chosen.
-        run: of each candidate, and of what it is compared with, the records of the tasks to calibrate on.
+        run: of each candidate, and of what it is compared with, the records of the tasks to fit on.
         identities: by the candidates' origins.
-        counted_tasks, unseen_tasks: the tasks to calibrate on, and those that are not seen yet.
+        counted_tasks, unseen_tasks: the tasks to fit on, and those that are not seen yet.
         metric: what says that a task is solved.
 
     Raises:

@@ -22,7 +22,7 @@ from draftverify.bench.config.specs import Experiment, PipelineSpec
 from draftverify.bench.records import Entry, RunRecords
 from draftverify.bench.records.directory import made_from
 from draftverify.bench.runner.build import Builder
-from draftverify.bench.runner.labelling import judging_metric
+from draftverify.bench.runner.labelling import judging_metric, solved_by
 from draftverify.checks.combined import Combined
 from draftverify.checks.scores import score
 from draftverify.engine.pipeline import Pipeline
@@ -32,7 +32,7 @@ from draftverify.lab.replay.driven import Replay, Replayed
 from draftverify.lab.replay.log import Gap
 from draftverify.lab.replay.question import CHANGES, Change
 from draftverify.plugins import did_you_mean
-from draftverify.protocols import Closes, Opens, TellsChance
+from draftverify.protocols import Closes, Metric, Opens, TellsChance
 from draftverify.stats import Estimate
 from draftverify.stats.solved import charged
 from draftverify.traits import DraftsFrom, name_of, offers
@@ -165,6 +165,11 @@ class RecordedPipeline:
         self._experiment = self._load()
         self.spec = self._spec_of(self._experiment)
         self.pipeline: Pipeline = self._builder.pipeline(self.spec)
+
+    def judging_metric(self) -> tuple[str, Metric] | None:
+        """The run's first metric that says right or wrong, not opened, with its name; None where it has none."""
+        name = solved_by(self._experiment)
+        return None if name is None else judging_metric(self._experiment, self._builder, name)
 
     @property
     def _own(self) -> str:

@@ -67,11 +67,11 @@ def predict(
 
     Group g with c tasks predicts the mean of m new ones as mean_g ± t · s · sqrt(1/c + 1/m), s pooled within groups
     with Σ(c − 1) degrees of freedom. When every group has one task, the spread between groups stands in for the
-    spread within (too wide rather than too narrow); a group without calibration tasks is predicted from all others.
+    spread within (too wide rather than too narrow); a group without tasks that predict is predicted from all others.
 
     Args:
-        records: calibration records of the pipeline.
-        plain: calibration records of the baseline, of the same tasks.
+        records: of the pipeline, of the tasks that predict.
+        plain: of the baseline, of the same tasks.
         new_tasks: the groups to predict, and how many new tasks each one's measured figure will be the mean of.
 
     Returns:
@@ -84,7 +84,7 @@ def predict(
     logs = {task: base[task] - log for task, log in _log_seconds(records).items() if task in base}
     if not logs:
         raise ConfigError(
-            "no calibration task can be compared with plain decoding: record some with both pipelines"
+            "no task that predicts can be compared with plain decoding: record some with both pipelines"
         )
     of_task = {record.task: record.group for record in records}
     logs_of_group: dict[str, list[float]] = {}

@@ -103,11 +103,11 @@ def solved_ratio(pipeline: Scored, base: Scored) -> Estimate:
 def predict_solved(pipeline: Scored, base: Scored, groups: Mapping[str, int]) -> dict[str, SpeedupPrediction]:
     """Predict each group's `solved_ratio` on tasks that have not run yet.
 
-    The ratio on the group's c calibration tasks; the interval is wider than theirs by sqrt(1 + c/m) on the log scale,
-    for the spread of the m new tasks' own ratio. A group without calibration tasks that tell is predicted from all.
+    The ratio on the group's c tasks that predict; the interval is wider than theirs by sqrt(1 + c/m) on the log scale,
+    for the spread of the m new tasks' own ratio. A group without tasks that predict that tell is predicted from all.
 
     Args:
-        pipeline, base: the pipeline's and the baseline's calibration records.
+        pipeline, base: the pipeline's and the baseline's records of the tasks that predict.
         groups: which to predict, each with how many new tasks there will be; "" for all together.
 
     Returns:

@@ -216,7 +216,7 @@ def test_predictions_are_written_before_the_measuring_run(tmp_path: Path) -> Non
     ]
     done = run(load(tmp_path, **config), out=tmp_path / "run", watcher=watch)
     assert watch.phases == [
-        ("calibrate", {"plain": (4, 4), "spec": (4, 4)}),
+        ("predict", {"plain": (4, 4), "spec": (4, 4)}),
         ("measure", {"plain": (0, 8), "spec": (0, 8)}),
     ]
     with load_run(tmp_path / "run") as finished:

@@ -102,18 +102,18 @@ def test_cells_have_tasks_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("limit", [0, 1, 2, 5])
 @pytest.mark.parametrize("calibrate", [None, 1, 2, 3])
 def test_a_limit_counts_in_each_group(tmp_path: Path, limit: int, calibrate: int | None) -> None:
-    """At most so many are measured, and as many calibrate beside them; whatever the source's own limit let through."""
+    """At most so many are measured, and as many predict beside them; whatever the source's own limit let through."""
     more = {} if calibrate is None else {"predict": {"limit": calibrate}}
     tasks = {"use": "run_parts.Numbered", "count": 40, "groups": 3, "limit": 36}
     file = write(tmp_path, tasks=tasks, **more)
     load = workload(load_experiment(file, limit=limit), Builder())
-    first = Counter(task.group for task in load.calibrating)
+    first = Counter(task.group for task in load.predicting)
     measured = Counter(task.group for task in load.measured)
     assert first == Counter(
         {f"g{i}": min(calibrate or 0, limit) for i in range(3)} if calibrate and limit else {}
     )
     assert measured == Counter({f"g{i}": limit for i in range(3)} if limit else {})
-    assert [task.id for task in load.calibrating] == [f"t{i}" for i in range(len(load.calibrating))]
+    assert [task.id for task in load.predicting] == [f"t{i}" for i in range(len(load.predicting))]
 
 
 def test_a_dry_run_says_what_a_run_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,7 +126,7 @@ def test_a_dry_run_says_what_a_run_would_do(tmp_path: Path, capsys: pytest.Captu
         "swept: 8 pipelines",
         "  one@seed=2,block=4: 6 tasks; against plain@seed=2",
         "      pipelines.one.block = 4",
-        "calibrate: 2 tasks (g0 1, g1 1)",
+        "predict: 2 tasks (g0 1, g1 1)",
         "measure: 4 tasks (g0 2, g1 2)",
         f"48 runs of tasks in all; in {out} none are done, 48 to do",
     ):
@@ -240,7 +240,7 @@ def test_an_estimate_rests_on_all_that_it_did(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_no_prediction_is_made_before_all_that_calibrates_is_done(tmp_path: Path) -> None:
-    """A small group beside a large one, and epochs of two: an estimate does some of what calibrates, and no more."""
+    """A small group beside a large one, and epochs of two: an estimate does some of what predicts, and no more."""
     lines = [json.dumps({"id": f"x{i}", "kind": "xy"[i > 0]}) for i in range(12)]
     (tmp_path / "tasks.jsonl").write_text("\n".join(lines))
     tasks = {"use": "jsonl", "path": "tasks.jsonl", "id": "id", "group": "kind"}

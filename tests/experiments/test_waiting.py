@@ -344,7 +344,7 @@ def test_an_answered_task_counts_once(tmp_path: Path, executor: str, durable: st
     first = run(own, out=tmp_path / "run")
     with load_run(first.path) as records:
         told = records.watched["quick"]
-        assert answer(records, "yes") == 7  # one of them is of the tasks to calibrate on
+        assert answer(records, "yes") == 7  # one of them is of the tasks to fit on
         # Until the run takes the answers up the tasks wait.
         assert records.store.counts()["measure", "quick", "waiting"] == 6
     second = run(own, out=tmp_path / "run")

@@ -37,8 +37,8 @@ from draftverify.checks.metrics import EqualAnswer
 from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.rules import All, First, Limit, LongestPrefix
 from draftverify.stats.block import Measured
-from tests.calibration.test_watch import a_round
 from tests.experiments.watched_parts import Guesses, Judge, Machine, Numbers, Steps
+from tests.lab.test_watch import a_round
 from tests.report.runs import overview_of
 
 PARTS = Path(__file__).with_name("watched_parts.py")
@@ -219,7 +219,7 @@ def test_tighten_asks_for_a_higher_score(tmp_path: Path) -> None:
     assert 60 <= at < 100
     with load_run(out) as records:
         found = list(records.records("own"))
-        assert "later tasks are held to the stricter threshold" in records.marks["own"][0]
+        assert "later passes below the monitor's threshold are rejected" in records.marks["own"][0]
     after = found[at + 1 :]
     wrong = {n for n, record in enumerate(found) if record.outcome.value not in (n, None)}
     assert wrong & {*range(60, at + 1)}
@@ -355,7 +355,7 @@ def test_tasks_are_told_of_in_their_order(order: list[int], verdicts: list[str])
 
 
 def test_the_first_tasks_may_be_what_it_compares_with(tmp_path: Path) -> None:
-    """Those that calibrate: nothing alarms among them, and the reference is their mean."""
+    """Those that predict: nothing alarms among them, and the reference is their mean."""
     changes = {
         "a": "      reference: {acceptance: 0.695, right: 0.7, true_pass: 0.95, false_pass: 0.1}\n → ",
         "b": "pipelines: → predict: {limit: 40}\npipelines:",
@@ -496,7 +496,7 @@ def test_what_runs_after_the_alarm_goes_on_with_what_was_learned() -> None:
 def test_a_threshold_that_is_missing_is_told_with_its_place(tmp_path: Path) -> None:
     """As the pipeline is built, below its monitor."""
     config = written(tmp_path, a="every: 2 → every: 2}\n      on_alarm: tighten #")
-    with pytest.raises(DraftVerifyError, match=r"pipelines\.own: monitor\.threshold: .* needs the stricter"):
+    with pytest.raises(DraftVerifyError, match=r"pipelines\.own: monitor\.threshold: .* needs a threshold"):
         Builder().bench(load_experiment(config))
 
 
@@ -514,11 +514,16 @@ def test_what_the_parts_cannot_do_is_refused() -> None:
         after_alarm(Pipeline(*steps, policy=escalate()), Monitor(0.5, on_alarm="escalate"))
     with pytest.raises(PipelineError, match="provides: scores"):
         after_alarm(plain, Monitor(0.5, on_alarm="tighten", threshold=0.9))
+    with pytest.raises(PipelineError, match="nothing would be stricter"):
+        after_alarm(
+            Pipeline(Guesses(), Judge(scores=True), First(threshold=0.9)),
+            Monitor(0.5, on_alarm="tighten", threshold=0.6),
+        )
     with pytest.raises(ConfigError, match="nothing to compare with"):
         MonitoredPipeline(plain, Monitor(None))
     with pytest.raises(ConfigError, match="says nothing of right"):
         evaluate({"own": plain}, Numbers(1).load(), monitors={"own": Monitor(0.5, metric=EqualAnswer())})
-    with pytest.raises(ConfigError, match="needs the stricter threshold"):
+    with pytest.raises(ConfigError, match="needs a threshold"):
         Monitor(0.5, on_alarm="tighten")
     with pytest.raises(ConfigError, match="on_alarm is stop"):
         Monitor(0.5, on_alarm="stop", threshold=0.9)

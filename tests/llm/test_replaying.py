@@ -21,8 +21,8 @@ from draftverify.bench.config.experiment import load_experiment
 from draftverify.bench.records import load_run, timeless
 from draftverify.bench.runner.run import run
 from draftverify.errors import ConfigError
-from draftverify.lab.calibration import calibrate
 from draftverify.lab.certificate import Promise, certify
+from draftverify.lab.operating_point import fit_blocks
 from draftverify.lab.recording import Recording, WhatIf
 from draftverify.lab.tune import tune
 from draftverify.values import TaskRecord
@@ -288,7 +288,7 @@ def test_tuning_and_fitting_answer_from_it_too(
     monkeypatch.setenv("BOUGHT_KEY", "sk-that-fits")
     free = [f"models.{model}.{price}=0" for model in ("m", "j") for price in ("price_in", "price_out")]
     with pytest.raises(ConfigError, match="bought before took no time"):
-        calibrate(
+        fit_blocks(
             load_experiment(bought.file, overrides=free),
             out=tmp_path / "sizes",
             pipelines=["staged"],

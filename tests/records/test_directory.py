@@ -34,7 +34,7 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     """Iterating over a loaded run gives its records, in task order; by pipeline too."""
     with directory(tmp_path / "run") as opened:
         opened.store.add_tasks([Task(id="b"), Task(id="a")])
-        opened.store.add_tasks([Task(id="c")], "calibrate")
+        opened.store.add_tasks([Task(id="c")], "predict")
         for name in "abc":
             opened.store.commit("spec", record(name))
         opened.write_summary({"figure": 1.5})

@@ -117,7 +117,7 @@ def test_a_pipeline_may_have_tasks_of_its_own(store: Store, url: str, run_id: st
     """Totals count those; who opens the store later is told, and before it is written down all tasks count."""
     assert store.own_tasks() == {}
     store.set_own_tasks({"one": ["t0", "t1"], "two": ["t1", "t0"], "three": ["t2"]})
-    store.add_tasks([Task(id="t0")], "calibrate")
+    store.add_tasks([Task(id="t0")], "predict")
     store.add_tasks([Task(id=f"t{i}") for i in (1, 2)])
     names = ("one", "two", "three", "all")
     with Store.open(url, run_id, config_hash="c0ffee") as other:
@@ -429,8 +429,8 @@ def test_tasks_come_back_and_a_changed_one_is_refused(store: Store) -> None:
         with pytest.raises(StoreError, match=rf"task 'a'.*{words}.*--fresh"):
             store.add_tasks([changed])
     with pytest.raises(StoreError, match=r"task 't'.*its phase changed"):
-        store.add_tasks(TASKS, "calibrate")
-    assert store.tasks("calibrate") == ()
+        store.add_tasks(TASKS, "predict")
+    assert store.tasks("predict") == ()
 
 
 def test_runs_share_a_database_and_nothing_else(store: Store, url: str, run_id: str) -> None:

@@ -18,7 +18,7 @@ from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import Question, RunDirectory, RunRecords, load_run, split_of
 from draftverify.errors import ConfigError
-from draftverify.lab.training import UNSURE, training_rows, write_training
+from draftverify.lab.training import UNSURE, UNTOLD, RunMetric, training_rows, write_training
 from draftverify.secret import Secret
 from draftverify.token_summary import pack_summaries
 from draftverify.values import (
@@ -174,7 +174,7 @@ def test_a_text_can_be_written_as_a_turn(tmp_path: Path) -> None:
     assert rows[0]["chosen"] == [{"role": "assistant", "content": "ho"}]
 
 
-@pytest.mark.parametrize("to", ["trl-preference", "trl-sft"])
+@pytest.mark.parametrize("to", ["trl-preference", "trl-sft", "trl-kto"])
 @pytest.mark.parametrize("messages", ["none", "some", "all"])
 def test_the_rows_are_what_trl_loads(tmp_path: Path, to: Any, messages: str) -> None:
     """Read by Arrow, as `load_dataset("json")` reads them, each column has one type in all rows. TRL's columns are
@@ -199,7 +199,7 @@ def test_the_rows_are_what_trl_loads(tmp_path: Path, to: Any, messages: str) -> 
         count = write_training(run, to, out, text_of=lambda pipeline: decoded).rows
     table = arrow.read_json(out)
     assert table.num_rows == count > 0
-    columns = {"trl-preference": ("prompt", "chosen", "rejected"), "trl-sft": ("prompt", "completion")}[to]
+    columns = ("prompt", "chosen", "rejected") if to == "trl-preference" else ("prompt", "completion")
     text = string() if messages == "none" else list_(struct([("role", string()), ("content", string())]))
     for column in columns:
         assert table.schema.field(column).type == text
@@ -251,6 +251,115 @@ def test_siblings_and_later_rounds_are_chosen(tmp_path: Path) -> None:
     assert left_out == {"nothing better is known": 2}
 
 
+def right_if(*values: Any, run: RunRecords, stepwise: bool = False) -> RunMetric:
+    """A metric by which these values are right, and of "unknown" nobody can tell."""
+
+    def metric(task: Task, outcome: Outcome) -> bool | None:
+        return None if outcome.value == "unknown" else outcome.value in values
+
+    return RunMetric(run, "right", metric, lambda pipeline: stepwise)
+
+
+def rows_of(run: RunRecords, to: Any, **how: Any) -> list[dict[str, Any]]:
+    return list(training_rows(run, to, Counter(), **how))
+
+
+def test_the_metric_says_what_is_right(tmp_path: Path) -> None:
+    """A wrong item that the verifier passed is rejected, for a right one that it rejected; a completion is right, or
+    there is none; what the metric cannot tell makes no row."""
+    fooled = one("fooled", (alternatives(REJECT, PASS, kept=(1,)),), value="program 0.1")
+    kept = one("kept", (alternatives(PASS, REJECT, kept=(0,)),), value="program 0.0")
+    unknown = Round(index=0, items=("unknown", "program 0.0"), parents=(-1, -1), asked=2, checks=(REJECT, PASS),
+                    decision=Decision(kept=(1,), emitted=("program 0.0",)))  # fmt: skip
+    made = [fooled, kept, one("untold", (unknown,), value="program 0.0")]
+    with run_of(tmp_path / "run", made) as run:
+        metric = right_if("program 0.0", run=run)
+        rows, left_out = preferences(run, metric=metric)
+        completions, labelled = (rows_of(run, to, metric=metric) for to in ("trl-sft", "trl-kto"))
+        by_the_verifier, _ = preferences(run)
+    assert [(row["task"], row["chosen"], row["rejected"], row["verdict"]) for row in rows] == [
+        ("fooled", "program 0.0", "program 0.1", "pass"),
+        ("kept", "program 0.0", "program 0.1", "reject"),
+    ]
+    assert {row["chosen_by"] for row in rows} == {row["rejected_by"] for row in rows} == {"metric right"}
+    assert left_out == {UNTOLD: 1}
+    assert [(row["task"], row["completion"]) for row in completions] == [
+        ("kept", "program 0.0"),
+        ("untold", "program 0.0"),
+    ]
+    assert {(row["completion"], row["label"]) for row in labelled} == {
+        ("program 0.0", True),
+        ("program 0.1", False),
+    }
+    assert {row["by"] for row in (*completions, *labelled)} == {"metric right"}
+    wrong_way = by_the_verifier[0]
+    assert (wrong_way["chosen"], wrong_way["chosen_by"], wrong_way["rejected_by"]) == (
+        "program 0.1", "verifier", "verifier")  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", ["accept", "reject", "edit"])
+def test_what_a_person_and_the_metric_judge_differently_teaches_nothing(tmp_path: Path, answer: str) -> None:
+    """In no format, and it is counted."""
+    value = "mended" if answer == "edit" else None
+    rounds = (alternatives(PASS if answer == "accept" else REJECT, REJECT),)
+    question = Question(
+        pipeline="p", task="a", round=1, candidate=Candidate("program 0.0"), answer=answer, value=value
+    )
+    with run_of(tmp_path / "run", [one("a", rounds, value="program 0.0")], [question]) as run:
+        metric = right_if("program 0.0" if answer == "reject" else "", run=run)
+        rows = {to: rows_of(run, to, metric=metric) for to in ("trl-preference", "trl-sft", "trl-kto")}
+    assert not rows["trl-preference"]
+    assert not rows["trl-sft"]
+    disputed = {"accept": "program 0.0", "reject": "program 0.0", "edit": "mended"}[answer]
+    assert disputed not in {row["completion"] for row in rows["trl-kto"]}
+
+
+STEPS = (
+    Round(
+        index=0, items=("go", "jump"), parents=(-1, 0), asked=2, checks=(PASS, REJECT),
+        decision=Decision(kept=(0,), refused=(Refusal(1),), emitted=("go",)),
+    ),
+    Round(
+        index=1, items=("climb",), parents=(-1,), asked=2, checks=(PASS,),
+        decision=Decision(kept=(0,), emitted=("climb",)),
+    ),
+)  # fmt: skip
+
+
+def test_steps_are_labelled_up_to_the_wrong_one(tmp_path: Path) -> None:
+    """The answer's are right; and those up to one that was rejected, which is wrong."""
+    with run_of(tmp_path / "run", [one("a", STEPS, value=["go", "climb"])]) as run:
+        rows = rows_of(run, "trl-stepwise")
+        with_metric = rows_of(run, "trl-stepwise", metric=right_if(("go", "climb"), ["go", "climb"], run=run))
+    assert [(row["completions"], row["labels"], row["by"]) for row in rows] == [
+        (["go", "climb"], [True, True], "verifier"),
+        (["go", "jump"], [True, False], "verifier"),
+    ]
+    assert [row["by"] for row in with_metric] == ["metric right", "verifier"]
+
+
+def test_an_answer_in_steps_that_is_wrong_teaches_nothing(tmp_path: Path) -> None:
+    """Whatever the verifier said of its steps: of a right one its word on those beside it counts, and says so."""
+    with run_of(tmp_path / "run", [one("a", STEPS, value=["go", "climb"])]) as run:
+        for to in ("trl-preference", "trl-sft", "trl-stepwise"):
+            assert not rows_of(run, to, metric=right_if("", run=run))
+        ((row,), left_out) = preferences(run, metric=right_if(["go", "climb"], ("go", "climb"), run=run))
+        (labelled,) = rows_of(run, "trl-kto", metric=right_if("", run=run))
+    assert (row["chosen"], row["rejected"], row["chosen_by"], row["rejected_by"]) == (
+        "\nclimb", "\njump", "metric right", "verifier")  # fmt: skip
+    assert not left_out
+    assert (labelled["completion"], labelled["label"]) == ("go\nclimb", False)
+
+
+def test_tokens_and_whole_answers_have_no_steps(tmp_path: Path) -> None:
+    """They make no row of stepwise supervision, and are counted."""
+    whole = one("whole", (alternatives(PASS, kept=(0,)),), value="program 0.0")
+    left_out: Counter[str] = Counter()
+    with run_of(tmp_path / "run", [whole, one("tokens", CHAIN, value=[104, 111, 46])]) as run:
+        assert not list(training_rows(run, "trl-stepwise", left_out, text_of=lambda pipeline: decoded))
+    assert left_out == {"its answer has no steps": 2}
+
+
 def test_a_correction_is_chosen_in_its_place(tmp_path: Path) -> None:
     """Of steps, line by line, with those before them in the prompt."""
     round = Round(
@@ -284,7 +393,8 @@ def test_a_persons_word_wins(tmp_path: Path, answer: str, value: Any, wanted: li
         rows, _ = preferences(run)
     assert [(row["chosen"], row["rejected"]) for row in rows] == wanted
     if answer != "accept":
-        assert [row["verdict"] for row in rows] == ["person", "reject"]
+        assert [row["rejected_by"] for row in rows] == ["person", "verifier"]
+        assert [row["verdict"] for row in rows] == ["reject", "reject"]
 
 
 def test_tasks_and_not_rows_are_split(tmp_path: Path) -> None:
@@ -360,4 +470,5 @@ def test_the_command_says_what_it_left_out(tmp_path: Path, capsys: pytest.Captur
     run_of(tmp_path / "run", [nothing]).close()
     out = tmp_path / "rows.jsonl"
     assert main(["export", str(tmp_path / "run"), "--to", "trl-preference", "-o", str(out)]) == 0
-    assert capsys.readouterr().err == f"wrote 0 rows to {out}\nno row of 2: nothing better is known\n"
+    whose = "the run has no metric: right is what the verifier, the rule and people say\n"
+    assert capsys.readouterr().err == f"{whose}wrote 0 rows to {out}\nno row of 2: nothing better is known\n"

@@ -95,7 +95,7 @@ def test_a_loss_is_shown_as_a_loss() -> None:
 
 
 def test_rows_are_per_group_and_overall() -> None:
-    """Groups in task order, then all; the baseline has no speed-up; figures are those of calibration."""
+    """Groups in task order, then all; the baseline has no speed-up; figures are those of stats."""
     plain, spec = summary().pipelines
     assert [row.group for row in spec.rows] == ["g0", "g1", ""]
     assert all(row.speedup is None for row in plain.rows)

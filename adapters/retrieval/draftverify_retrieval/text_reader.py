@@ -52,7 +52,7 @@ class TextReader:
     that reply by its log-probability: ln(p / (1 − p)) where it answers, the negative of it where it refuses. Of an
     answer that is a lower bound of the other score, and the lower the longer the answer is.
 
-    Both are the model's own opinion, and small models are sure without cause: calibrate.
+    Both are the model's own opinion, and small models are sure without cause: fit them.
 
     Args:
         model: a text model.

@@ -65,7 +65,7 @@ class MonitorSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         reference: known rates by name, or the path of an earlier run's directory or of an operating point; None for the
-            run's own tasks that calibrate.
+            run's own tasks that predict.
         level: the probability of ever alarming when nothing has changed, at most.
         metric: the name of the metric that labels; "" for none.
         asks: that metric.

@@ -19,6 +19,7 @@ from draftverify.checks.stages import AllWay, StagePass
 from draftverify.engine.parts import Parts
 from draftverify.engine.pipeline import Pipeline, TaskLike, as_task
 from draftverify.errors import PipelineError, below
+from draftverify.identity import arguments_of
 from draftverify.protocols import ChecksPipeline, Verifier
 from draftverify.rejection import Policy
 from draftverify.secret import quiet
@@ -221,7 +222,8 @@ def check_monitor(monitor: Monitor, pipeline: Parts) -> None:
     """Refuse a monitor that asks for what a pipeline's parts cannot give.
 
     Raises:
-        PipelineError: it cannot stop drafting, has nobody to ask, or is to label what is no whole answer.
+        PipelineError: it cannot stop drafting, has nobody to ask, is to label what is no whole answer, or would tighten
+            to what the rule asks for already.
     """
     shape, policy = pipeline.declared[id(pipeline.generator)].shape, pipeline.policy
     plain_steps = pipeline.verifier_traits.goes_on_plainly
@@ -254,6 +256,12 @@ def check_monitor(monitor: Monitor, pipeline: Parts) -> None:
         raise PipelineError(
             "on_alarm: tighten compares scores, which the verifier does not say that it gives (provides: scores); "
             "record, or escalate"
+        )
+    before = arguments_of(pipeline.rule).get("threshold")
+    if monitor.threshold is not None and isinstance(before, float) and before >= monitor.threshold:
+        raise PipelineError(
+            f"on_alarm: tighten has the threshold {monitor.threshold:g}, and the rule's is {before:g} already: nothing "
+            "would be stricter; give the monitor a higher one"
         )
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "Shares",
     "RateReport",
     "acts_on",
+    "likeness",
     "part_of",
     "shares_of",
 ]
@@ -49,7 +50,7 @@ _RATES: Mapping[str, str] = {
 _THEN: Mapping[str, str] = {
     "record": "",
     "stop": "; later tasks go without drafts",
-    "tighten": "; later tasks are held to the stricter threshold",
+    "tighten": "; later passes below the monitor's threshold are rejected",
     "escalate": "; later tasks go to a person",
 }
 
@@ -110,6 +111,7 @@ class RateReport(msgspec.Struct, frozen=True, kw_only=True):
         share: their mean; None of none.
         evidence: log of the wealth against "unchanged".
         threshold: the evidence from which it alarms.
+        alike: the correlation of neighbours in the reference, where it is more than chance; then `level` is not kept.
     """
 
     rate: Rate
@@ -118,10 +120,14 @@ class RateReport(msgspec.Struct, frozen=True, kw_only=True):
     share: float | None
     evidence: float
     threshold: float
+    alike: float | None = None
 
     def __str__(self) -> str:
         share = "not seen" if self.share is None else f"{self.share:.2f} over {self.observed} tasks"
-        return f"{_RATES[self.rate]} {share}, {self.reference:.2f} before"
+        text = f"{_RATES[self.rate]} {share}, {self.reference:.2f} before"
+        if self.alike is None:
+            return text
+        return f"{text} (neighbours correlate by {self.alike:.2f} there: false alarms are likelier; shuffle the tasks)"
 
 
 class Monitor:
@@ -175,7 +181,7 @@ class Monitor:
             )
         if (threshold is not None) != (on_alarm == "tighten"):
             raise ConfigError(
-                "on_alarm: tighten needs the stricter threshold"
+                "on_alarm: tighten needs a threshold, a stricter one than the rule's"
                 if threshold is None
                 else f"a threshold is for on_alarm: tighten, and on_alarm is {on_alarm}",
                 path="threshold",
@@ -194,10 +200,12 @@ class Monitor:
             rate: RateMonitor(earlier, level=level / len(references)) for rate, earlier in references.items()
         }
         self._lock = Lock()
-        self._before = {
-            rate: earlier if isinstance(earlier, float) else fmean(earlier)
-            for rate, earlier in references.items()
-        }
+        self._before: dict[Rate, float] = {}
+        self._alike: dict[Rate, float | None] = {}
+        for rate, earlier in references.items():
+            known = isinstance(earlier, float)
+            self._before[rate] = earlier if known else fmean(earlier)
+            self._alike[rate] = None if known else likeness(earlier)
 
     def against(self, reference: float | Mapping[str, float] | Sequence[Shares]) -> Monitor:
         """A monitor like this one that has been told of no task yet, with another reference."""
@@ -292,6 +300,7 @@ class Monitor:
                 share=rate_monitor.total / rate_monitor.count if rate_monitor.count else None,
                 evidence=rate_monitor.evidence,
                 threshold=rate_monitor.threshold,
+                alike=self._alike[rate],
             )
             for rate, rate_monitor in self._rates.items()
         )
@@ -319,6 +328,16 @@ def _known(
         for rate in rates
     }
     return {rate: shares for rate, shares in by_rate.items() if shares}
+
+
+def likeness(shares: Sequence[float]) -> float | None:
+    """The correlation of neighbours; None where it may be chance (5 %), or nothing varies."""
+    if len(shares) < 4 or len({*shares[1:]}) < 2 or len({*shares[:-1]}) < 2:
+        return None
+    from scipy.stats import pearsonr
+
+    correlation = pearsonr(shares[:-1], shares[1:], alternative="greater")
+    return float(correlation.statistic) if correlation.pvalue < 0.05 else None
 
 
 def part_of(rates: Any) -> Part:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import betainc, betaincinv
 
 from draftverify.errors import ConfigError
 
-__all__ = ["RateMonitor", "Wealth"]
+__all__ = ["Earlier", "RateMonitor", "Wealth"]
 
 FINE = 120
 """Shares are counted in 120ths: exactly those of 1 to 6, 8, 10 or 12 items, others as the two 120ths beside them."""
@@ -27,34 +28,42 @@ GRIDS, EDGE = (65, 17, 17), 1e-3
 
 
 class RateMonitor:
-    """Watches a rate that was known, or estimated from a calibration, and alarms when it has changed.
+    """Watches a rate that was known, or estimated from earlier observations, and alarms when it has changed.
 
     An observation is a number in [0, 1]: one item's hit or miss, or the share of hits in a batch. A batch is one
-    observation, so its items may depend on each other in any way. What is assumed: the batches of the calibration and
+    observation, so its items may depend on each other in any way. What is assumed: the batches of the reference and
     those observed come from the same tasks in an order that says nothing about them, so that, unchanged, each has the
     same mean whatever was seen before.
 
-    Against "the rate is p" the alternative q wins l(y) = y·q/p + (1 − y)·(1 − q)/(1 − p), whose mean is 1 under p. The
-    calibration is x, and what is observed up to now is y_1 … y_t. Gambler j = 1, 2, … begins at s = 8·(j − 1)²:
+    Half of the level, α, goes to an interval of the rate before (Clopper and Pearson's), half to a bet against every
+    rate p in it, whose stake is the larger the less the reference speaks for p. Against "the rate is p" the alternative
+    q wins l(y) = y·q/p + (1 − y)·(1 − q)/(1 − p), whose mean is 1 under p. What is observed up to now is y_1 … y_t.
+    Gambler j = 1, 2, … begins at s = 8·(j − 1)²:
 
-        E_j(p) = ∫ ∏ l(x_i; q) ∏_{i ≤ s} l(y_i; q) dπ(q) · ∫ ∏_{s < i ≤ t} l(y_i; r) dr
-        log E  = min over p of log Σ_j E_j(p) / (j·(j + 1))
+        E_j(p) = ∫ ∏_{i ≤ s} l(y_i; q) dπ(q) · ∫ ∏_{s < i ≤ t} l(y_i; r) dρ(r)
+        E(p)   = Σ_j E_j(p) / (j·(j + 1)) / (P(p)·log(1/α))
+        log E  = min of log E(p) over p in the interval, where the reference's p-value P(p) is above α
 
-    So a gambler bets that the rate was q until s and is r since. r is uniform. π lies around p, as far as the n
-    observations until s can tell two rates apart: its angle (the rate is its sine squared) is p's plus
-    1.5·C / (2·√n), where C is Cauchy's. That far and no further costs the gambler the same few tenths whatever n is;
-    a uniform π would cost ½·log n, and make the monitor blind in a long run. Each integral is a sum over a few points.
+    So a gambler bets that the rate was q until s and is r since. ρ is uniform on either side of p, each with half of
+    the weight. π lies around p, as far as s observations can tell two rates apart: its angle (the rate is its sine
+    squared) is p's plus 1.5·C / (2·√s), where C is Cauchy's. That far and no further costs the gambler the same few
+    tenths whatever s is; a uniform π would cost ½·log s, and make the monitor blind in a long run. Each integral is a
+    sum over a few points.
 
     It is valid: for each p the prior is there before the data, so both integrals are martingales of mean 1 under p, and
-    so is their product; the weights sum to 1. The true p is among those of which the least counts, whatever it is. An
-    alarm is E ≥ 1/level. To drop a gambler only lessens E: of old ones a few are kept, ever fewer the older they are.
+    so is their product; the stakes sum to 1, and 1 / (P·log(1/α)) has the mean 1 over P from α to 1. The true p is
+    outside the interval with probability α at most, and else among those of which the least counts. An alarm is E ≥
+    1/α. To drop a gambler only lessens E: of old ones a few are kept, ever fewer the older they are.
 
-    Of a known rate only that p counts, and nothing is bet before s. An estimated rate is no known one: a long enough
-    run is bound to differ from an estimate. A change is seen as far as the observations before and after it can tell
-    their rates apart, and no further.
+    A reference of other shares than hits and misses has no such P: the interval is that of all rates, the whole level
+    goes to the bet, and the reference is part of what is bet on before s. For a known rate it is one point, and nothing
+    is bet before s.
+
+    An estimated rate is no known one: a long enough run is bound to differ from an estimate. What the
+    run itself tells of the rate before s makes up for a wide interval, as far as it goes.
 
     Args:
-        reference: the known rate, strictly between 0 and 1, or the calibration's observations.
+        reference: the known rate, strictly between 0 and 1, or the earlier observations.
         level: the probability of ever alarming when nothing has changed, at most.
 
     References:
@@ -66,14 +75,11 @@ class RateMonitor:
     def __init__(self, reference: float | Sequence[float], *, level: float = 0.05) -> None:
         if not 0.0 < level < 1.0:
             raise ConfigError(f"a level lies between 0 and 1, not at {level}")
-        self.level = level
         self.count = 0
         """Observations so far."""
         self.total = 0.0
         """Their sum."""
         self.alarmed = False
-        self.threshold = -math.log(level)
-        """The evidence from which it alarms."""
         known_rate: float | None = None
         reference_counts = np.zeros(FINE + 1)
         if isinstance(reference, (int, float)):
@@ -83,9 +89,11 @@ class RateMonitor:
         else:
             shares = np.array([_checked(share) for share in reference])
             if not len(shares):
-                raise ConfigError("a calibration without observations says nothing of a rate")
+                raise ConfigError("a reference without observations says nothing of a rate")
             reference_counts = _counted(shares, FINE).sum(axis=0)
         self._wealth = Wealth(reference_counts[None], known_rate=known_rate, level=level)
+        self.threshold = self._wealth.threshold
+        """The evidence from which it alarms."""
 
     def observe(self, share: float) -> bool:
         """Take one observation; says whether the rate has changed. Once it did, it did.
@@ -104,34 +112,66 @@ class RateMonitor:
         return self._wealth.least(0)
 
 
+class Earlier(NamedTuple):
+    """Earlier hits and misses in many runs at once, and what they say of the rate by the binomial.
+
+    Args:
+        hits: [runs] how many.
+        of: [runs] of how many observations.
+    """
+
+    hits: Any
+    of: Any
+
+    def p_values(self, rates: Any, runs: Any) -> Any:
+        """[n] two-sided p-values of some runs, [n], each of a rate of its own."""
+        hits, misses = self.hits[runs], self.of[runs] - self.hits[runs]
+        at_most = np.where(misses > 0, betainc(np.maximum(misses, 1.0), hits + 1.0, 1.0 - rates), 1.0)
+        at_least = np.where(hits > 0, betainc(np.maximum(hits, 1.0), misses + 1.0, rates), 1.0)
+        return np.minimum(1.0, 2.0 * np.minimum(at_most, at_least))
+
+    def ends(self, level: float) -> Any:
+        """[2, runs] the intervals of Clopper and Pearson that miss the rate with probability `level` at most."""
+        misses = self.of - self.hits
+        low = betaincinv(np.maximum(self.hits, 1.0), misses + 1.0, level / 2.0)
+        high = betaincinv(self.hits + 1.0, np.maximum(misses, 1.0), 1.0 - level / 2.0)
+        return np.stack([np.where(self.hits > 0, low, 0.0), np.where(misses > 0, high, 1.0)])
+
+
 class Wealth:
     """The wealth of the gamblers of `RateMonitor`, in many runs at once.
 
     Args:
-        before: [runs, values] how often each run's calibration had each of the values 0, 1/n, 2/n, … 1. An observation
-            between two of them is counted as a part of each. That lessens its winnings, if anything, since l is linear
-            and the logarithm concave.
-        known: the rate of all runs, where it is known; then the calibrations are empty.
+        reference_counts: [runs, values] how often each run's reference had each of the values 0, 1/n, 2/n, … 1. An
+            observation between two of them is counted as a part of each. That lessens its winnings, if anything, since
+            l is linear and the logarithm concave.
+        known_rate: that of all runs, where it is known; then the references are empty.
         level: as of `RateMonitor`.
     """
 
     def __init__(
         self, reference_counts: Any, *, known_rate: float | None = None, level: float = 0.05
     ) -> None:
-        self.alarmed = np.zeros(len(reference_counts), dtype=bool)
-        """[runs] which have alarmed."""
-        self._threshold = -math.log(level)
-        self._known = known_rate
-        self._values = np.linspace(0.0, 1.0, reference_counts.shape[1])
+        runs, values = reference_counts.shape
+        self._known = known_rate is not None
+        self._earlier: Earlier | None = None
         self._all = np.array(reference_counts, dtype=float)
+        ends = np.full((2, runs), known_rate) if self._known else np.repeat([[0.0], [1.0]], runs, axis=1)
+        if not self._known and not self._all[:, 1:-1].any():
+            level /= 2.0
+            self._earlier = Earlier(self._all[:, -1], self._all.sum(axis=1))
+            ends = self._earlier.ends(level)
+            self._all = np.zeros_like(self._all)
+        self._ends = _inside(np.arcsin(np.sqrt(ends)))
+        self.threshold = -math.log(level)
+        """The logarithm of the wealth from which a run alarms."""
+        self.alarmed = np.zeros(runs, dtype=bool)
+        """[runs] which have alarmed."""
+        self._values = np.linspace(0.0, 1.0, values)
         self._steps = self._begun = 0
         # Of the gamblers that are kept: their numbers, from 0, and what there was until they began.
         self._numbers = np.zeros(0, dtype=int)
         self._until = np.zeros((0, *self._all.shape))
-        angles = (np.arange(BETS) + 0.5) * (math.pi / 2 / BETS)
-        # Evenly spaced angles are as far from each other as data can tell; the weights make r uniform.
-        self._bets = np.sin(angles) ** 2
-        self._weights = np.log(np.sin(2.0 * angles) / np.sin(2.0 * angles).sum())
         self._local = SPREAD * np.tan(math.pi * ((np.arange(LOCAL) + 0.5) / LOCAL - 0.5))
         self._begin()
 
@@ -142,20 +182,21 @@ class Wealth:
         live = np.flatnonzero(~self.alarmed)
         if len(live):
             # One rate is enough to see that the least is too small; that of all observations is near the least's own.
-            rates = self._all[live] @ self._values / self._all[live].sum(axis=1)
-            over = live[self.against(_inside(np.arcsin(np.sqrt(rates))), live) >= self._threshold]
-            self.alarmed[over] = [
-                self._known is not None or self.least(run) >= self._threshold for run in over
-            ]
+            hits, of = self._all[live] @ self._values, self._all[live].sum(axis=1)
+            if self._earlier is not None:
+                hits, of = hits + self._earlier.hits[live], of + self._earlier.of[live]
+            near = np.clip(np.arcsin(np.sqrt(hits / of)), *self._ends[:, live])
+            over = live[self.against(near, live) >= self.threshold]
+            self.alarmed[over] = [self.least(run) >= self.threshold for run in over]
         if self._steps >= GAP * self._begun**2:
             self._begin()
         return self.alarmed
 
     def least(self, run: int) -> float:
         """The logarithm of a run's least wealth over the rates that "unchanged" may mean."""
-        low, high = EDGE, math.pi / 2 - EDGE
+        low, high = self._ends[:, run]
         least = math.inf
-        for size in GRIDS:
+        for size in GRIDS if low < high else (1,):
             angles = np.linspace(low, high, size)
             wealth = self.against(angles, np.full(size, run))
             at = int(wealth.argmin())
@@ -167,20 +208,23 @@ class Wealth:
         """The logarithm of the wealth of some runs, [n], each against a rate of its own.
 
         Args:
-            angles: [n], whose sines squared are the rates; of no use where the rate is known.
+            angles: [n], whose sines squared are the rates.
             runs: [n], which.
         """
         reached = self._all[runs].any(axis=0)
         values, until = self._values[reached], self._until[:, runs][..., reached]
-        p = np.sin(angles) ** 2 if self._known is None else np.full(len(runs), self._known)
+        p = np.sin(angles) ** 2
         since = (self._all[runs][:, reached] - until).transpose(1, 2, 0)
-        now = (_won(values, self._bets, p[:, None]) @ since).transpose(2, 0, 1)
+        bets, weights = _bets(angles)
+        now = (_won(values, bets, p[:, None]) @ since).transpose(2, 0, 1)
         shares = np.log((self._numbers + 1.0) * (self._numbers + 2.0))
-        playing = _log_sum(now + self._weights) - shares[:, None]
-        if self._known is None:
-            errors = 0.5 / np.sqrt(until.sum(axis=-1))
+        playing = _log_sum(now + weights) - shares[:, None]
+        if not self._known:
+            errors = 0.5 / np.sqrt(np.maximum(until.sum(axis=-1), 1.0))
             q = np.sin(_inside(angles[:, None] + errors[..., None] * self._local)) ** 2
             playing += _log_sum((_won(values, q, p[:, None]) @ until[..., None])[..., 0]) - math.log(LOCAL)
+        if self._earlier is not None:
+            playing -= np.log(np.maximum(self._earlier.p_values(p, runs), 1e-300) * self.threshold)
         return _log_sum(playing.T)
 
     def _begin(self) -> None:
@@ -191,6 +235,18 @@ class Wealth:
         self._numbers = numbers[keep]
         self._until = np.concatenate([self._until, self._all[None]])[keep]
         self._begun += 1
+
+
+def _bets(angles: Any) -> tuple[Any, Any]:
+    """What the rate may be now where it was that of an angle, and the logarithms of their weights, both [n, BETS].
+
+    Evenly spaced angles are as far from each other as data can tell; the weights make r uniform on either side."""
+    steps = (np.arange(BETS // 2) + 0.5) / (BETS // 2)
+    sides = np.stack([angles[:, None] * steps, math.pi / 2 - (math.pi / 2 - angles)[:, None] * steps], axis=1)
+    weights = np.sin(2.0 * sides)
+    weights /= 2.0 * weights.sum(axis=-1, keepdims=True)
+    shape = len(angles), BETS // 2 * 2
+    return np.sin(sides).reshape(shape) ** 2, np.log(weights).reshape(shape)
 
 
 def _won(values: Any, q: Any, p: Any) -> Any:

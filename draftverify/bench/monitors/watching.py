@@ -51,10 +51,10 @@ class Watching:
                 continue
             with below(f"{spec.path}.monitor", spec.where):
                 reference = reference_of(spec.monitor, spec.name)
-            calibrating = [] if reference is not None else load.of(spec.name, load.calibrating)
-            tasks = [*calibrating, *load.of(spec.name, load.measured)]
+            predicting = [] if reference is not None else load.of(spec.name, load.predicting)
+            tasks = [*predicting, *load.of(spec.name, load.measured)]
             with below(f"{spec.path}.monitor", spec.where):
-                watch = Watch(spec.name, monitor, reference, tasks, len(calibrating), bench)
+                watch = Watch(spec.name, monitor, reference, tasks, len(predicting), bench)
             self._watches[spec.name] = watch
         if self._watches:
             self._recall()
@@ -117,7 +117,7 @@ class Watch:
         like: Monitor,
         reference: Mapping[str, float] | Sequence[Shares] | None,
         tasks: Sequence[Task],
-        calibrating: int,
+        predicting: int,
         bench: Bench,
     ) -> None:
         self.name = name
@@ -125,13 +125,13 @@ class Watch:
         self._like = like
         self._tasks = tasks
         self._places = {task.id: place for place, task in enumerate(tasks)}
-        self._calibrating = calibrating
-        self._compared = alike(tasks[:calibrating], tasks[calibrating:])
+        self._predicting = predicting
+        self._compared = alike(tasks[:predicting], tasks[predicting:])
         self._bench = bench
         self._before: list[Shares] = []
         self._next = 0
         self._early: dict[int, Shares] = {}  # of tasks that ended before one that stands before them
-        if reference is not None or not calibrating:
+        if reference is not None or not predicting:
             begun = self._begin(reference or ())
             if reference:
                 begun.check_reference()
@@ -168,13 +168,16 @@ class Watch:
             return MonitorEntry(task=task, shares=shares, alarms=self.monitor.observe(task, shares))
         if task in self._compared:
             self._before.append(shares)
-        if self._next == self._calibrating:
+        if self._next == self._predicting:
             self._begin(self._before)
         return MonitorEntry(task=task, shares=shares)
 
     def _begin(self, reference: Mapping[str, float] | Sequence[Shares]) -> Monitor:
         self.monitor = begun = self._like.against(reference)
         rates = {rate_report.rate for rate_report in begun.report()}
+        for rate_report in begun.report():
+            if rate_report.alike is not None:
+                _log.warning("%s: the monitor's reference: %s", self.name, rate_report)
         if rates == {"acceptance"} and self._like.metric is not None and self._before:
             _log.warning("%s: the first tasks have no label, so the monitor will name no part", self.name)
         if not rates:
@@ -184,17 +187,17 @@ class Watch:
         return begun
 
 
-def alike(calibrating: Sequence[Task], measured: Sequence[Task]) -> frozenset[str]:
+def alike(predicting: Sequence[Task], measured: Sequence[Task]) -> frozenset[str]:
     """The ids of those first tasks that have groups in the shares that the measured ones have.
 
-    Of each group the same number calibrates, however many it has. Where groups differ in acceptance, the mean over all
+    Of each group the same number predicts, however many it has. Where groups differ in acceptance, the mean over all
     of the first would be another than the run's, and in a long run a certain alarm.
     """
-    counts, needed = (Counter(task.group for task in tasks) for tasks in (calibrating, measured))
+    counts, needed = (Counter(task.group for task in tasks) for tasks in (predicting, measured))
     part = min((counts[group] / needed[group] for group in needed if counts[group]), default=0.0)
     remaining = {group: round(part * count) for group, count in needed.items()}
     chosen = []
-    for task in calibrating:
+    for task in predicting:
         if remaining.get(task.group, 0):
             remaining[task.group] -= 1
             chosen.append(task.id)
@@ -218,7 +221,7 @@ def reference_of(spec: MonitorSpec, pipeline: str) -> Mapping[str, float] | Sequ
     if not path.is_dir():
         shares = read_artifact(path, OperatingPointFile).shares
         if not shares:
-            raise ConfigError(f"{path} does not hold what each task said; calibrate again", path="reference")
+            raise ConfigError(f"{path} does not hold what each task said; fit it again", path="reference")
         return [Shares(acceptance=share) for share in shares]
     with load_run(path) as run:
         names = run.names

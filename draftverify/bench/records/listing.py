@@ -32,7 +32,7 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
         tags: words to find it by.
         pipelines: their names, in the config's order.
         tasks: how many are measured.
-        units: a task of a pipeline each, calibration too: how many there are to do.
+        units: a task of a pipeline each, those that predict too: how many there are to do.
         statuses: how many of those ended how.
         waiting: how many wait for a person.
         driven: whether a process drives it now.

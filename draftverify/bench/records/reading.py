@@ -121,7 +121,7 @@ class RecordReader(Database):
 
         Args:
             pipeline, task: only theirs.
-            phase: only tasks of "calibrate" or of "measure".
+            phase: only tasks of "predict" or of "measure".
             texts: read the words of the rounds too.
             every_attempt: the failed attempts before the latest too.
         """
@@ -233,7 +233,7 @@ class RecordReader(Database):
         """What the pipelines' monitors were told and said, by pipeline, in task order.
 
         Args:
-            phase: only of tasks of "calibrate" or of "measure".
+            phase: only of tasks of "predict" or of "measure".
             alarmed: only of those tasks at which one alarmed.
         """
         with self._transaction(writing=False) as connection:

@@ -82,10 +82,10 @@ def predict(experiment: Experiment, store: Store, load: Workload, builder: Build
     """Write down what the measuring run should show, once, before it begins."""
     if experiment.baseline is None or any(phase == "measure" for phase, *_ in store.counts()):
         return
-    records = _records(store.entries(phase="calibrate", texts=False), experiment.names, load.calibrating)
+    records = _records(store.entries(phase="predict", texts=False), experiment.names, load.predicting)
     measures = _measures(experiment, builder)
     judging = {name: spec for name, spec in experiment.metrics.items() if name not in measures}
-    scores = scores_of(judging, load.calibrating, records, store, builder, bench)
+    scores = scores_of(judging, load.predicting, records, store, builder, bench)
     predictions = []
     for name, pipeline_records in records.items():
         base = experiment.compared_with(name)
@@ -105,7 +105,7 @@ def predict(experiment: Experiment, store: Store, load: Workload, builder: Build
                     _pooled(pipeline_records), _pooled(plain), {ALL: len(measured)}
                 )[ALL]
         except ConfigError:
-            continue  # no calibration task came to an end with both: there is nothing to say
+            continue  # no task that predicts came to an end with both: there is nothing to say
         for group, prediction in predicted.items():
             ends = {"value": prediction.value, "low": prediction.low, "high": prediction.high}
             finite = {end: number if math.isfinite(number) else None for end, number in ends.items()}

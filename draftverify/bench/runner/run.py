@@ -109,8 +109,8 @@ def run(
         started = {name for _, name, status in directory.store.counts() if status != "failed"}
         work.limits = RunLimits(max_failures, max_cost, started)
         with work.crew, work.recollection:
-            if load.calibrating:
-                work.perform(load.calibrating, "calibrate")
+            if load.predicting:
+                work.perform(load.predicting, "predict")
                 predict(experiment, directory.store, load, builder, bench)
             work.perform(load.measured, "measure")
         if retry_errors:
@@ -157,12 +157,12 @@ def estimate(
         load = work.load
         work.foretold = False
         with work.crew, work.recollection:
-            chosen = work.first_of(load.calibrating, ENOUGH)
+            chosen = work.first_of(load.predicting, ENOUGH)
             if chosen:
-                work.perform(load.calibrating, "calibrate", only=chosen)
-            # What is measured is predicted before, and from all that calibrate.
-            if len(chosen) < ENOUGH and not work.first_of(load.calibrating, 1):
-                if load.calibrating:
+                work.perform(load.predicting, "predict", only=chosen)
+            # What is measured is predicted before, and from all that predict.
+            if len(chosen) < ENOUGH and not work.first_of(load.predicting, 1):
+                if load.predicting:
                     predict(experiment, work.store, load, work.builder, work.bench)
                 work.perform(
                     load.measured, "measure", only=work.first_of(load.measured, ENOUGH - len(chosen))
@@ -207,7 +207,7 @@ def plan(
             }  # failed, and the next attempt is under way
             failed = sum(n for (*_, status), n in records.store.counts().items() if status == "failed")
             waiting = sum(question.state == "pending" for question in questions)
-    phases = {"calibrate": load.calibrating, "measure": load.measured}
+    phases = {"predict": load.predicting, "measure": load.measured}
     tasks_of = {name: load.tasks(name) for name in experiment.names}
     return Plan(
         tasks={phase: Counter(task.group for task in tasks) for phase, tasks in phases.items() if tasks},
@@ -251,7 +251,7 @@ def directory_of(
 
 def _check_metrics(experiment: Experiment, load: Workload, builder: Builder) -> None:
     metrics = {name: builder.part(spec) for name, spec in experiment.metrics.items()}
-    check_metrics(metrics, [*load.calibrating, *load.measured])
+    check_metrics(metrics, [*load.predicting, *load.measured])
 
 
 @contextmanager
@@ -285,7 +285,7 @@ def _begun(
             local = bench if where.local else None
             crew = Crew(where, bench=local, spec=experiment.to_json(), on_round=bench.on_round)
             directory.store.set_own_tasks(load.own_tasks)
-            directory.store.add_tasks(load.calibrating, "calibrate")
+            directory.store.add_tasks(load.predicting, "predict")
             directory.store.add_tasks(load.measured, "measure")
             retried = directory.store.begin_retry() if retry_errors else set()
             yield Work(experiment, load, builder, bench, directory, marks, watcher, crew, retried)

@@ -41,7 +41,7 @@ class Watcher(Protocol):
     """Watches how a run goes on; all methods are called from the driver's process, `event` from worker threads too."""
 
     def started(self, phase: str, totals: Mapping[str, tuple[int, int]]) -> None:
-        """A phase ("calibrate", "measure") begins: for each pipeline, units done before and units in all."""
+        """A phase ("predict", "measure") begins: for each pipeline, units done before and units in all."""
         ...
 
     def event(self, event: Event) -> None:

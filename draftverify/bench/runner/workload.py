@@ -1,4 +1,4 @@
-"""What a run has to do: its sources' tasks, checked, at most `limit` of each group, and which of them calibrate."""
+"""What a run has to do: its sources' tasks, checked, at most `limit` of each group, and which of them predict."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Workload(msgspec.Struct, frozen=True):
     """The tasks of a run.
 
     Args:
-        calibrating: those that calibrate, in order.
+        predicting: those that predict, in order.
         measured: the others, in order.
         own_tasks: of pipelines that do not run over all of them, the ids of theirs.
     """
 
-    calibrating: tuple[Task, ...]
+    predicting: tuple[Task, ...]
     measured: tuple[Task, ...]
     own_tasks: Mapping[str, frozenset[str]] = {}
 
@@ -39,15 +39,15 @@ class Workload(msgspec.Struct, frozen=True):
         return [task for task in tasks if self.has(pipeline, task.id)]
 
     def tasks(self, pipeline: str) -> list[Task]:
-        """All that a pipeline runs over, with those that calibrate."""
-        return self.of(pipeline, (*self.calibrating, *self.measured))
+        """All that a pipeline runs over, with those that predict."""
+        return self.of(pipeline, (*self.predicting, *self.measured))
 
 
 def workload(experiment: Experiment, builder: Builder) -> Workload:
     """Load an experiment's tasks.
 
-    Of each source's groups the first `calibrate` tasks calibrate, at most `limit`; of the others the first `limit` are
-    measured. A task that calibrates in one cell of a sweep does so in all.
+    Of each source's groups the first `predict` tasks predict, at most `limit`; of the others the first `limit` are
+    measured. A task that predicts in one cell of a sweep does so in all.
 
     Raises:
         ConfigError: a source gives no tasks, or two under one id; or nothing is left to measure.
@@ -58,7 +58,7 @@ def workload(experiment: Experiment, builder: Builder) -> Workload:
         spec = experiment.sources.get(name, experiment.tasks)
         sources.setdefault(msgspec.json.encode(spec, order="deterministic"), (spec, set()))[1].add(name)
     tasks: dict[str, Task] = {}
-    calibrating: set[str] = set()
+    predicting: set[str] = set()
     of_source: list[tuple[set[str], set[str]]] = []
     for spec, names in sources.values():
         with _spoken_of(experiment.file):
@@ -75,38 +75,38 @@ def workload(experiment: Experiment, builder: Builder) -> Workload:
                     path="tasks",
                 )
         own_first, own_rest = _split(loaded, experiment.predict or 0, experiment.limit)
-        calibrating.update(own_first)
+        predicting.update(own_first)
         of_source.append((names, {*own_first, *own_rest}))
     loaded_ids = {task for _, ids in of_source for task in ids}
-    measured = tuple(task for task in tasks.values() if task.id in loaded_ids and task.id not in calibrating)
-    if calibrating and not measured:
+    measured = tuple(task for task in tasks.values() if task.id in loaded_ids and task.id not in predicting)
+    if predicting and not measured:
         raise ConfigError(
             f"predicting from the first {experiment.predict} of each group leaves none to measure; "
             "give more tasks, or a lower limit",
             path="predict.limit",
         )
     own_tasks = {name: frozenset(ids) for names, ids in of_source if ids != loaded_ids for name in names}
-    return Workload(tuple(task for task in tasks.values() if task.id in calibrating), measured, own_tasks)
+    return Workload(tuple(task for task in tasks.values() if task.id in predicting), measured, own_tasks)
 
 
 def _contents(task: Task) -> tuple[Any, ...]:
     return dict(task.input), task.group, dict(task.expected)
 
 
-def _split(tasks: Sequence[Task], calibrate: int, limit: int | None) -> tuple[list[str], list[str]]:
-    """Of each group the first ids, to calibrate with, and those after them, to measure; at most `limit` of both."""
-    calibrating: list[str] = []
+def _split(tasks: Sequence[Task], predict: int, limit: int | None) -> tuple[list[str], list[str]]:
+    """Of each group the first ids, to predict from, and those after them, to measure; at most `limit` of both."""
+    predicting: list[str] = []
     measuring: list[str] = []
     counts: Counter[str] = Counter()
-    calibrate = calibrate if limit is None else min(calibrate, limit)
+    predict = predict if limit is None else min(predict, limit)
     for task in tasks:
         place = counts[task.group]
         counts[task.group] += 1
-        if place < calibrate:
-            calibrating.append(task.id)
-        elif limit is None or place < calibrate + limit:
+        if place < predict:
+            predicting.append(task.id)
+        elif limit is None or place < predict + limit:
             measuring.append(task.id)
-    return calibrating, measuring
+    return predicting, measuring
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 A side is one pipeline of one run. Two sides are compared on the tasks that both have with the same input; what is
 compared is each outcome that both can show: what the metrics say, whether a task was accepted, scores, and what it
-cost. The tests are those of `calibration`, and the p-values of one call are corrected together.
+cost. The tests are those of `stats`, and the p-values of one call are corrected together.
 """
 
 from __future__ import annotations

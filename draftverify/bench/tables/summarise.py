@@ -1,6 +1,6 @@
 """Making a summary of records: each pipeline beside the baseline, per group and over all, losses included.
 
-Nothing is estimated here; the figures and their intervals come from `calibration`. This module counts, pairs records
+Nothing is estimated here; the figures and their intervals come from `stats`. This module counts, pairs records
 with the baseline's, and finds where values part.
 """
 

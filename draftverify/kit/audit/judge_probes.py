@@ -1,7 +1,7 @@
 """The probes of a judge: each asks it some more, or looks at what it said, and gives figures with 95 % intervals.
 
 A verdict on a comparison is first, second or tie, turned back to the comparison's own order; or none. Intervals come
-from drawing whole questions anew (`calibration.bootstrap`); of a share that is 0 or 1 each question counts as one
+from drawing whole questions anew (`stats.bootstrap`); of a share that is 0 or 1 each question counts as one
 trial. Being consistent is not being right: the figures of agreement alone say what the labels say of a judge.
 
 References:

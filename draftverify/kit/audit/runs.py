@@ -84,7 +84,7 @@ def audit_run(
         else:
             label_source, judging = judging_metric(experiment, builder, metric)
             load = workload(experiment, builder)
-            tasks = {task.id: task for task in (*load.calibrating, *load.measured)}
+            tasks = {task.id: task for task in (*load.predicting, *load.measured)}
             check_metrics({label_source: judging}, list(tasks.values()))
             label = _by_metric(bench.opened(judging), tasks)
         judged = [

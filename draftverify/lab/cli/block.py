@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from draftverify.bench.artifact import Interval, ParallelPass
     from draftverify.bench.config.specs import Experiment
     from draftverify.bench.runner.run import RunResult
-    from draftverify.lab.calibration import OperatingPoint
+    from draftverify.lab.operating_point import OperatingPoint
 
 __all__ = ["block"]
 
 
 @click.command(short_help="Measure how large blocks should be, and whether to draft at all.")
 @options.experiment
-@options.out("DIR", "Where the files and the two runs go; runs/NAME.calibrated when absent.")
+@options.out("DIR", "Where the files and the two runs go; runs/NAME.fitted when absent.")
 @options.names
 @click.option("--at-most", type=options.COUNT, default=16, help="The largest block.")
 @options.fresh
@@ -42,15 +42,15 @@ def block(
     """Measure CONFIG's pipelines at several block sizes, choose one by the cost per solved task, and check the choice.
 
     Writes DIR/PIPELINE.json, with what the choice should gain on tasks not yet seen, before those run; then runs them.
-    A pipeline takes its block from it by `calibration: DIR/PIPELINE.json`. The same command goes on with one that was
-    stopped. Exits with 6 and 7 as `run` does: tasks that failed count as unsolved.
+    A pipeline takes its block from it by `block: {use: fitted, path: DIR/PIPELINE.json}`. The same command goes on with
+    one that was stopped. Exits with 6 and 7 as `run` does: tasks that failed count as unsolved.
     """
     from draftverify.bench.cli.trouble import what_went_wrong
     from draftverify.bench.records import load_run
     from draftverify.bench.records.database import store_url
-    from draftverify.lab.calibration import calibrate
+    from draftverify.lab.operating_point import fit_blocks
 
-    directory = Path(out) if out is not None else Path("runs") / f"{experiment.name}.calibrated"
+    directory = Path(out) if out is not None else Path("runs") / f"{experiment.name}.fitted"
     console = wide_console()
     results: list[RunResult] = []
     url = store_url(experiment.store) if experiment.store else None
@@ -61,7 +61,7 @@ def block(
             what_went_wrong(console, records, str(result.path))
 
     with progress_of(directory) as progress:
-        points = calibrate(
+        points = fit_blocks(
             experiment,
             out=directory,
             pipelines=names,
@@ -81,7 +81,7 @@ def _print_choice(console: Console, point: OperatingPoint) -> None:
     """Print what the sizes cost, the one that was chosen, and its predicted gain."""
     artifact = point.artifact
     unit = f"solved ({artifact.metric})" if artifact.metric else "accepted"
-    counts = f"{len(artifact.learned_from)} tasks to calibrate on, of which {artifact.counted} count"
+    counts = f"{len(artifact.learned_from)} tasks to fit on, of which {artifact.counted} count"
     console.print(Text(f"\n{point.path.stem}: {counts}, {artifact.unseen.tasks} unseen"))
     if artifact.metric is None:
         console.print(Text("no metric says what is solved, so accepted tasks are counted"))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
+from contextlib import ExitStack
+from functools import cache, partial
 from io import TextIOWrapper
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import click
 
@@ -15,8 +16,10 @@ from draftverify.bench.records.directory import RunRecords, load_run
 from draftverify.bench.records.export import FORMATS, Format, write
 from draftverify.bench.records.rows import LEVELS, Level
 from draftverify.bench.records.split import Split
+from draftverify.bench.runner.bench import Bench
 from draftverify.errors import ConfigError
-from draftverify.lab.training import TRAINING, Training, write_training
+from draftverify.lab.recording import RecordedPipeline
+from draftverify.lab.training import TRAINING, RunMetric, Training, write_training
 from draftverify.protocols import WritesText
 from draftverify.traits import offers
 
@@ -45,7 +48,8 @@ def export(
     """Write what RUN has come to, a row per task of a pipeline, finished or not.
 
     docs/runs.md says what the columns hold, and how text that a model wrote is kept from being taken for a formula.
-    trl-preference and trl-sft are training data (docs/replay.md): lines of JSON, as TRL reads them.
+    The formats trl-… are training data (docs/replay.md): lines of JSON, as TRL reads them. What is right is what the
+    run's first metric says; without one, what the verifier, the rule and people said.
     """
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", newline="")
@@ -57,22 +61,48 @@ def export(
             kind = f"tables; {form} has rows of its own" if form in TRAINING else ""
             kind = kind or f"training data: --to {' or '.join(TRAINING)}"
             raise ConfigError(f"{option} is of {kind}", path=option)
-    with load_run(run, url=store) as records:
-        if form == "trl-preference" or form == "trl-sft":
-            text_of = partial(_text_of, records, config)
-            written = write_training(records, form, to, text_of=text_of, split=split, chat=chat)
-            count, left_out = written.rows, written.left_out.most_common()
-        else:
+    with load_run(run, url=store) as records, ExitStack() as closing:
+        if form in FORMATS:
             count, left_out = write(records, form, to, rows or "tasks"), []
+        else:
+            recorded = cache(partial(RecordedPipeline, records, config=config))
+            metric = _run_metric(records, recorded, closing)
+            if metric is None:
+                click.echo(
+                    "the run has no metric: right is what the verifier, the rule and people say", err=True
+                )
+            written = write_training(
+                records,
+                cast(Training, form),
+                to,
+                text_of=lambda pipeline: _text_of(recorded(pipeline)),
+                split=split,
+                chat=chat,
+                metric=metric,
+            )
+            count, left_out = written.rows, written.left_out.most_common()
     if out is not None:
         click.echo(f"wrote {count} rows to {out}", err=True)
     for reason, lacking in left_out:
         click.echo(f"no row of {lacking}: {reason}", err=True)
 
 
-def _text_of(run: RunRecords, config: str | None, pipeline: str) -> Callable[[Sequence[Any]], str] | None:
-    """What makes text of a pipeline's values: its verifier, where that knows how (token ids)."""
-    from draftverify.lab.recording import RecordedPipeline
+def _run_metric(
+    run: RunRecords, recorded: Callable[[str], RecordedPipeline], closing: ExitStack
+) -> RunMetric | None:
+    """The run's metric, opened; None where it has none."""
+    judging = recorded(run.names[0]).judging_metric() if run.config.get("metrics") and run.names else None
+    if judging is None:
+        return None
+    bench = Bench({})
+    closing.callback(bench.close)
+    name, metric = judging
+    return RunMetric(
+        run, name, bench.opened(metric), lambda pipeline: recorded(pipeline).pipeline.rule_traits.stepwise
+    )
 
-    verifier = RecordedPipeline(run, pipeline, config=config).pipeline.verifier
+
+def _text_of(recorded: RecordedPipeline) -> Callable[[Sequence[Any]], str] | None:
+    """What makes text of a pipeline's values: its verifier, where that knows how (token ids)."""
+    verifier = recorded.pipeline.verifier
     return verifier.text if offers(verifier, WritesText) else None

@@ -203,7 +203,7 @@ function speedup(run) {
     ])));
   const both = rows.some((row) => row.predicted?.value > 0);
   const hits = run.coverage?.value === null || !run.coverage ? "" : ` Of ${run.coverage.trials} predicted intervals ${Math.round(run.coverage.value * run.coverage.trials)} hold the measured figure.`;
-  const say = both ? `Predicted from calibration tasks before the measuring run, and measured.${hits}` : "Measured, paired by task with the baseline.";
+  const say = both ? `Predicted from the first tasks before the measuring run, and measured.${hits}` : "Measured, paired by task with the baseline.";
   return section("speedup", both ? "Speed-up, predicted and measured" : "Speed-up", say,
     shownIn(shown),
     shown.length < rows.length ? el("details", {}, el("summary", {}, `By group (${rows.length - shown.length})`), lazy(() => shownIn(rows.filter((row) => row.group)))) : null);

@@ -16,7 +16,7 @@ from draftverify.stats.block import Measured
 from draftverify.stats.block.costs import BatchCosts
 from draftverify.traits import GeneratorTraits, RuleTraits, VerifierTraits
 from draftverify.values import Evidence, Failure, Round, Timing
-from tests.calibration.simulated import PLAIN, Machine, context_of
+from tests.lab.simulated import PLAIN, Machine, context_of
 
 BATCHES = (1, 3, 8, 64)
 

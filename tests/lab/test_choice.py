@@ -19,7 +19,7 @@ from draftverify.stats import tally
 from draftverify.stats.costs import parallel_pass
 from draftverify.stats.solved import Scored
 from draftverify.values import PASS, REJECT, UNCHECKED, Decision, Outcome, Round, TaskRecord, Timing
-from tests.calibration.simulated import Machine
+from tests.lab.simulated import Machine
 
 COSTS = st.lists(st.tuples(st.floats(0.1, 10.0), st.booleans()), min_size=3, max_size=12)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from draftverify.stats.block.fallback import Detour
 from draftverify.stats.block.ledger import CREDIT, Ledger
 from draftverify.values import Decision, Outcome, Refusal, Round, Step, Timing
-from tests.calibration.simulated import context_of
+from tests.lab.simulated import context_of
 
 DONE = Decision(kept=(0,), emitted=(0,), done=True)
 

@@ -107,7 +107,7 @@ def test_one_task_in_all_says_nothing_of_the_spread() -> None:
 
 
 def test_an_unseen_group_is_predicted_from_the_others() -> None:
-    """A group without calibration tasks takes all tasks' mean, at least as wide as any group's own."""
+    """A group without tasks that predict takes all tasks' mean, at least as wide as any group's own."""
     records = [took(f"{g}{i}", (1.0 if g == "a" else 2.0) + 0.1 * i, group=g) for g in "ab" for i in range(3)]
     plain = [took(f"{g}{i}", 2.0, group=g) for g in "ab" for i in range(3)]
     found = predict(records, plain, {"a": 5, "c": 5})

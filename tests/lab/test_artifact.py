@@ -97,7 +97,7 @@ def test_an_interval_that_decides_nothing_is_said_in_words(
     """Wider than a factor of four, or on both sides of 1; a pipeline that uses it says so too."""
     point = replace(POINT, predicted=Interval(1.2, *ends))
     assert point.doubt == (f"too few tasks to say {said}" if said else "")
-    assert ("its calibration had " + point.doubt in point.remarks(POINT.versions, {})) == bool(said)
+    assert ("its fit had " + point.doubt in point.remarks(POINT.versions, {})) == bool(said)
 
 
 def test_without_a_prediction_it_is_said_why() -> None:

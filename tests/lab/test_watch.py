@@ -180,6 +180,22 @@ def test_the_reference_may_be_what_earlier_tasks_said() -> None:
     assert monitor.against([]).report() == ()
 
 
+def test_neighbours_that_are_alike_are_warned_of() -> None:
+    """Where they correlate by more than chance in the reference, each rate's figure says so; where not, nothing is."""
+    blocks = Monitor([Shares(acceptance=float(task // 5 % 2)) for task in range(60)])
+    (figure,) = blocks.report()
+    assert figure.alike == pytest.approx(0.6, abs=0.05)
+    assert "neighbours correlate by 0.6" in str(figure)
+    draw = np.random.default_rng(1)
+    for reference in (0.8, draw.integers(0, 2, 60), [1.0] * 60, [0.0] + [1.0] * 9, [0.5]):
+        shares = (
+            reference if isinstance(reference, float) else [Shares(acceptance=float(y)) for y in reference]
+        )
+        (figure,) = Monitor(shares).report()
+        assert figure.alike is None
+        assert "neighbours" not in str(figure)
+
+
 @pytest.mark.parametrize(
     ("rates", "part"),
     [

@@ -10,7 +10,7 @@ import pytest
 from draftverify.bench.tables.figures import drafting_words
 from draftverify.stats import DraftingAccount, drafting
 from draftverify.values import Decision, Outcome, Refusal, Round, TaskRecord, Timing
-from tests.calibration.test_hostile import rounds_of
+from tests.lab.test_hostile import rounds_of
 
 
 def record(rounds: Sequence[tuple[int, float, int, int]], task: str = "t") -> TaskRecord:

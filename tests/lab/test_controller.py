@@ -30,7 +30,7 @@ from draftverify.values import (
     Timing,
     Verification,
 )
-from tests.calibration.simulated import PLAIN, Machine, context_of, steps
+from tests.lab.simulated import PLAIN, Machine, context_of, steps
 
 NOT_WORTH_IT: dict[str, dict[str, Any]] = {
     "drafts that are never right": {"accept": lambda task, round: 0.02},

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from draftverify.stats.block import Measured
-from tests.calibration.simulated import Machine
+from tests.lab.simulated import Machine
 
 
 def machine(accept: Any, **parts: Any) -> Machine:

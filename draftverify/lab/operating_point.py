@@ -36,7 +36,7 @@ from draftverify.lab.choosing import choice_of, interval_of, now, read_scored
 from draftverify.stats import solved_ratio
 from draftverify.values import Task
 
-__all__ = ["OperatingPoint", "calibrate", "split"]
+__all__ = ["OperatingPoint", "fit_blocks", "split"]
 
 
 class OperatingPoint(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class OperatingPoint(msgspec.Struct, frozen=True):
     artifact: OperatingPointFile
 
 
-def calibrate(
+def fit_blocks(
     experiment: Experiment,
     *,
     out: str | Path,
@@ -65,9 +65,9 @@ def calibrate(
     """Measure the operating point of an experiment's pipelines, write it down, and try it on tasks not yet seen.
 
     Args:
-        experiment: from `load_experiment`; its `calibrate` is of no matter.
+        experiment: from `load_experiment`; its `predict` is of no matter.
         out: the directory of the files, NAME.json for each pipeline, and of two run directories: `sizes`, the
-            candidates at every size, and `unseen`, the choices. A calibration that was stopped goes on there.
+            candidates at every size, and `unseen`, the choices. A fit that was stopped goes on there.
         pipelines: these alone, without their cells; all but the baseline when empty.
         unseen: the share of the tasks on which the choice is measured, of each group alike.
         at_most: the largest block.
@@ -78,7 +78,7 @@ def calibrate(
         chosen: called with each choice, once its prediction is written and before the unseen tasks run.
 
     Raises:
-        ConfigError: there is nothing to calibrate, too few tasks, or no task was solved.
+        ConfigError: there is nothing to fit, too few tasks, or no task was solved.
         DraftVerifyError: as a run.
     """
     folder = Path(out)
@@ -131,7 +131,7 @@ def calibrate(
 
 
 def split(tasks: Sequence[Task], unseen: float, seed: int) -> tuple[list[Task], list[Task]]:
-    """The tasks to calibrate on and the others, each group split alike; the same for the same seed.
+    """The tasks to fit on and the others, each group split alike; the same for the same seed.
 
     Args:
         tasks: all.
@@ -139,7 +139,7 @@ def split(tasks: Sequence[Task], unseen: float, seed: int) -> tuple[list[Task], 
         seed: of the order within each group.
 
     Raises:
-        ConfigError: fewer than two tasks are left to calibrate on, or none to be measured on.
+        ConfigError: fewer than two tasks are left to fit on, or none to be measured on.
     """
     groups: dict[str, list[Task]] = {}
     for task in tasks:
@@ -157,7 +157,7 @@ def split(tasks: Sequence[Task], unseen: float, seed: int) -> tuple[list[Task], 
     measuring = [task for task in tasks if task.id in unseen_ids]
     if len(choosing) < 2 or not measuring:
         raise ConfigError(
-            f"of {len(tasks)} tasks {len(choosing)} are left to calibrate on and {len(measuring)} to measure on; "
+            f"of {len(tasks)} tasks {len(choosing)} are left to fit on and {len(measuring)} to measure on; "
             "at least 2 and 1 are needed: give more tasks, or another share of unseen ones",
             path="tasks",
         )
@@ -165,7 +165,7 @@ def split(tasks: Sequence[Task], unseen: float, seed: int) -> tuple[list[Task], 
 
 
 def _written(path: Path) -> OperatingPointFile | None:
-    """The artifact that an earlier calibration wrote; None where there is none that can be read."""
+    """The artifact that an earlier fit wrote; None where there is none that can be read."""
     try:
         return read_artifact(path, OperatingPointFile)
     except ConfigError:

@@ -25,8 +25,8 @@ from draftverify.bench.records import load_run
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.marks import marks_of
 from draftverify.errors import ConfigError
-from draftverify.lab import calibrate
-from draftverify.lab.calibration import split
+from draftverify.lab import fit_blocks
+from draftverify.lab.operating_point import split
 from draftverify.rules import Limit, LongestPrefix
 from tests.experiments.calibrated_parts import Chain, OnePass, Prefix
 
@@ -97,7 +97,7 @@ def speed(chance: float, n: int, seconds: float = 0.1) -> float:
 @pytest.mark.parametrize("chance", [0.6, 0.9])
 def test_known_curves_have_their_best_size_found(chance: float, tmp_path: Path) -> None:
     """The chosen block is as quick as the best of those tried, and the gain is the one that the curves have."""
-    (made,) = calibrate(load_experiment(written(tmp_path, chance=chance)), out=tmp_path / "run")
+    (made,) = fit_blocks(load_experiment(written(tmp_path, chance=chance)), out=tmp_path / "run")
     found = made.artifact
     best = max(speed(chance, n) for n in found.sizes)
     assert found.drafts
@@ -119,7 +119,7 @@ def test_the_best_size_of_a_tree_is_found(tmp_path: Path) -> None:
     text = file.read_text().replace("calibrated_parts.OnePass", "calibrated_parts.Every")
     text = text.replace("calibrated_parts.Chain, chance: 0.8, seconds: 0.1", "calibrated_parts.Branches")
     file.write_text(text.replace("count: 14", "count: 7").replace("items: 60", "items: 12"))
-    (made,) = calibrate(load_experiment(file), out=tmp_path / "run", at_most=16)
+    (made,) = fit_blocks(load_experiment(file), out=tmp_path / "run", at_most=16)
     assert (made.artifact.block, made.artifact.drafts) == (8, True)
     assert made.artifact.predicted.value == pytest.approx(3 / 1.96, rel=0.01)
     assert made.artifact.measured is not None
@@ -141,7 +141,7 @@ def test_costs_are_those_of_the_curves(point: Path) -> None:
 
 def test_where_items_are_accepted_less_often_than_they_cost_it_says_do_not_draft(tmp_path: Path) -> None:
     """Acceptance .1 at a cost ratio of .5: no block can pay, the block is 0, and the best one's loss was predicted."""
-    (made,) = calibrate(load_experiment(written(tmp_path, chance=0.1, seconds=0.5)), out=tmp_path / "run")
+    (made,) = fit_blocks(load_experiment(written(tmp_path, chance=0.1, seconds=0.5)), out=tmp_path / "run")
     found = made.artifact
     assert not found.drafts
     assert found.block == 0
@@ -156,7 +156,7 @@ def test_where_items_are_accepted_less_often_than_they_cost_it_says_do_not_draft
 def test_of_alternatives_size_and_threshold_are_chosen_by_what_a_solved_task_costs(tmp_path: Path) -> None:
     """A low threshold accepts quickly and wrongly: by the metric the cell with the high one and large blocks wins."""
     file = written(tmp_path, ALTERNATIVES)
-    (made,) = calibrate(load_experiment(file), out=tmp_path / "run")
+    (made,) = fit_blocks(load_experiment(file), out=tmp_path / "run")
     found = made.artifact
     assert found.metric == "right"
     assert found.block == 16
@@ -180,12 +180,12 @@ def test_the_prediction_is_written_before_the_unseen_tasks_run(tmp_path: Path) -
 
     experiment = load_experiment(written(tmp_path))
     with pytest.raises(KeyboardInterrupt):
-        calibrate(experiment, out=tmp_path / "run", chosen=stop)
+        fit_blocks(experiment, out=tmp_path / "run", chosen=stop)
     before = read_artifact(tmp_path / "run" / "spec.json", OperatingPointFile)
-    (made,) = calibrate(experiment, out=tmp_path / "run")
+    (made,) = fit_blocks(experiment, out=tmp_path / "run")
     assert read_artifact(made.path, OperatingPointFile) == made.artifact
     assert replace(made.artifact, measured=None, measured_at="") == before
-    assert calibrate(experiment, out=tmp_path / "run")[0].artifact == made.artifact
+    assert fit_blocks(experiment, out=tmp_path / "run")[0].artifact == made.artifact
     with load_run(tmp_path / "run" / "sizes") as run:
         assert len(list(run)) == 10 * 7
     with load_run(tmp_path / "run" / "unseen") as run:
@@ -197,7 +197,7 @@ def test_without_a_baseline_the_smallest_size_is_one(tmp_path: Path) -> None:
     file = written(tmp_path)
     text = file.read_text().replace("baseline: plain\n", "")
     file.write_text("\n".join(line for line in text.splitlines() if "  plain:" not in line))
-    (made,) = calibrate(load_experiment(file), out=tmp_path / "run")
+    (made,) = fit_blocks(load_experiment(file), out=tmp_path / "run")
     assert made.artifact.baseline == "spec@block=0"
     assert made.artifact.predicted.value == pytest.approx(speed(0.8, made.artifact.block), rel=0.1)
 
@@ -210,7 +210,7 @@ def test_a_candidate_that_is_the_baseline_is_not_tried_against_it(tmp_path: Path
         "{use: calibrated_parts.Chain, chance: 0.1, seconds: 0.5}, block: 1",
     )
     file.write_text(text)
-    (made,) = calibrate(load_experiment(file), out=tmp_path / "run", at_most=4)
+    (made,) = fit_blocks(load_experiment(file), out=tmp_path / "run", at_most=4)
     found = made.artifact
     with load_run(tmp_path / "run" / "sizes") as run:
         assert sorted({entry.pipeline for entry in run.store.entries()}) == [
@@ -236,7 +236,7 @@ def test_an_empty_block_is_written_only_where_it_costs_less(
     file = written(tmp_path, chance=0.6)
     text = file.read_text().replace("{use: calibrated_parts.Chain, chance: 0.5}, block: 0", base)
     file.write_text(text.replace("count: 14", "count: 9").replace("items: 60", "items: 30"))
-    (made,) = calibrate(load_experiment(file), out=tmp_path / "run", at_most=2)
+    (made,) = fit_blocks(load_experiment(file), out=tmp_path / "run", at_most=2)
     assert (made.artifact.block, made.artifact.drafts) == (block, drafts)
     assert ("an empty block would cost more" in made.artifact.why) != drafts
 
@@ -258,7 +258,7 @@ baseline: one
 
 def test_whether_to_draft_is_not_decided_by_a_figure_that_chance_made(tmp_path: Path) -> None:
     """Of eight sizes that cost what the baseline costs one wins by chance. It is not said to pay."""
-    (made,) = calibrate(load_experiment(written(tmp_path, LOTTERY)), out=tmp_path / "run", at_most=128)
+    (made,) = fit_blocks(load_experiment(written(tmp_path, LOTTERY)), out=tmp_path / "run", at_most=128)
     found = made.artifact
     assert len(found.sizes) == 8
     (winner,) = (each for each in found.tried if each.block == found.tested)
@@ -300,7 +300,7 @@ def test_a_choice_that_solved_no_unseen_task_is_said_to_have_done_so(tmp_path: P
         .replace("calibrated_parts.right", "seen.known")
     )
     file.write_text(text)
-    (made,) = calibrate(load_experiment(file), out=tmp_path / "run", at_most=2)
+    (made,) = fit_blocks(load_experiment(file), out=tmp_path / "run", at_most=2)
     assert made.artifact.measured is not None
     assert made.artifact.measured.value is None
     assert made.artifact.unmeasured == "one solved none of the unseen tasks"
@@ -326,7 +326,7 @@ def test_a_file_of_another_version_is_written_anew(tmp_path: Path) -> None:
     out.mkdir()
     (out / "many.json").write_text('{"kind": "draftverify.operating_point", "version": 0}')
     file = written(tmp_path, SMALL, base=1.0, chance=1.0)
-    (made,) = calibrate(load_experiment(file), out=out, at_most=2)
+    (made,) = fit_blocks(load_experiment(file), out=out, at_most=2)
     assert read_artifact(out / "many.json", OperatingPointFile) == made.artifact
 
 
@@ -334,7 +334,7 @@ def test_where_the_baseline_is_the_only_size_nothing_runs(tmp_path: Path) -> Non
     """Blocks of one at most, and the baseline is that pipeline with blocks of one: refused, and with what to do."""
     file = written(tmp_path, SMALL, base=1.0, chance=1.0)
     with pytest.raises(ConfigError, match="nothing is left to compare with it; try larger ones"):
-        calibrate(load_experiment(file), out=tmp_path / "run", at_most=1)
+        fit_blocks(load_experiment(file), out=tmp_path / "run", at_most=1)
     assert not (tmp_path / "run").exists()
 
 
@@ -362,7 +362,7 @@ def test_only_pipelines_that_can_be_compared_are_calibrated(
 ) -> None:
     """The baseline itself, and a name that nothing has, are refused before anything runs."""
     with pytest.raises(ConfigError, match=said):
-        calibrate(load_experiment(written(tmp_path)), out=tmp_path / "run", pipelines=names)
+        fit_blocks(load_experiment(written(tmp_path)), out=tmp_path / "run", pipelines=names)
     assert not (tmp_path / "run").exists()
 
 
@@ -372,7 +372,7 @@ def test_only_pipelines_that_can_be_compared_are_calibrated(
 @pytest.fixture(scope="module")
 def point(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("point")
-    (made,) = calibrate(load_experiment(written(folder)), out=folder / "run", at_most=8)
+    (made,) = fit_blocks(load_experiment(written(folder)), out=folder / "run", at_most=8)
     return made.path
 
 
@@ -447,9 +447,9 @@ def test_another_machine_or_package_is_told_and_not_refused(
     file = used(tmp_path, path)
     assert main(["run", str(file), "--out", str(tmp_path / "run")]) == 0
     assert main(["show", str(tmp_path / "run")]) == 0
-    assert capsys.readouterr().out.count("calibrated elsewhere (numpy 1.0 then, ") == 2
+    assert capsys.readouterr().out.count("fitted elsewhere (numpy 1.0 then, ") == 2
     marks = marks_of(Builder().pipeline(load_experiment(file).pipelines[1]), tmp_path)
-    assert marks[0] == "its calibration says: do not draft"
+    assert marks[0] == "its fit says: do not draft"
 
 
 @pytest.mark.parametrize(
@@ -469,7 +469,7 @@ def test_what_else_the_costs_rest_on_is_told_where_it_is_other(
     assert not any("other" in each for each in told_of(file))
     file.write_text(file.read_text().replace(old, new))
     (told,) = told_of(file)
-    assert told == f"calibrated elsewhere (other {other})"
+    assert told == f"fitted elsewhere (other {other})"
 
 
 def told_of(file: Path) -> list[str]:
@@ -493,7 +493,7 @@ def test_the_calibration_of_a_pipeline_that_drafts_for_another_counts_too(
     wrapped = f"{{generator: {{generator: {inner[:-1]}, {parts}}}, {outer}}}"
     file.write_text(text.replace(f"{{generator: {inner}", wrapped))
     (told,) = told_of(file)
-    assert told.startswith("spec.generator: calibrated elsewhere (numpy 1.0 then, ")
+    assert told.startswith("spec.generator: fitted elsewhere (numpy 1.0 then, ")
     assert any(name.endswith("inner.json") for name in load_experiment(file).parts())
 
 
@@ -513,7 +513,7 @@ def test_a_rule_has_the_threshold_of_its_calibration(
 ) -> None:
     """It is printed with the cell, and another one is refused."""
     file = written(tmp_path, ALTERNATIVES)
-    (made,) = calibrate(load_experiment(file), out=tmp_path / "run")
+    (made,) = fit_blocks(load_experiment(file), out=tmp_path / "run")
     whole = file.read_text().partition("matrix:")[0]
     assert main(["fit", "block", str(file), "--out", str(tmp_path / "run")]) == 0
     change = f"pipelines.many.rule.threshold={made.artifact.threshold}"
@@ -537,7 +537,7 @@ def test_the_command_prints_predicted_beside_measured(
     assert main(["fit", "block", str(file), "--out", str(tmp_path / "out"), "--at-most", "4"]) == 0
     said = capsys.readouterr().out
     for words in (
-        "10 tasks to calibrate on, of which 9 count, 4 unseen",
+        "10 tasks to fit on, of which 9 count, 4 unseen",
         "no metric says what is solved",
         "in one pass",
         "predicted ×",
@@ -572,7 +572,7 @@ def test_the_shipped_examples_are_calibrated(
     won, and a run takes its block from it."""
     monkeypatch.chdir(tmp_path)
     assert main(["init", "--template", template, "."]) == 0
-    found = calibrate(load_experiment("experiment.yaml"), out="out", at_most=4)
+    found = fit_blocks(load_experiment("experiment.yaml"), out="out", at_most=4)
     for each in found:
         assert (each.artifact.of, each.artifact.drafts) == ("cost", True), each.artifact.why
         path = f"pipelines.{each.path.stem}"

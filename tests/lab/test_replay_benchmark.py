@@ -94,7 +94,7 @@ def programs(tasks: int, samples: int = 100) -> list[recorded.Programs]:
 def test_the_figures_of_programs_by_hand(monkeypatch):
     """pass@k, CodeT's set of 51 samples of which 50 are right, and promises that such tasks never break."""
     monkeypatch.setattr(recorded, "SPLITS", 2)
-    # Its bounds of all 4,950 gains take ten seconds; tests/calibration/test_best_of_n.py has them.
+    # Its bounds of all 4,950 gains take ten seconds; tests/lab/test_best_of_n.py has them.
     monkeypatch.setattr(best_of_n, "_differences", lambda curves: np.zeros((3, 100, 100)))
     found = recorded.figures(programs(24))
     assert set(found) == {figure.name for figure in published.FIGURES if figure.part == "code"}

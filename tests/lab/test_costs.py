@@ -10,7 +10,7 @@ from draftverify import Fixed
 from draftverify.errors import ConfigError
 from draftverify.stats.costs import Curve, fit_costs
 from draftverify.values import Decision, Outcome, Round, TaskRecord, Timing
-from tests.calibration.simulated import PLAIN, Machine
+from tests.lab.simulated import PLAIN, Machine
 
 
 def timed(*rounds: tuple[int, float], task: str = "a", first: float = 0.0) -> TaskRecord:
