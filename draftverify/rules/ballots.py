@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ class AnswerVotes(msgspec.Struct, frozen=True):
 
     Args:
         ballots: how many.
-        weight: the sum of their scores; a ballot without a score weighs 1.
+        weight: the sum of their scores, or of what these say as log-odds; a ballot without a score weighs 1.
         squares: the sum of the squares of their weights.
         best: the highest of their scores; None where none has one.
         value: the earliest ballot's item.
@@ -28,19 +29,20 @@ class AnswerVotes(msgspec.Struct, frozen=True):
     value: Any
 
 
-def count(held: Iterable[Held], field: str | None = "answer") -> list[AnswerVotes]:
+def count(held: Iterable[Held], field: str | None = "answer", *, log_odds: bool = False) -> list[AnswerVotes]:
     """Count the ballots, the answers in the order of their earliest ballot; an item without an answer casts none.
 
     Args:
         held: the ballots, `context.held`.
         field: as for `vote_of`.
+        log_odds: a ballot weighs the probability that its score says as log-odds in nats, not the score.
     """
     ballots: dict[Hashable, list[Held]] = {}
     for entry in held:
         vote = vote_of(entry.value, field)
         if vote is not None:
             ballots.setdefault(vote, []).append(entry)
-    return [_counted(entries) for entries in ballots.values()]
+    return [_counted(entries, log_odds) for entries in ballots.values()]
 
 
 def vote_of(item: Any, field: str | None = "answer") -> Hashable | None:
@@ -58,8 +60,15 @@ def vote_of(item: Any, field: str | None = "answer") -> Hashable | None:
     return key
 
 
-def _counted(entries: list[Held]) -> AnswerVotes:
+def _counted(entries: list[Held], log_odds: bool) -> AnswerVotes:
     scores = [entry.score for entry in entries if entry.score is not None]
-    weights = [1.0 if entry.score is None else entry.score for entry in entries]
+    weights = [
+        1.0 if entry.score is None else _probability(entry.score) if log_odds else entry.score
+        for entry in entries
+    ]
     squares = sum(weight * weight for weight in weights)
     return AnswerVotes(len(entries), sum(weights), squares, max(scores, default=None), entries[0].value)
+
+
+def _probability(log_odds: float) -> float:
+    return 1 / (1 + math.exp(min(-log_odds, 700.0)))  # beyond, no ballot would weigh anything

@@ -348,6 +348,7 @@ class Majority:
 
     traits = RuleTraits(shapes=ALTERNATIVES, collects="always")
     weighted: ClassVar[bool] = False
+    log_odds: bool = False
 
     def __init__(self, field: str | None = "answer", *, share: float = 0.0, ballots: int = 1) -> None:
         self.field = field
@@ -362,11 +363,13 @@ class Majority:
 
     def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """Stop when the leader is likely to stay ahead."""
-        return AdaptiveConsistency(field=self.field, weighted=self.weighted)(context, new)
+        return AdaptiveConsistency(field=self.field, weighted="log_odds" if self.log_odds else self.weighted)(
+            context, new
+        )
 
     def finish(self, context: Context) -> Choice | None:
         """The elected item with its share of the vote and its lead; None, an abstention, when none is elected."""
-        answers = count(context.held, self.field)
+        answers = count(context.held, self.field, log_odds=self.log_odds)
         votes = [answer.weight if self.weighted else float(answer.ballots) for answer in answers]
         if not answers or not sum(votes):
             return None
@@ -379,10 +382,27 @@ class Majority:
 
 
 class WeightedVote(Majority):
-    """As `Majority`, each ballot weighing its score (0 or more); what a person or trusted fallback passes weighs 1."""
+    """As `Majority`, each ballot weighing its score (0 or more); what a person or trusted fallback passes weighs 1.
+
+    Args:
+        field, share, ballots: as for `Majority`.
+        log_odds: scores are log-odds in nats, as of a trained verifier or a likelihood, and a ballot weighs the
+            probability that they say, 1 / (1 + exp(−score)).
+    """
 
     weighted: ClassVar[bool] = True
     traits = replace(Majority.traits, needs=SCORED)
+
+    def __init__(
+        self,
+        field: str | None = "answer",
+        *,
+        share: float = 0.0,
+        ballots: int = 1,
+        log_odds: bool = False,
+    ) -> None:
+        super().__init__(field, share=share, ballots=ballots)
+        self.log_odds = log_odds
 
     def decide(
         self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
@@ -390,13 +410,15 @@ class WeightedVote(Majority):
         """Hold what passed.
 
         Raises:
-            ContractError: for a passed item without a score, or with a negative one.
+            ContractError: for a passed item without a score, or with a negative one that is no log-odds.
         """
         decision = super().decide(context, proposal, verification, rng)
         for index in decision.held:
             score = _score(verification, index)
-            if score < 0:
-                raise ContractError(f"item {index} has the score {score}; a vote weighs 0 or more")
+            if score < 0 and not self.log_odds:
+                raise ContractError(
+                    f"item {index} has the score {score}; a vote weighs 0 or more, or has `log_odds: true`"
+                )
         return decision
 
 

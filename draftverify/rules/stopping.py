@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -97,8 +97,8 @@ class AdaptiveConsistency:
         confidence: stop at P(Beta(v₁ + 1, v₂ + 1) > ½) ≥ confidence, for the votes v₁ and v₂ of the first two.
         at_most: samples drawn, those without an answer too.
         field: as for `Majority`.
-        weighted: votes are weights, as for `WeightedVote`, scaled so that all of them sum to as many ballots as they
-            are worth, (Σw)² / Σw²; else every ballot is one vote.
+        weighted: votes are weights, as for `WeightedVote` ("log_odds": as with its `log_odds`), scaled so that all of
+            them sum to as many ballots as they are worth, (Σw)² / Σw²; else every ballot is one vote.
 
     References:
         Aggarwal et al., "Let's Sample Step by Step", arXiv:2305.11860; Kish, "Survey Sampling" (1965), for the
@@ -111,7 +111,7 @@ class AdaptiveConsistency:
         at_most: int = 40,
         field: str | None = "answer",
         *,
-        weighted: bool = False,
+        weighted: bool | Literal["log_odds"] = False,
     ) -> None:
         self.confidence = between("confidence", confidence, 0.5, 1, open_above=True)
         self.at_most = at_least_one("at_most", at_most)
@@ -120,7 +120,7 @@ class AdaptiveConsistency:
 
     def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """Look at the ballots held by now."""
-        answers = count(context.held, self.field)
+        answers = count(context.held, self.field, log_odds=self.weighted == "log_odds")
         votes = [float(answer.ballots) for answer in answers]
         if _samples(context) >= self.at_most:
             return len(new)

@@ -67,8 +67,10 @@ def test_best_of_n(examples: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = ["--set", "depth=2", "--set", "layers=0", "--set", "epochs=1", "--set", "dtype=float32"]
     assert main(["fit", "part", "verifier", "examples/reasoning/verifier.yaml", *out, *small]) == 0
     fewer = [*QUICK, "--set", "tasks.size=1"]
-    for pipeline in ("majority", "best"):
+    for pipeline in ("majority", "likeliest", "best"):
         fewer += ["--set", f"pipelines.{pipeline}.block=2"]
     assert main(["run", "examples/reasoning-bestofn.yaml", *fewer]) == 0
     assert "'best' checks itself" in capsys.readouterr().err
-    assert tasks_of(Path("runs/reasoning-bestofn")) == dict.fromkeys(("one", "majority", "best"), 4)
+    assert tasks_of(Path("runs/reasoning-bestofn")) == dict.fromkeys(
+        ("one", "majority", "likeliest", "best"), 4
+    )

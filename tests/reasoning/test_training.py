@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from draftverify import ConfigError, ResourceError
+from draftverify import ConfigError, Proposal, ResourceError
 from draftverify.bench import load_experiment, run
 from draftverify.bench.cli.main import main
-from draftverify_reasoning import TrainedVerifier, VerifierTraining
+from draftverify.kit import make_context
+from draftverify_reasoning import StepwiseSolution, TrainedVerifier, VerifierTraining
 from draftverify_reasoning.labelled import read_labelled
 
 from . import tiny
@@ -212,7 +213,8 @@ def test_one_question_never_stands_on_both_sides(data: Path, model: Path, tmp_pa
 
     rows = tiny.problems(40)
     again = [{**row, "question": f" {row['question']}\n"} for row in rows]
-    assert read_labelled(tiny.write(tmp_path / "again.jsonl", rows + again)) == read_labelled(data)
+    doubled = read_labelled(tiny.write(tmp_path / "again.jsonl", rows + again))
+    assert [problem.question for problem in doubled] == [problem.question for problem in read_labelled(data)]
     loud = [{**row, "question": row["question"].upper().replace(" ", "  ")} for row in rows]
     problems = read_labelled(tiny.write(tmp_path / "loud.jsonl", rows + loud))
     held = module._held(problems, 0.25)
@@ -231,6 +233,53 @@ def test_a_text_that_differs_by_white_space_around_it_is_one(tmp_path: Path) -> 
     assert (found.solutions, found.correct) == (("y",), (True,))
 
 
+def test_equal_texts_count_as_often_as_they_were_sampled(tmp_path: Path) -> None:
+    """A model's right answers are the ones that it repeats: without their counts the share of right ones is another."""
+    said = [{"text": "x", "correct": True}] * 3 + [{"text": "y", "correct": False, "logprob": -2}]
+    (problem,) = read_labelled(tiny.write(tmp_path / "data.jsonl", [{"question": "Q?", "solutions": said}]))
+    assert problem.correct == (True, True, True, False)
+    assert problem.logprobs == (None, None, None, -2.0)
+
+
+def test_it_starts_from_the_likelihood_and_is_no_worse(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Right answers are likelier and their texts say nothing: what the text adds is refused where it is worse. The
+    report compares with one sample, the majority and the likeliest of the same samples."""
+    from draftverify_reasoning import training as module
+
+    rows = [
+        {
+            "question": f"Q{i}?",
+            "solutions": [
+                {
+                    "text": f"#### {k}",
+                    "correct": (k + i) % 3 == 0,
+                    "logprob": -1.0 - ((k + i) % 3 > 0) - k / 9,
+                }
+                for k in range(3)
+            ],
+        }
+        for i in range(24)
+    ]
+    monkeypatch.setattr(module, "_HEAD_RATE", 0.5)
+    data = tiny.write(tmp_path / "data.jsonl", rows)
+    report = training(data, model, epochs=1, layers=0).train(tmp_path / "out")
+    assert report["history"][0]["auc_within"] == report["auc_within"] == 1.0
+    assert report["epoch"] == 0
+    assert report["best_of_n"] == report["likeliest"] == 1
+    assert report["gain_over_majority"] == pytest.approx(1 - report["majority"])
+    verifier = TrainedVerifier(tmp_path / "out", threshold=-100.0)
+    texts = Proposal.alternatives(["#### 1", "#### 1"], evidence={"logprob": (-1.0, -2.0)})
+    likely, unlikely = verifier.verify(make_context({"question": "Q?"}), texts).checks
+    assert likely.score > unlikely.score
+    (silent,) = verifier.verify(make_context({"question": "Q?"}), Proposal.alternatives(["#### 1"])).checks
+    assert (silent.verdict, silent.reason) == ("abstain", "no log-probability")
+    with pytest.raises(ConfigError, match="likelihood: false"):
+        verifier.step_scores([StepwiseSolution("Q?", ("a",))])
+    assert training(data, model, epochs=1, likelihood=False).train(tmp_path / "without")["epoch"] == 1
+
+
 def test_values_that_are_no_numbers_end_the_training(
     data: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,9 +295,9 @@ def test_values_that_are_no_numbers_end_the_training(
 
 def test_of_equal_scores_the_choice_is_by_chance() -> None:
     """A verifier that says the same of all selects no better than the mean, in whatever order they were read."""
-    from draftverify_reasoning import training as module
+    from draftverify_reasoning.training_report import select
 
-    selected, mean, oracle = module._selection([1.0, 1.0, 1.0, 0.5], [True, False, False, True], [0, 0, 0, 0])
+    selected, mean, oracle = select([1.0, 1.0, 1.0, 0.5], [True, False, False, True], [0, 0, 0, 0])
     assert (selected, mean, oracle) == ([pytest.approx(1 / 3)], [0.5], [1.0])
 
 

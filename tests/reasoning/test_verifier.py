@@ -203,6 +203,27 @@ def test_a_model_that_scales_what_it_embeds_is_not_taken_apart() -> None:
             TokenScores(model, layers=1, depth=depth)
 
 
+def test_half_precision_is_taken_apart_at_every_depth() -> None:
+    """One state that is far larger than the others, as SmolLM2's at layer 10, rounds more than any tolerance."""
+    import torch
+    import transformers
+
+    from draftverify_reasoning.token_scores import TokenScores
+
+    config = transformers.LlamaConfig(
+        vocab_size=50, hidden_size=32, intermediate_size=64, num_hidden_layers=6, num_attention_heads=4,
+        num_key_value_heads=2, initializer_range=0.5,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        model = transformers.LlamaForCausalLM(config).eval()
+    with torch.no_grad():
+        model.model.layers[2].mlp.down_proj.weight[0] *= 50
+    model = model.bfloat16()
+    for depth in range(1, 7):
+        TokenScores(model, layers=depth, depth=depth)
+
+
 @pytest.mark.parametrize(("config", "says"), [("gpt2", "cannot be taken apart"), ("mixed", "taken apart")])
 def test_layers_that_cannot_be_taken_apart_are_refused(tmp_path: Path, config: str, says: str) -> None:
     """GPT-2 keeps its layers elsewhere, and where they differ the lower ones alone are another model; the head alone

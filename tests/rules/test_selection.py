@@ -325,6 +325,14 @@ def test_a_weighted_vote_sums_scores() -> None:
         decide(WeightedVote(), *scored(-0.1))
 
 
+def test_a_weighted_vote_reads_log_odds() -> None:
+    """As probabilities, of which even the least weighs something; and so does the rule that ends it."""
+    rule = WeightedVote(log_odds=True)
+    assert decide(rule, *scored(-0.1)).held == (0,)
+    assert finish(rule, ("a", -2.0), ("b", 1.0), ("a", -1.0)) == "b"
+    assert finish(rule, ("a", -2000.0), ("b", -3000.0), ("b", -2000.0)) == "b"
+
+
 @given(st.lists(st.sampled_from([P, R, E, T, A, U]), max_size=8))
 def test_only_a_reject_is_refused_and_only_a_pass_is_taken(checks: list[Check]) -> None:
     """An error, a timeout, an abstention and an unchecked item are neither, in every rule of alternatives."""

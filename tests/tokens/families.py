@@ -53,6 +53,7 @@ class Family(NamedTuple):
         refused: words of the error that refuses it; None: it is exact.
         positions: how many tokens it is decoded with.
         configured: the stem of its config's name, where it is another.
+        trees: whether trees can be read too; not where a layer keeps a running state.
     """
 
     stem: str
@@ -60,13 +61,14 @@ class Family(NamedTuple):
     refused: str | None = None
     positions: int = POSITIONS
     configured: str | None = None
+    trees: bool = True
 
 
 MODELS: dict[str, Family] = {
     "afmoe": Family("Afmoe", {**MIXED, **EXPERTS, "num_dense_layers": 1, "num_shared_experts": 1}),
     "apertus": Family("Apertus", GROUPED),
     "arcee": Family("Arcee", GROUPED),
-    "bamba": Family("Bamba", {**GROUPED, **MAMBA, "attn_layer_indices": [1], "mamba_chunk_size": 4}, STATE),
+    "bamba": Family("Bamba", {**GROUPED, **MAMBA, "attn_layer_indices": [1], "mamba_chunk_size": 4}, trees=False),
     "bert, as a decoder": Family("Bert:LMHeadModel", {"is_decoder": True}),
     "biogpt": Family("BioGpt", {"pad_token_id": 1}),
     "bitnet": Family("BitNet", GROUPED),
@@ -112,9 +114,9 @@ MODELS: dict[str, Family] = {
     "falcon_h1": Family(
         "FalconH1",
         {**WIDE, **MAMBA, "mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_chunk_size": 4},
-        STATE,
+        trees=False,
     ),
-    "falcon_mamba": Family("FalconMamba", {"state_size": 4}, STATE),
+    "falcon_mamba": Family("FalconMamba", {"state_size": 4}, trees=False),
     "gemma": Family("Gemma", WIDE),
     "gemma2": Family(
         "Gemma2",
@@ -162,7 +164,7 @@ MODELS: dict[str, Family] = {
             **GROUPED, **MAMBA, "num_local_experts": 4, "layer_types": ["mamba", "attention"],
             "shared_intermediate_size": 16,
         },
-        STATE,
+        trees=False,
     ),
     "helium": Family("Helium", WIDE),
     "hunyuan_v1_dense": Family("HunYuanDenseV1", WIDE),
@@ -173,7 +175,7 @@ MODELS: dict[str, Family] = {
             "expert_layer_period": 2, "expert_layer_offset": 1, "mamba_d_state": 4, "mamba_dt_rank": 4,
             "use_mamba_kernels": False,
         },
-        STATE,
+        trees=False,
     ),
     "jetmoe": Family(
         "JetMoe", {**GROUPED, "kv_channels": 8, "num_local_experts": 4, "num_experts_per_tok": 2}
@@ -181,7 +183,7 @@ MODELS: dict[str, Family] = {
     "lfm2": Family(
         "Lfm2",
         {**GROUPED, "layer_types": ["conv", "full_attention"], "conv_L_cache": 3, "block_multiple_of": 8},
-        STATE,
+        trees=False,
     ),
     "llama": Family("Llama", GROUPED),
     "llama, dynamic angles": Family(
@@ -223,16 +225,16 @@ MODELS: dict[str, Family] = {
             "expert_ffn_hidden_size": 16, "zero_expert_num": 1,
         },
     ),
-    "mamba": Family("Mamba", {"state_size": 4}, STATE),
+    "mamba": Family("Mamba", {"state_size": 4}, trees=False),
     "mamba2": Family(
-        "Mamba2", {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1, "chunk_size": 4}, STATE
+        "Mamba2", {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1, "chunk_size": 4}, trees=False
     ),
     "minimax": Family(
         "MiniMax",
         {
             **WIDE, "num_local_experts": 4, "block_size": 4, "layer_types": ["linear_attention", "full_attention"],
         },
-        STATE,
+        "uses cache of its own",
     ),
     "minimax_m2": Family(
         "MiniMaxM2", {**WIDE, "num_local_experts": 4, "num_experts_per_tok": 2, "rotary_dim": 8}
@@ -272,12 +274,12 @@ MODELS: dict[str, Family] = {
             **WIDE, "layers_block_type": ["mamba", "attention"], "mamba_num_heads": 8, "mamba_head_dim": 8,
             "ssm_state_size": 8, "n_groups": 1, "chunk_size": 4,
         },
-        STATE,
+        trees=False,
     ),
     "olmo": Family("Olmo", GROUPED),
     "olmo2": Family("Olmo2", GROUPED),
     "olmo3": Family("Olmo3", MIXED),
-    "olmo_hybrid": Family("OlmoHybrid", {**GROUPED, **LINEAR}, STATE),
+    "olmo_hybrid": Family("OlmoHybrid", {**GROUPED, **LINEAR}, trees=False),
     "olmoe": Family("Olmoe", {**GROUPED, "num_experts": 4, "num_experts_per_tok": 2}),
     "openai-gpt": Family("OpenAIGPT:LMHeadModel", OLD, "in blocks it fails with RuntimeError"),
     "opt": Family("OPT", {"ffn_dim": 48, "word_embed_proj_dim": 32, "pad_token_id": 1}),
@@ -296,13 +298,13 @@ MODELS: dict[str, Family] = {
     ),
     "qwen2_moe": Family("Qwen2Moe", {**GROUPED, **EXPERTS}),
     "qwen3": Family("Qwen3", WIDE),
-    "qwen3_5": Family("Qwen3_5", {**WIDE, **LINEAR}, STATE, configured="Qwen3_5Text"),
+    "qwen3_5": Family("Qwen3_5", {**WIDE, **LINEAR}, trees=False, configured="Qwen3_5Text"),
     "qwen3_moe": Family("Qwen3Moe", {**WIDE, **EXPERTS}),
-    "qwen3_next": Family("Qwen3Next", {**WIDE, **LINEAR, **EXPERTS}, STATE),
+    "qwen3_next": Family("Qwen3Next", {**WIDE, **LINEAR, **EXPERTS}, trees=False),
     "recurrent_gemma": Family(
         "RecurrentGemma",
         {**WIDE, "lru_width": 32, "attention_window_size": 8, "block_types": ["recurrent", "attention"]},
-        STATE,
+        "first pass of a single token",
     ),
     "roformer": Family(
         "RoFormer", {"is_decoder": True, "embedding_size": 32}, "counts places where positions are given"
@@ -324,7 +326,7 @@ MODELS: dict[str, Family] = {
             "chunk_size": 4, "use_mamba_kernels": False, "num_hidden_layers": 4,
             "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"],
         },
-        STATE,
+        trees=False,
     ),
 }  # fmt: skip
 

@@ -17,6 +17,7 @@ from draftverify_llm.jsonl import MISSING, read_rows, value_at
 from draftverify_llm.judge import Judge
 from draftverify_llm.judge_metric import JudgedAnswer
 from draftverify_llm.judging import answer_text, question_text
+from draftverify_llm.likelihood import Likelihood, sample_logprobs
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
 from draftverify_llm.pairwise_judge import PairwiseJudge
@@ -56,6 +57,7 @@ __all__ = [
     "Endpoint",
     "Judge",
     "JudgedAnswer",
+    "Likelihood",
     "LlamaCpp",
     "Loaded",
     "LocalModel",
@@ -98,6 +100,7 @@ __all__ = [
     "sampling_traits",
     "resolve",
     "restore_optimiser",
+    "sample_logprobs",
     "samples_drawn",
     "save_checkpoint",
     "torch_directory",

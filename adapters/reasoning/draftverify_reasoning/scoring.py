@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from draftverify import Check, Context, Proposal, Verification
 from draftverify.checks.verifiers import at_threshold
 from draftverify.traits import VerifierTraits
-from draftverify_llm import answer_text, question_text
+from draftverify_llm import answer_text, question_text, sample_logprobs
 
 __all__ = [
     "TOO_LONG",
@@ -30,10 +30,11 @@ TOO_LONG = "too long"
 
 
 class QuestionSolution(NamedTuple):
-    """What is read together; neither is empty."""
+    """What is read together, neither empty; and the sample's own log-probability, where its generator gave one."""
 
     question: str
     solution: str
+    logprob: float | None = None
 
 
 class StepwiseSolution(NamedTuple):
@@ -130,7 +131,7 @@ def score_blocks(
     blocks: list[list[int | Check]] = []
     for context, proposal in zip(contexts, proposals, strict=True):
         question, block = question_text(context.task), list[int | Check]()
-        for item in proposal.items:
+        for item, logprob in zip(proposal.items, sample_logprobs(proposal), strict=True):
             text = answer_text(item)
             if not question.strip():
                 block.append(Check("abstain", reason="empty question"))
@@ -138,7 +139,7 @@ def score_blocks(
                 block.append(Check("reject", reason="empty solution"))
             else:
                 block.append(len(pairs))
-                pairs.append(QuestionSolution(question, text))
+                pairs.append(QuestionSolution(question, text, logprob))
         blocks.append(block)
     scores = score(pairs) if pairs else ()
     return [

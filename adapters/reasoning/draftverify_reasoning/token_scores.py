@@ -116,11 +116,11 @@ class TokenScores(torch.nn.Module):
         self.top: Any = None
         if layers:
             top = _between(base, cut, self.depth, norm=True)
+            self._check(model, top, _between(base, 0, self.depth, norm=True))
             top.embed_tokens = None
             self.top = copy.deepcopy(top).float()
             for name, parameter in self.top.named_parameters():
                 parameter.requires_grad_(name.startswith("layers."))
-            self._check(model, _between(base, 0, self.depth, norm=True))
         self.head = torch.nn.Linear(int(model.config.get_text_config().hidden_size), 1)
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
@@ -165,17 +165,15 @@ class TokenScores(torch.nn.Module):
         """Log-odds after every token of ids [rows, tokens]: [rows, tokens]."""
         return self.score(self.read(self.states(ids)))
 
-    def _check(self, model: Any, together: Any) -> None:
+    def _check(self, model: Any, top: Any, together: Any) -> None:
         """That the lower and the upper layers, one after the other, are what they are together: a model that scales
-        what it embeds would do it twice.
+        what it embeds would do it twice. Both in the model's own type, in which they are the same products.
         """
         ids = torch.arange(1, 9, device=model.device)[None] % model.config.get_text_config().vocab_size
-        self.top.to(model.device)
         with torch.no_grad():
             at_once = together(input_ids=ids, use_cache=False).last_hidden_state.float()
-            apart = self.read(self.states(ids))
-        near = 1e-3 if self.dtype == torch.float32 else 0.05
-        if not torch.allclose(at_once, apart, rtol=near, atol=near * float(at_once.abs().max())):
+            apart = top(inputs_embeds=self.states(ids), use_cache=False).last_hidden_state.float()
+        if not (at_once - apart).norm() <= 1e-3 * at_once.norm():
             raise ConfigError(_APART.format(type(model).__name__), path="layers")
 
 

@@ -19,14 +19,14 @@ import math
 import random
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from draftverify import ConfigError
-from draftverify.lab import reliability
-from draftverify.stats import auroc, auroc_within, bootstrap
+from draftverify.lab import LabelledScore, fit_scores
 from draftverify_llm import (
     LocalModel,
     by_length,
@@ -41,6 +41,8 @@ from draftverify_llm import (
 )
 from draftverify_reasoning.labelled import Labelled, read_labelled
 from draftverify_reasoning.scoring import at_once
+from draftverify_reasoning.solutions import answer_of
+from draftverify_reasoning.training_report import held_out_figures
 from draftverify_reasoning.verifier import Saved, save
 
 if TYPE_CHECKING:
@@ -78,7 +80,8 @@ class VerifierTraining:
         data: a .jsonl file whose lines are {"question": …, "solutions": [{"text": …, "correct": true or false}, …]}; or
             the directory of a finished run, of which what the verifier passed is right and what it rejected is wrong.
         model: a small causal language model, named as `weights` of `llm.local`.
-        fields: the names of the lines' keys for `question`, `solutions`, `text` and `correct`, where they differ.
+        fields: the names of the lines' keys for `question`, `solutions`, `text`, `correct` and `logprob`, where they
+            differ.
         pipeline: of a run, the one whose items are read; all when None.
         depth: how many of the model's layers are read, from the bottom; half of them when None, which cost half, in
             training and whenever the verifier is asked.
@@ -89,6 +92,8 @@ class VerifierTraining:
         held_out: the share of problems that are kept for choosing the epoch and for the report, 0 to 0.5. With 0 the
             last epoch is taken and the report has no figures.
         longest: how many tokens a question and a solution may have together; longer ones are left out.
+        likelihood: where every solution of the data has its `logprob`, start from the log-odds that these give alone,
+            and learn what the text adds to them.
         seed: of the order and the dropout; which problems are held out does not depend on it.
         dtype: what the model computes in; what is trained stays in float32.
         device: a torch device; "auto" is "cuda" where there is one, else "cpu".
@@ -109,6 +114,7 @@ class VerifierTraining:
         lm_weight: float = 0.1,
         held_out: float = 0.2,
         longest: int = 512,
+        likelihood: bool = True,
         seed: int = 0,
         dtype: Literal["float32", "bfloat16"] = "bfloat16",
         device: str = "auto",
@@ -123,6 +129,7 @@ class VerifierTraining:
         self.lm_weight = lm_weight
         self.held_out = held_out
         self.longest = longest
+        self.likelihood = likelihood
         self.seed = seed
         self.dtype = dtype
         self.device = device
@@ -136,9 +143,9 @@ class VerifierTraining:
 
         Returns:
             The report. Of the held-out problems' solutions: AUC within problems, by which the epoch was chosen, and
-            over all; the share of problems whose best-scored solution is right, beside the mean of all solutions and
-            the share that has a right one; promised probability against share. All with 95 % intervals over problems.
-            `learned_from`: the questions.
+            over all; the share of problems whose best-scored solution is right, beside the mean of all solutions (one
+            sample), the majority of the same answers, the likeliest one, and the share that has a right one; promised
+            probability against share. All with 95 % intervals over problems. `learned_from`: the questions.
 
         Raises:
             ConfigError: an argument is out of its range, the data cannot be read or teaches nothing, or `out` has
@@ -168,6 +175,8 @@ class _LabelledSolution(NamedTuple):
     row: TokenRow
     problem: int
     correct: bool
+    logprob: float | None
+    answer: str | None
 
 
 class _VerifierTrainingRun:
@@ -176,7 +185,7 @@ class _VerifierTrainingRun:
     def __init__(self, settings: VerifierTraining, problems: Sequence[Labelled], out: Path) -> None:
         import torch
 
-        from draftverify_reasoning.token_scores import TokenScores, row_of, width_of
+        from draftverify_reasoning.token_scores import TokenScores, width_of
 
         self.settings = settings
         self.out = out
@@ -198,12 +207,9 @@ class _VerifierTrainingRun:
             layers=settings.layers,
             depth=depth,
             longest=settings.longest,
+            likelihood=None,
         )
-        examples = [
-            _LabelledSolution(row_of(model.tokenizer, problem.question, [text]), place, correct)
-            for place, problem in enumerate(problems)
-            for text, correct in zip(problem.solutions, problem.correct, strict=True)
-        ]
+        examples = _examples(model.tokenizer, problems)
         read = [example for example in examples if len(example.row.ids) <= settings.longest]
         self.too_long = len(examples) - len(read)
         held = _held(problems, settings.held_out)
@@ -215,7 +221,12 @@ class _VerifierTrainingRun:
                 "none is wrong; a verifier learns from both",
                 where=str(settings.data),
             )
-        rows = [(example.row.ids, example.problem in held, example.correct) for example in read]
+        if settings.likelihood and all(example.logprob is not None for example in read):
+            self.saved = replace(self.saved, likelihood=_log_odds(self.trained))
+        rows = [
+            (example.row.ids, example.problem in held, example.correct, self._offset(example))
+            for example in read
+        ]
         tokens = at_once(self.network.device)
         # `longest` and `tokens` say which solutions share a batch, whose states are kept under its number.
         model_read = [self.saved.identity, settings.dtype, self.saved.depth, settings.layers]
@@ -231,6 +242,13 @@ class _VerifierTrainingRun:
         width = int(model.model.config.get_text_config().hidden_size)
         size = sum(len(batch) * width_of(batch[0].row, settings.longest) for batch in self.batches) * width
         self.keeps = size * (2 if settings.dtype == "bfloat16" else 4) <= _MOST_STATES
+
+    def _offset(self, example: _LabelledSolution) -> float:
+        """The log-odds that the likelihood alone gives."""
+        if self.saved.likelihood is None or example.logprob is None:
+            return 0.0
+        slope, intercept = self.saved.likelihood
+        return slope * example.logprob + intercept
 
     def run(self, progress: Progress) -> dict[str, Any]:
         reading = len(self.batches) if self.keeps else 0
@@ -280,12 +298,17 @@ class _VerifierTrainingRun:
             [{"params": head, "lr": _HEAD_RATE}, {"params": layers, "lr": _LAYER_RATE}], weight_decay=_DECAY
         )
         share = float(np.mean([example.correct for example in self.trained]))
-        torch.nn.init.constant_(network.head.bias, math.log(share / (1 - share)))
+        if self.saved.likelihood is None:
+            torch.nn.init.constant_(network.head.bias, math.log(share / (1 - share)))
         history, best = self._restore(optimiser)
+        if self.saved.likelihood is not None and not history:
+            # Before the first epoch it is the likelihood; no epoch is taken that is no better.
+            history.append({"epoch": 0, **self._epoch_figures()})
+            best = _copied(trained)
         steps = math.ceil(len(self.trained) / _STEP) * settings.epochs
         schedule = [(group, group["lr"]) for group in optimiser.param_groups]
         with torch.random.fork_rng(devices=[]):
-            for epoch in range(len(history), settings.epochs):
+            for epoch in range(history[-1]["epoch"] if history else 0, settings.epochs):
                 # Order, dropout and words depend on (seed, epoch) alone, so that a resumed training is the same.
                 torch.manual_seed(settings.seed * 1_000_003 + epoch)
                 order = random.Random(f"{settings.seed} {epoch}").sample(self.to_train, len(self.to_train))
@@ -315,8 +338,8 @@ class _VerifierTrainingRun:
                 entry = {"epoch": epoch + 1, "loss": sums[0] / sums[2], "lm_loss": sums[1] / sums[2]}
                 entry |= self._epoch_figures()
                 history.append(entry)
-                if _chosen(history) == epoch:
-                    best = {name: parameter.detach().cpu().clone() for name, parameter in trained.items()}
+                if _chosen(history) == len(history) - 1:
+                    best = _copied(trained)
                 self._save(optimiser, history, best)
         return history, best
 
@@ -327,7 +350,8 @@ class _VerifierTrainingRun:
 
         batch, network = self.batches[place], self.network
         read = network.read(self._states(place))
-        scores = network.score(functional.dropout(read, _DROPOUT))
+        offsets = torch.tensor([self._offset(example) for example in batch], device=read.device)
+        scores = network.score(functional.dropout(read, _DROPOUT)) + offsets[:, None]
         labels = torch.tensor(
             [example.correct for example in batch], dtype=torch.float32, device=scores.device
         )
@@ -384,7 +408,11 @@ class _VerifierTrainingRun:
             for place in self.to_measure:
                 scores = self.network.score(self.network.read(self._states(place))).cpu()
                 measured += [
-                    (float(line[example.row.ends[-1]]), example.correct, example.problem)
+                    (
+                        float(line[example.row.ends[-1]]) + self._offset(example),
+                        example.correct,
+                        example.problem,
+                    )
                     for line, example in zip(scores, self.batches[place], strict=True)
                 ]
         scores_, right, problems = zip(*measured, strict=True) if measured else ((), (), ())
@@ -408,46 +436,31 @@ class _VerifierTrainingRun:
             "too_long": self.too_long,
             "held_out_problems": len({example.problem for example in self.held}),
             "held_out_solutions": len(self.held),
-            "epochs": len(history),
-            "epoch": _chosen(history) + 1,
+            "epochs": history[-1]["epoch"],
+            "epoch": history[_chosen(history)]["epoch"],
             "history": history,
         }
         scores, right, problems = self._measured()
         if len(set(right)) < 2:
             return report
-        selected, mean, oracle = _selection(scores, right, problems)
-        gain = [a - b for a, b in zip(selected, mean, strict=True)]
-        figures = {
-            "auc_within": auroc_within(scores, right, problems),
-            "auc": auroc(scores, right, problems),
-            **{
-                name: bootstrap(lambda w, of=of: float(w @ of / w.sum()), range(len(of)))  # type: ignore[misc]
-                for name, of in (("best_of_n", selected), ("mean", mean), ("oracle", oracle), ("gain", gain))
-            },
-        }
-        promised = (1 / (1 + np.exp(-np.array(scores)))).tolist()
-        bins = reliability(promised, right, problems)
-        report |= {
-            name: estimate.value for name, estimate in figures.items() if math.isfinite(estimate.value)
-        }
-        report["intervals"] = {
-            name: [estimate.low, estimate.high]
-            for name, estimate in figures.items()
-            if math.isfinite(estimate.value)
-        }
-        report["calibration_error"] = sum(
-            bin.right.trials * abs(bin.promised - bin.right.value) for bin in bins
-        ) / len(scores)
-        report["bins"] = [
-            {
-                "solutions": bin.right.trials,
-                "promised": bin.promised,
-                "right": bin.right.value,
-                "interval": [bin.right.low, bin.right.high],
-            }
-            for bin in bins
-        ]
-        return report
+        measured = [example for place in self.to_measure for example in self.batches[place]]
+        logprobs = None
+        if self.saved.likelihood is not None:
+            logprobs = [example.logprob or 0.0 for example in measured]
+        answers = [example.answer for example in measured]
+        return report | held_out_figures(scores, right, problems, answers, logprobs)
+
+
+def _examples(tokenizer: Any, problems: Sequence[Labelled]) -> list[_LabelledSolution]:
+    from draftverify_reasoning.token_scores import row_of
+
+    return [
+        _LabelledSolution(
+            row_of(tokenizer, problem.question, [text]), place, correct, logprob, answer_of(text)
+        )
+        for place, problem in enumerate(problems)
+        for text, correct, logprob in zip(problem.solutions, problem.correct, problem.logprobs, strict=True)
+    ]
 
 
 def _steps(order: Sequence[int], batches: Sequence[Sequence[_LabelledSolution]]) -> Iterator[list[int]]:
@@ -482,21 +495,17 @@ def _pairs_won(scores: Sequence[float], right: Sequence[bool], problems: Sequenc
     return float(np.mean(won)) if won else None
 
 
-def _selection(
-    scores: Sequence[float], right: Sequence[bool], problems: Sequence[int]
-) -> tuple[list[float], list[float], list[float]]:
-    """Of each problem: whether its best-scored solution is right (of equals the share that is), the share of right
-    ones, whether there is one.
-    """
-    of: dict[int, list[tuple[float, bool]]] = {}
-    for score, good, problem in zip(scores, right, problems, strict=True):
-        of.setdefault(problem, []).append((score, good))
-    selected = [
-        float(np.mean([good for score, good in attempts if score == max(attempts)[0]]))
-        for attempts in of.values()
-    ]
-    mean = [float(np.mean([good for _, good in attempts])) for attempts in of.values()]
-    return selected, mean, [float(any(good for _, good in attempts)) for attempts in of.values()]
+def _log_odds(examples: Sequence[_LabelledSolution]) -> tuple[float, float]:
+    """Slope and intercept of the log-odds of being right by the log-probability."""
+    fit = fit_scores(
+        LabelledScore(str(example.problem), float(example.logprob or 0.0), example.correct)
+        for example in examples
+    )
+    return fit.slope, fit.intercept
+
+
+def _copied(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: parameter.detach().cpu().clone() for name, parameter in parameters.items()}
 
 
 def _held(problems: Sequence[Labelled], share: float) -> set[int]:

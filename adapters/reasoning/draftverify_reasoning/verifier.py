@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from draftverify import ResourceError
+from draftverify import ConfigError, ResourceError
 from draftverify_llm import LocalModel, by_length, need, torch_directory, weights_identity
 from draftverify_reasoning.scoring import (
     TOO_LONG,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Saved", "TrainedVerifier", "save"]
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class Saved:
         dtype: what it computes in.
         layers, depth: as `TokenScores` takes them.
         longest: how many tokens a question and a solution have together at most.
+        likelihood: slope and intercept of the log-odds that a sample's own log-probability, in nats, gives, to which
+            the network's score is added; None where it learned from none.
         format: of the directory.
     """
 
@@ -52,6 +54,7 @@ class Saved:
     layers: int
     depth: int
     longest: int
+    likelihood: tuple[float, float] | None
     format: int = FORMAT
 
 
@@ -78,7 +81,8 @@ class TrainedVerifier(SolutionScorer["tuple[Saved, Any, TokenScores]"]):
     The score is the log-odds in nats that the solution is right, after its last token: 0 where right is as likely as
     wrong, among solutions like those it was trained on. All blocks that it is given are read in padded passes of
     similar length; scores do not depend on what shares a pass but for rounding, in bfloat16 up to some hundredths. A
-    question and solution that are longer than the longest it was trained for are an abstention, "too long".
+    question and solution that are longer than the longest it was trained for are an abstention, "too long"; so is,
+    where it learned from samples with their log-probabilities, one without ("no log-probability").
 
     Args:
         weights: the directory that `draftverify fit part verifier` wrote.
@@ -113,7 +117,19 @@ class TrainedVerifier(SolutionScorer["tuple[Saved, Any, TokenScores]"]):
 
         Returns:
             For each solution as many scores as it has steps; "too long" in place of those that it cannot read.
+
+        Raises:
+            ConfigError: it was trained to judge whole samples, by their log-probability too.
         """
+        if self._get()[0].likelihood is not None:
+            raise ConfigError(
+                f"the verifier at {self.weights} reads the log-probability of whole samples; for steps train one with "
+                "`likelihood: false`"
+            )
+        return self._read(solutions)
+
+    def _read(self, solutions: Sequence[StepwiseSolution]) -> list[list[float | str]]:
+        """What the network alone says after each step."""
         import torch
 
         from draftverify_reasoning.token_scores import padded, row_of, width_of
@@ -133,8 +149,19 @@ class TrainedVerifier(SolutionScorer["tuple[Saved, Any, TokenScores]"]):
         return scores_of
 
     def _score(self, pairs: Sequence[QuestionSolution]) -> list[float | str]:
-        steps = self.step_scores([StepwiseSolution(pair.question, (pair.solution,)) for pair in pairs])
-        return [score for (score,) in steps]
+        read = self._read([StepwiseSolution(pair.question, (pair.solution,)) for pair in pairs])
+        scores = [score for (score,) in read]
+        if (likelihood := self._get()[0].likelihood) is None:
+            return scores
+        slope, intercept = likelihood
+        return [
+            score
+            if isinstance(score, str)
+            else "no log-probability"
+            if pair.logprob is None
+            else score + slope * pair.logprob + intercept
+            for pair, score in zip(pairs, scores, strict=True)
+        ]
 
     def _load(self) -> tuple[Saved, Any, TokenScores]:
         """What was saved, the tokenizer and the network.

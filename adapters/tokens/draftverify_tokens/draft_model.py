@@ -19,9 +19,10 @@ from draftverify_tokens.block_size import default_block
 from draftverify_tokens.guest import Guest
 from draftverify_tokens.history import upload
 from draftverify_tokens.models import TokenModel, is_owned, positions_of, prompt_of, room
-from draftverify_tokens.reader import BlockReader, distributions, history_of
+from draftverify_tokens.reader import distributions, history_of
 from draftverify_tokens.sampling import SETTINGS
 from draftverify_tokens.self_test import self_test
+from draftverify_tokens.states import reader_of
 from draftverify_tokens.target import Target
 
 __all__ = ["DraftModel", "Lookup"]
@@ -75,13 +76,13 @@ class DraftModel:
         self.margin = margin
 
     @cached_property
-    def _reader(self) -> BlockReader:
+    def _reader(self) -> Any:
         owned = is_owned(self.model)
         if not self.own_cache:
             return Guest(
                 self.module, compiled=self.compiled, owned=owned
             )  # the target's cache, and its self-test
-        return BlockReader(self.module, compiled=self.compiled, owned=owned, test=self_test)
+        return reader_of(self.module, compiled=self.compiled, owned=owned, test=self_test)
 
     @property
     def module(self) -> Any:
@@ -108,7 +109,7 @@ class DraftModel:
         """Load the weights, and refuse a model that cannot be read block by block; see `self_test`.
 
         Raises:
-            ConfigError: it keeps a running state, or computes other logits in blocks than without a cache.
+            ConfigError: it computes other logits in blocks than without a cache, or keeps a state elsewhere.
         """
         self._reader  # noqa: B018
         if offers(self.lookup, Opens):

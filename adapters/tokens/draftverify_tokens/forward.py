@@ -77,7 +77,7 @@ def check_rollback(module: Any) -> None:
         if not (layer.is_croppable or getattr(layer, "is_sliding", False)) or hasattr(layer, "conv_states"):
             raise ConfigError(
                 f"layer {index} of {type(module).__name__} keeps a running state ({type(layer).__name__}), which "
-                "cannot be rolled back to an earlier token; draft-verify decoding needs attention layers only"
+                "cannot be rolled back to an earlier token in a cache that is shared"
             )
 
 

@@ -74,10 +74,10 @@ class OtherTokenizer:
         return DraftModel(self.model, self.compiled)
 
     def open(self) -> None:
-        """Load the weights, and refuse a model that cannot be rolled back.
+        """Load the weights, and refuse a model as `DraftModel` does.
 
         Raises:
-            ConfigError: a layer keeps a running state.
+            ConfigError: of the model.
         """
         self._drafter.open()
 

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from draftverify import ConfigError, Proposal, Task
 from draftverify_llm import evaluating
 from draftverify_tokens.fingerprint import Fingerprint
-from draftverify_tokens.reader import BlockReader
+from draftverify_tokens.states import StateReader, reader_of
 
 __all__ = ["ordinary_tokens", "self_test"]
 
@@ -80,7 +80,7 @@ class _Trial:
         self.module = module
         self.name = type(module).__name__
         # Not compiled: what the model's own code does is asked here, and each shape would be compiled for its own.
-        self.reader = BlockReader(module, compiled=False)
+        self.reader = reader_of(module, compiled=False)
         self.text = ordinary_tokens(module)
         self._rows: dict[tuple[int, ...], Any] = {}
 
@@ -90,7 +90,8 @@ class _Trial:
         session = _session(self.text[:1])
         if self._attempt("in blocks", lambda: self._first(session)):
             raise self._refusal("given positions and a mask, it computes other logits than without them")
-        if not any(shelf.keys for shelf in self.reader.slots.shelves.values()):
+        states = isinstance(self.reader, StateReader)
+        if not states and not any(shelf.keys for shelf in self.reader.slots.shelves.values()):
             raise self._refusal(
                 "it keeps a running state and no keys and values, and cannot go back to an earlier token"
             )
@@ -101,9 +102,13 @@ class _Trial:
             )
         if self._attempt("in a batch", self._batch):
             raise self._refusal(
-                "beside a sequence of another length it computes other logits: it reads tokens by their place in "
+                "its state after a first pass of a single token is another than after a longer one"
+                if states
+                else "beside a sequence of another length it computes other logits: it reads tokens by their place in "
                 "the cache and not by their position"
             )
+        if states:
+            return self.reader.no_trees
         try:
             if self._attempt("as a tree", self._tree):
                 return "it reads a tree's siblings by their place in the cache and not by their position"

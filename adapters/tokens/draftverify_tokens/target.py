@@ -22,9 +22,10 @@ from draftverify import (
 from draftverify.traits import GeneratorTraits, VerifierTraits, traits_of
 from draftverify_tokens.divergence import explain
 from draftverify_tokens.models import TokenModel, is_owned, positions_of, prompt_of
-from draftverify_tokens.reader import BlockReader, BlockReading, distributions, history_of
+from draftverify_tokens.reader import BlockReading, distributions, history_of
 from draftverify_tokens.sampling import SETTINGS, check_settings
 from draftverify_tokens.self_test import self_test
+from draftverify_tokens.states import reader_of
 from draftverify_tokens.stopping import Stop
 from draftverify_tokens.text import pieces
 
@@ -69,8 +70,8 @@ class Target:
         self.compiled = compiled
 
     @cached_property
-    def _reader(self) -> BlockReader:
-        return BlockReader(
+    def _reader(self) -> Any:
+        return reader_of(
             self.model.model,
             hidden=self.hidden,
             compiled=self.compiled,
@@ -83,7 +84,7 @@ class Target:
         """Load the weights, and refuse a model that cannot be read block by block; see `self_test`.
 
         Raises:
-            ConfigError: it keeps a running state, or computes other logits in blocks than without a cache.
+            ConfigError: it computes other logits in blocks than without a cache, or keeps a state elsewhere.
         """
         self._reader  # noqa: B018
 
