@@ -246,16 +246,19 @@ def agreement(asking: Asking) -> Probe:
 def order(asking: Asking) -> Probe:
     """Whether the verdict survives that the answers change places.
 
-    swap consistency: the share of comparisons whose two verdicts name the same answer (or both a tie). accuracy where
-    consistent: the share of those that are the label. position bias: of the comparisons in which the place was chosen
-    twice, the share in which it was the first place; ½ is no leaning, whatever the consistency.
+    swap consistency: the share of comparisons whose two verdicts name the same answer (or both a tie), of those
+    with two verdicts; the others are pairs without a verdict. Consistent pairs are decisive (one answer in both
+    orders) or consistent ties. κ between orders: Cohen's, of the two verdicts, which chance alone makes 0. accuracy
+    where consistent: the share of those that are the label; of decisive pairs: the same of those alone. position
+    bias: of the comparisons in which the place was chosen twice, the share in which it was the first place; ½ is no
+    leaning, whatever the consistency.
     """
     if "order" not in asking.varies:
         return Probe("order", untested="the judge sees one answer at a time, or was recorded in one order")
     both = [
-        (place, *pair)
-        for place, pair in enumerate(zip(asking.plain(), asking.swapped(), strict=True))
-        if None not in pair
+        (place, choice, turned)
+        for place, (choice, turned) in enumerate(zip(asking.plain(), asking.swapped(), strict=True))
+        if choice is not None and turned is not None
     ]
     consistent = [(place, choice == turned) for place, choice, turned in both]
     labels = [case.label for case in asking.comparisons]
@@ -264,6 +267,14 @@ def order(asking: Asking) -> Probe:
         for place, choice, turned in both
         if choice == turned and labels[place]
     ]
+    decisive = [(place, choice in ("first", "second") and choice == turned) for place, choice, turned in both]
+    ties = [(place, choice == turned == "tie") for place, choice, turned in both]
+    right_decisive = [(place, is_right) for place, is_right in right if asking.plain()[place] != "tie"]
+    whole = {place for place, _, _ in both}
+    without = [(place, place not in whole) for place in range(len(labels))]
+    kinds: list[Choice] = ["first", "second", "tie"]
+    plain_kinds = np.array([kinds.index(choice) for _, choice, _ in both], dtype=int)
+    swapped_kinds = np.array([kinds.index(turned) for _, _, turned in both], dtype=int)
     # Turned back, the second verdict names the other answer where the same place was chosen again.
     placed = [
         (place, choice == "first")
@@ -274,9 +285,19 @@ def order(asking: Asking) -> Probe:
         "order",
         (
             asking.share("swap consistency", consistent, "same answer in both orders; it is not validity"),
+            asking.of(
+                "κ between orders",
+                lambda w: kappa_of_places(plain_kinds, swapped_kinds, 3, w),
+                [place for place, *_ in both],
+                "the same beyond chance",
+            ),
+            asking.share("decisive pairs", decisive, "one answer in both orders"),
+            asking.share("consistent ties", ties, "a tie in both orders"),
+            asking.share("pairs without a verdict", without, "in one order or both"),
             asking.share(
                 "accuracy where consistent", right, "of the consistent ones, those that are the label"
             ),
+            asking.share("accuracy of decisive pairs", right_decisive, "of these, those that are the label"),
             asking.share("position bias", placed, "of those that kept to a place, the first; ½ is none"),
         ),
     )
