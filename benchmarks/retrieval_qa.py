@@ -1,12 +1,11 @@
 """Questions answered from passages: what a checked block brings, and whether a fitted threshold keeps its promise.
 
-    python -m benchmarks.retrieval_qa --data xquad.en.json --distractors question.jsonl [--reader DIR] [--limit 0]
+    python -m benchmarks.retrieval_qa --data xquad.en.json --distractors question.jsonl [--limit 0]
         [--text-model NAME] [--out benchmarks/results/retrieval_qa.json]
 
 `--data` is a file in SQuAD's layout, `--distractors` Spec-Bench's, whose news and encyclopedia texts are added to the
-second corpus. Asked are the questions of the odd paragraphs (a reader that was trained on this file saw the even ones);
-passages are sentences, found by BM25. `--reader` is a directory of `draftverify fit part reader`; without one the
-lexical reader is measured.
+second corpus. Asked are the questions of the odd paragraphs; passages are sentences, found by BM25
+and read by the lexical reader.
 
 Ways to read (`answers`): the first passage alone; the first 5 or 20, always, in one batch; and one passage after the
 other until one of them is useful with probability .9, 5 at most. Each takes the best answer that it read. Given are
@@ -58,7 +57,6 @@ from draftverify_retrieval import (
     LexicalReader,
     Squad,
     TextReader,
-    TrainedReader,
 )
 from draftverify_retrieval.tasks import paragraphs
 
@@ -100,7 +98,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         corpora = write_corpora(options, Path(folder))
         found = {name: Bm25(Corpus(path, split="sentence")) for name, path in corpora.items()}
-        reader = TrainedReader(options.reader) if options.reader else LexicalReader(found["sentences"].corpus)
+        reader = LexicalReader(found["sentences"].corpus)
         tasks = Squad(options.data, half="odd").load()[: options.limit or None]
         if options.text_model:
             tasks = random.Random(14).sample(tasks, min(150, len(tasks)))
@@ -115,9 +113,9 @@ def main() -> None:
                 name: ways(Asked(found), reader, [on(task, name) for task in tasks], Path(folder))
                 for name in ("sentences", "with distractors")
             },
-            "promises": promises(Asked(found), reader, tasks, Path(folder)),
+            "promises": promises(Asked(found), reader, tasks),
         }
-    write(options.out, "benchmarks.retrieval_qa", {"reader": type(reader).__name__, **figures})
+    write(options.out, "benchmarks.retrieval_qa", figures)
     print(json.dumps(figures, indent=1)[:6000])
 
 
@@ -290,7 +288,6 @@ def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--distractors", type=Path, required=True)
-    parser.add_argument("--reader", type=Path)
     parser.add_argument("--text-model")
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/retrieval_qa.json"))

@@ -1,21 +1,18 @@
-"""Answerable or not: the trained reader's score against BM25's and the lexical reader's, on twins of questions.
+"""Answerable or not: the lexical reader's score against BM25's, on twins of questions.
 
     python -m benchmarks.retrieval_reader DATA.json --out benchmarks/results/retrieval_reader.json
 
-The reader is trained on the even paragraphs of a file in SQuAD's layout (`draftverify fit part reader`, default
-settings, nothing held out) and measured on the questions of the odd ones. Each question is asked twice: of the corpus
-of all paragraphs, and of the corpus without its own, which is its unanswerable twin. BM25 drafts five paragraphs each
-time. A score says how answerable the question is:
+Each question of the odd paragraphs of a file in SQuAD's layout is asked twice: of the corpus of all paragraphs, and of
+the corpus without its own, which is its unanswerable twin. BM25 drafts five paragraphs each time. A score says how
+answerable the question is:
 
 - bm25: the best paragraph's score over the query's ceiling, Σ idf(t) over its terms, which no passage can reach;
-- lexical: the lexical reader's best score over the block, terms weighed by the corpus;
-- reader: the trained reader's best score over the block.
+- lexical: the lexical reader's best score over the block, terms weighed by the corpus.
 
 For each: AUROC of answerable against unanswerable, and the share of unanswerable twins refused at the floor that keeps
 95 % of the answerable ones; 95 % intervals by bootstrap over paragraphs (their questions and twins together), of
-differences in pairs. Beside them EM and F1 of the reader's span in the question's own paragraph, and of the block's
-best; and the risk–coverage curve of questions and twins together: of those that are answered, the best scores first,
-the share whose best passage is not the one with the answer.
+differences in pairs. Beside them the risk–coverage curve of questions and twins together: of those that are answered,
+the best scores first, the share whose best passage is not the one with the answer.
 """
 
 from __future__ import annotations
@@ -35,8 +32,7 @@ from benchmarks.provenance import write
 from draftverify import Proposal
 from draftverify.kit import make_context
 from draftverify.stats import Estimate, bootstrap
-from draftverify_retrieval import Bm25, Corpus, LexicalReader, ReaderTraining, Squad, TrainedReader
-from draftverify_retrieval.answers import exact_match, f1
+from draftverify_retrieval import Bm25, Corpus, LexicalReader, Squad
 from draftverify_retrieval.tasks import paragraphs
 from draftverify_retrieval.words import TermExtractor
 
@@ -48,31 +44,21 @@ RESAMPLES = 2000
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("data", type=Path)
-    parser.add_argument(
-        "--reader", type=Path, help="a reader that is trained already, on the even paragraphs"
-    )
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        figures = measure(options.data, options.reader, Path(folder))
+        figures = measure(options.data, Path(folder))
     write(options.out, "benchmarks.retrieval_reader", {"repeats": 1, **figures})
     for name, found in figures["scores"].items():
         print(name, {key: shown(value) for key, value in found.items()})
-    print(figures["spans"])
 
 
 def shown(value: dict[str, float]) -> str:
     return f"{value['mean']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
 
 
-def measure(data: Path, trained: Path | None, folder: Path) -> dict[str, Any]:
+def measure(data: Path, folder: Path) -> dict[str, Any]:
     start = time.perf_counter()
-    report: dict[str, Any] = {}
-    if trained is None:
-        trained = folder / "reader"
-        tell = lambda step, total, words: print(f"{step}/{total} {words}", flush=True)
-        report = {"report": ReaderTraining(data, half="even", held_out=0).train(trained, tell)}
-        report["training_seconds"] = time.perf_counter() - start
     passages = list(paragraphs(data))
     lines = folder / "paragraphs.jsonl"
     lines.write_text("".join(json.dumps(each) + "\n" for each in passages))
@@ -91,7 +77,7 @@ def measure(data: Path, trained: Path | None, folder: Path) -> dict[str, Any]:
             [int(r) for r in row if r >= 0 and r != gold][:BLOCK] for row, gold in zip(rows, own, strict=True)
         ],
     }
-    best: dict[str, dict[str, np.ndarray]] = {"bm25": {}, "lexical": {}, "reader": {}}
+    best: dict[str, dict[str, np.ndarray]] = {"bm25": {}, "lexical": {}}
     tops_of: dict[str, np.ndarray] = {}
     for kind, block in blocks.items():
         found = [
@@ -101,58 +87,29 @@ def measure(data: Path, trained: Path | None, folder: Path) -> dict[str, Any]:
         best["bm25"][kind] = np.array(found) / ceilings
     tops_of["bm25"] = np.array([row[0] if row else -1 for row in blocks["answerable"]])
     contexts = [make_context(task) for task in tasks]
-    read: dict[tuple[int, int], Any] = {}
-    for name, reader in (("lexical", LexicalReader(corpus)), ("reader", TrainedReader(trained))):
-        reader.open()
-        checks: dict[tuple[int, int], Any] = {}
-        wanted = [sorted({*a, *b, int(gold)}) for a, b, gold in zip(*blocks.values(), own, strict=True)]
-        for first in range(0, len(tasks), 32):
-            some = slice(first, first + 32)
-            proposals = [Proposal.alternatives([corpus.passage(r) for r in rows]) for rows in wanted[some]]
-            for at, verification in enumerate(reader.verify_many(contexts[some], proposals)):
-                for row, check in zip(wanted[first + at], verification.checks, strict=True):
-                    checks[first + at, row] = check
-        for kind, block in blocks.items():
-            best[name][kind] = np.array(
-                [
-                    max(
-                        (checks[i, row].score for row in rows if checks[i, row].score is not None),
-                        default=-np.inf,
-                    )
-                    for i, rows in enumerate(block)
-                ]
-            )
-        tops_of[name] = np.array(
-            [
-                max(rows, key=lambda row, i=i: -np.inf if (s := checks[i, row].score) is None else s)
-                for i, rows in enumerate(blocks["answerable"])
-            ]
+    reader = LexicalReader(corpus)
+    checks: dict[tuple[int, int], Any] = {}
+    wanted = [sorted({*a, *b}) for a, b in zip(*blocks.values(), strict=True)]
+    proposals = [Proposal.alternatives([corpus.passage(row) for row in rows]) for rows in wanted]
+    for i, verification in enumerate(reader.verify_many(contexts, proposals)):
+        checks |= {(i, row): check for row, check in zip(wanted[i], verification.checks, strict=True)}
+
+    def score(i: int, row: int) -> float:
+        return -np.inf if checks[i, row].score is None else checks[i, row].score
+
+    for kind, block in blocks.items():
+        best["lexical"][kind] = np.array(
+            [max((score(i, row) for row in rows), default=-np.inf) for i, rows in enumerate(block)]
         )
-        read = checks
-        reader.close()
-    answers = [task.expected["answers"] for task in tasks]
-    golden = [read[i, int(gold)].correction["answer"] for i, gold in enumerate(own)]
-    tops = [
-        max((read[i, row] for row in rows), key=lambda check: check.score).correction["answer"]
-        for i, rows in enumerate(blocks["answerable"])
-    ]
-    spans = {
-        where: {
-            "em": resampled(
-                own, lambda part, given=given: float(np.mean(part_of(exact_match, given, answers, part)))
-            ),
-            "f1": resampled(own, lambda part, given=given: float(np.mean(part_of(f1, given, answers, part)))),
-        }
-        for where, given in (("own paragraph", golden), ("best of the block", tops))
-    }
+    tops_of["lexical"] = np.array(
+        [max(rows, key=partial(score, i), default=-1) for i, rows in enumerate(blocks["answerable"])]
+    )
     recall = float(np.mean([gold in block for gold, block in zip(own, blocks["answerable"], strict=True)]))
     return {
         "questions": len(tasks),
         "paragraphs": {"corpus": len(corpus), "measured": len(set(own.tolist()))},
         "recall_at_5": recall,
-        **report,
         "scores": compared(best, own),
-        "spans": spans,
         "risk_coverage": {name: curve(best[name], tops_of[name] == own, own) for name in best},
         "seconds": time.perf_counter() - start,
     }
@@ -194,10 +151,6 @@ def ceilings_of(questions: list[str], texts: Any) -> np.ndarray:
     return np.array([sum(map(rare, words.terms(question))) or 1.0 for question in questions])
 
 
-def part_of(metric: Any, given: list[str], answers: list[list[str]], part: np.ndarray) -> list[float]:
-    return [metric(given[i], answers[i]) for i in part]
-
-
 def auroc(right: np.ndarray, wrong: np.ndarray) -> float:
     ordered = np.sort(wrong)
     below = np.searchsorted(ordered, right, "left") + np.searchsorted(ordered, right, "right")
@@ -209,7 +162,7 @@ def refused(right: np.ndarray, wrong: np.ndarray) -> float:
 
 
 def compared(best: dict[str, dict[str, np.ndarray]], own: np.ndarray) -> dict[str, Any]:
-    """Every score's figures, and the reader's advantage over the others on the same resamples."""
+    """Every score's figures, and the lexical reader's advantage on the same resamples."""
     found: dict[str, Any] = {}
     for figure, of in (("auroc", auroc), ("refused_at_95", refused)):
 
@@ -218,10 +171,9 @@ def compared(best: dict[str, dict[str, np.ndarray]], own: np.ndarray) -> dict[st
 
         for name in best:
             found.setdefault(name, {})[figure] = resampled(own, partial(value, name))
-        for name in ("bm25", "lexical"):
-            found.setdefault(f"reader - {name}", {})[figure] = resampled(
-                own, lambda part, name=name, value=value: value("reader", part) - value(name, part)
-            )
+        found.setdefault("lexical - bm25", {})[figure] = resampled(
+            own, lambda part, value=value: value("lexical", part) - value("bm25", part)
+        )
     return found
 
 

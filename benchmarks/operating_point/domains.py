@@ -65,17 +65,14 @@ def _programs(data: Path, folder: Path) -> None:
 
 
 def _paragraphs(data: Path, folder: Path) -> None:
-    """The corpus, and a reader that is trained on the paragraphs whose questions are not asked."""
-    from draftverify_retrieval import ReaderTraining, paragraphs
+    """The corpus."""
+    from draftverify_retrieval import paragraphs
 
     given = folder / "xquad.en.json"
     if not given.exists():
         shutil.copy(data / "xquad_en" / "xquad.en.json", given)
     lines = [json.dumps(each) for each in paragraphs(given)]
     (folder / "paragraphs.jsonl").write_text("\n".join(lines) + "\n")
-    if not (folder / "reader" / "reader.json").exists():
-        tell = lambda step, total, words: print(f"reader: {step} of {total}, {words}", flush=True)
-        ReaderTraining(given, half="even", held_out=0).train(folder / "reader", tell)
 
 
 def _answers(data: Path, folder: Path) -> None:
@@ -115,7 +112,7 @@ def _nothing(data: Path, folder: Path) -> None:
 DOMAINS = {
     "tokens": Domain("prompt lookup; SmolLM2-135M", 4, _prompts),
     "code": Domain("recorded programs of CodeGen-16B; syntax, lint, tests", 8, _programs),
-    "retrieval": Domain("BM25's paragraphs; the trained reader", 4, _paragraphs),
+    "retrieval": Domain("BM25's paragraphs; the lexical reader", 4, _paragraphs),
     "reasoning": Domain("recorded answers of eight models; a vote", 8, _answers),
     "surrogate": Domain("coarse steps of an oscillator; fine ones", 16, _nothing),
 }

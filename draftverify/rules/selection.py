@@ -77,76 +77,6 @@ def _score(verification: Verification, index: int) -> float:
     return score
 
 
-class First:
-    """Keeps the first passed items, lowest index first, and is done when it has enough of them, over all rounds.
-
-    The value is the item; with `enough` above 1 the tuple of items. With a threshold and one item a block this is
-    sequential best-of-n: sample until one is good enough.
-
-    Args:
-        enough: how many; without a threshold the verifier may stop once as many passed.
-        threshold: the lowest score to accept; None for any, also without scores. A passed item below it is refused.
-        otherwise: what a task that ends without its one item is answered with: None for nothing, or "best", the
-            refused item with the highest score below the threshold, the earliest of equals; the outcome's reason then
-            says that it lies below.
-
-    References:
-        Liao et al., "Reward-Guided Speculative Decoding", arXiv:2501.19324, which takes a step from a threshold on.
-    """
-
-    def __init__(
-        self,
-        enough: int = 1,
-        *,
-        threshold: Threshold | None = None,
-        otherwise: Literal["best"] | None = None,
-    ) -> None:
-        self.enough = at_least_one("enough", enough)
-        self.threshold = score_or_none("threshold", threshold)
-        self.otherwise = otherwise
-        if otherwise not in (None, "best"):
-            raise ConfigError(f"otherwise is {otherwise!r}; it is 'best', or left out", path="otherwise")
-        if otherwise is not None and threshold is None:
-            raise ConfigError(
-                "otherwise says what to do with items below the threshold; give a threshold", path="otherwise"
-            )
-        if otherwise is not None and enough > 1:
-            raise ConfigError(
-                f"otherwise answers with one item, and enough asks for {enough}; leave one of them out",
-                path="otherwise",
-            )
-
-    @cached_property
-    def traits(self) -> RuleTraits:
-        """That it needs scores where there is a threshold."""
-        needs = SCORED if self.threshold is not None else VERDICTS
-        return RuleTraits(shapes=ALTERNATIVES, needs=needs, enough=self.enough)
-
-    def decide(
-        self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
-    ) -> Decision:
-        """Keep as many good items as are missing."""
-        missing = max(self.enough - len(context.accepted), 0)
-        good, refused = _from_threshold(verification, self.threshold)
-        chosen = good[:missing]
-        # Where nothing at all passed there is no best, and what follows is for the policy.
-        close = any(verification.checks[refusal.index].verdict == "pass" for refusal in refused)
-        over = bool(self.otherwise and proposal.exhausted and (close or _best_refused(context) is not None))
-        return _keeping(verification.checks, chosen, refused, done=len(chosen) == missing or over)
-
-    def finish(self, context: Context) -> Any:
-        """The item, with its score where there is a threshold, or the tuple of them; None when there is none."""
-        if not context.accepted:
-            return _best_refused(context) if self.otherwise is not None else None
-        if self.enough > 1:
-            return tuple(context.accepted)
-        if self.threshold is None:
-            return context.accepted[0]
-        source = next(round for round in context.rounds if round.decision.emitted)
-        scores = [source.checks[index].score for index in sorted(source.decision.taken) if source.checks]
-        return Choice(context.accepted[0], score=scores[0] if scores else None)
-
-
 class _Abstaining:
     """Accepts items from a threshold on, and may say that there is no answer."""
 
@@ -167,6 +97,86 @@ class _Abstaining:
             return False
         judged = any(check.verdict in ("pass", "reject", "abstain") for check in verification.checks)
         return judged and not (good or context.held or context.accepted)
+
+
+class First(_Abstaining):
+    """Keeps the first passed items, lowest index first, and is done when it has enough of them, over all rounds.
+
+    The value is the item; with `enough` above 1 the tuple of items. With a threshold and one item a block this is
+    sequential best-of-n: sample until one is good enough.
+
+    Args:
+        enough: how many; without a threshold the verifier may stop once as many passed.
+        threshold: the lowest score to accept; None for any, also without scores. A passed item below it is refused.
+        otherwise: what a task that ends without its one item is answered with: None for nothing, or "best", the
+            refused item with the highest score below the threshold, the earliest of equals; the outcome's reason then
+            says that it lies below.
+        abstain_after: as for `All`.
+
+    References:
+        Liao et al., "Reward-Guided Speculative Decoding", arXiv:2501.19324, which takes a step from a threshold on.
+    """
+
+    def __init__(
+        self,
+        enough: int = 1,
+        *,
+        threshold: Threshold | None = None,
+        otherwise: Literal["best"] | None = None,
+        abstain_after: int | None = None,
+    ) -> None:
+        super().__init__(threshold, abstain_after=abstain_after)
+        self.enough = at_least_one("enough", enough)
+        self.otherwise = otherwise
+        if otherwise not in (None, "best"):
+            raise ConfigError(f"otherwise is {otherwise!r}; it is 'best', or left out", path="otherwise")
+        if otherwise is not None and threshold is None:
+            raise ConfigError(
+                "otherwise says what to do with items below the threshold; give a threshold", path="otherwise"
+            )
+        if otherwise is not None and abstain_after is not None:
+            raise ConfigError(
+                "otherwise answers with a refused item, and abstain_after with none; leave one of them out",
+                path="abstain_after",
+            )
+        if otherwise is not None and enough > 1:
+            raise ConfigError(
+                f"otherwise answers with one item, and enough asks for {enough}; leave one of them out",
+                path="otherwise",
+            )
+
+    @cached_property
+    def traits(self) -> RuleTraits:
+        """That it needs scores where there is a threshold."""
+        needs = SCORED if self.threshold is not None else VERDICTS
+        abstains = self.abstain_after is not None
+        return RuleTraits(shapes=ALTERNATIVES, needs=needs, enough=self.enough, abstains=abstains)
+
+    def decide(
+        self, context: Context, proposal: Proposal, verification: Verification, rng: Draws
+    ) -> Decision:
+        """Keep as many good items as are missing."""
+        missing = max(self.enough - len(context.accepted), 0)
+        good, refused = _from_threshold(verification, self.threshold)
+        if self._says_none(context, verification, good):
+            return Decision(refused=refused, abstain=True)
+        chosen = good[:missing]
+        # Where nothing at all passed there is no best, and what follows is for the policy.
+        close = any(verification.checks[refusal.index].verdict == "pass" for refusal in refused)
+        over = bool(self.otherwise and proposal.exhausted and (close or _best_refused(context) is not None))
+        return _keeping(verification.checks, chosen, refused, done=len(chosen) == missing or over)
+
+    def finish(self, context: Context) -> Any:
+        """The item, with its score where there is a threshold, or the tuple of them; None when there is none."""
+        if not context.accepted:
+            return _best_refused(context) if self.otherwise is not None else None
+        if self.enough > 1:
+            return tuple(context.accepted)
+        if self.threshold is None:
+            return context.accepted[0]
+        source = next(round for round in context.rounds if round.decision.emitted)
+        scores = [source.checks[index].score for index in sorted(source.decision.taken) if source.checks]
+        return Choice(context.accepted[0], score=scores[0] if scores else None)
 
 
 class All(_Abstaining):

@@ -107,6 +107,28 @@ def test_a_judge_that_keeps_to_the_first_place():
     assert value(found, "empty", "vague answer loses") == 0.0
 
 
+def test_pairs_of_verdicts_are_counted_by_what_they_say():
+    """Decisive, a tie in both orders, without a verdict in one; κ between the orders is that of the two readings."""
+
+    def verdict(each):
+        number = int(each.id)
+        if number % 4 == 0:  # a tie, whatever the order
+            return "tie"
+        if number % 4 == 1 and "good" in each.first:  # prose, where the better one comes first
+            return None
+        return expected(each)
+
+    cases = pairs()
+    found = audit_judge(By(verdict), cases, probes=["order"])
+    kinds = [int(case.id) % 4 for case in cases]
+    both = sum(kind != 1 for kind in kinds)
+    assert value(found, "order", "pairs without a verdict") == pytest.approx(kinds.count(1) / len(cases))
+    assert value(found, "order", "consistent ties") == pytest.approx(kinds.count(0) / both)
+    assert value(found, "order", "decisive pairs") == pytest.approx(1 - kinds.count(0) / both)
+    assert value(found, "order", "accuracy of decisive pairs") == 1.0
+    assert value(found, "order", "κ between orders") == pytest.approx(1.0)
+
+
 def test_a_judge_that_keeps_to_a_name():
     """It follows A when the names are exchanged, which no swap of the order shows apart from the place."""
     found = audit_judge(By(lambda each: "second" if each.names_exchanged else "first"), pairs())

@@ -58,6 +58,35 @@ def test_a_directory_is_of_the_name_that_it_was_saved_under(
     assert family_of_config(config) == family
 
 
+@pytest.mark.parametrize(
+    ("family", "names"),
+    [
+        (
+            "gpt",
+            "gpt-4o-mini gpt4o chatgpt-4o-latest o1 o3-mini-2025-01-31 ft:gpt-4o-mini-2024-07-18:us:bot:7p4l",
+        ),
+        ("gpt", "openai/gpt-oss-20b openai.gpt-oss-120b-1:0 gpt-35-turbo"),
+        (
+            "claude",
+            "claude-3-5-haiku-latest anthropic.claude-3-haiku-20240307-v1:0 claude-3-5-sonnet@20240620",
+        ),
+        ("claude", "eu.anthropic.claude-sonnet-4-v1:0 projects/p/publishers/anthropic/models/claude-opus-4"),
+        ("claude", "arn:aws:bedrock:us-east-1::foundation-model/anthropic.claude-v2"),
+        ("llama", "meta-llama/Llama-3.1-8B meta-llama/Meta-Llama-3.1-8B-Instruct llama3.1:8b Llama-2-7b-hf"),
+        ("llama", "meta.llama3-70b-instruct-v1:0 us.meta.llama3-2-1b-instruct-v1:0"),
+        ("gemini", "publishers/google/models/gemini-1.5-pro gemini-2.0-flash@001"),
+        ("mistral", "mistral.mistral-large-2402-v1:0 mistral-small"),
+        ("qwen2.5", "Qwen/Qwen2.5-7B-Instruct qwen2.5:7b"),
+        ("olmo", "allenai/OLMo-7B"),
+        ("llamafile", "llamafile"),
+    ],
+)
+def test_one_line_has_many_names(family: str, names: str) -> None:
+    """Of OpenAI, Bedrock, Vertex, Azure, Ollama and the hub."""
+    for name in names.split():
+        assert Endpoint("http://127.0.0.1:9/v1", name).family == family, name
+
+
 def test_a_live_module_is_of_its_configs() -> None:
     """As a directory is."""
     model, tokenizer = build_tiny(template=None)

@@ -37,6 +37,21 @@ def test_solutions_with_their_answers(tmp_path: Path) -> None:
     assert made.exhausted
 
 
+@pytest.mark.parametrize(
+    ("form", "sample", "warnings"),
+    [("auto", "so 7", 0), ("boxed", "so 7", 1), ("boxed", {"text": "so 7", "answer": "7"}, 0)],
+)
+def test_a_run_in_which_most_solutions_have_no_answer_says_so(
+    form: Any, sample: Any, warnings: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, with the form and an example; where answers were recorded none is looked for."""
+    path = write(tmp_path, {"task_id": "t", "samples": [sample] * 60})
+    RecordedSolutions(path, form=form).propose(make_context(Task(id="t")), 60)
+    told = [record.getMessage() for record in caplog.records if record.name == "draftverify.reasoning"]
+    assert len(told) == warnings
+    assert all("no answer is found in 20 of the first 20 solutions by form 'boxed'" in each for each in told)
+
+
 def test_parallel_lists_found_by_the_question(tmp_path: Path) -> None:
     """A file with samples in parallel lists, matched by what is asked."""
     row = {"question": "3 +  4?", "code": ["a", "b"], "pred": ["7", "8"], "rm": [[1.5], [-2]]}

@@ -86,6 +86,31 @@ def test_what_becomes_of_a_claim(answer: str, kind: str, pieces: list[tuple[str,
     assert bool(finding.why) == (kind not in ("found", "short"))
 
 
+@pytest.mark.parametrize("written", ["65,536", "65536"])
+def test_thousands_are_a_number_with_commas_or_without(written: str) -> None:
+    """In the passage and in the quotation; no part of it stands there, nor a list of digits."""
+    passages = [{"id": "a", "text": f"It has {written} rows, café or not."}]
+    for quote in ("has 65,536 rows", "has 65536 rows"):
+        finding = only(f'"{quote}" [a]', passages)
+        (piece,) = finding.pieces
+        assert passages[0]["text"][piece.start : piece.end] == f"has {written} rows"
+    for quote in ("has 65 rows", "536 rows, café", "has 65,53,6 rows"):
+        assert only(f'"{quote}" [a]', passages).kind == "fabricated"
+
+
+def test_what_a_reader_read_is_a_claim_of_its_passage() -> None:
+    """The quote that it was asked for, or the answer where it stands; looked up where the passages are."""
+    reading = {"id": "eiffel", "text": EIFFEL, "answer": "1889", "normalised": "1889"}
+    right = {**reading, "quote": "was ﬁnished in 1889"}
+    spanned = {**reading, "answer": "finished in 1889", "answer_start": 21, "answer_end": 37}
+    made_up = {**reading, "text": "It was torn down in 1909.", "quote": "torn down in 1909"}
+    context = make_context({"question": "When?", "passages": PASSAGES})
+    checks = Citations().verify(context, Proposal.alternatives([right, spanned, made_up])).checks
+    assert [check.reason for check in checks] == ["", "", "fabricated"]
+    task = Task(id="1", input={"question": "When?", "passages": PASSAGES})
+    assert Cited()(task, Outcome(status="accepted", value=(right, made_up))) == 0.5
+
+
 WORDS = st.lists(
     st.sampled_from(
         ["the", "old", "café", "ﬁre’s", "3,5", "tower—bell", "“big”", "Ça", "va\xad?", "京都", "was"]

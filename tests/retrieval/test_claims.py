@@ -36,12 +36,27 @@ from draftverify_retrieval.claims import Malformed, claims_of
         ("Paris is the capital [1].", []),
         ("It's Ann's and Bob's [1].", []),
         ('"one" [1] "one" [1]', [("one", ("1",))]),
+        ('"one" [1][2]', [("one", ("1", "2"))]),
+        ('"one" (1), (2). In (3) it is.', [("one", ("1", "2"))]),
+        ("It comes (1) first.", []),
+        ('"one" [Doc 2] and "two" [Source #3]', [("one", ("2",)), ("two", ("3",))]),
+        ("The `serial` executor [1] and `x = 1` (2).", [("serial", ("1",)), ("x = 1", ("2",))]),
+        ("```\n`x`\n``` [1]", [("x", ("1",))]),
+        ("It says:\n> The oven is\n> lit at \"four\" [1].\nAnd so on.", [('The oven is\nlit at "four"', ("1",))]),
+        ("> The oven is lit.\n[1]", [("The oven is lit.", ("1",))]),
+        ("> Lit at four. — [1] [Doc 2]", [("Lit at four.", ("1", "2"))]),
+        ("> Nothing is cited.\n\n[1]", [("Nothing is cited.", ())]),
         ("", []),
     ],
 )  # fmt: skip
 def test_quotations_and_citations_of_a_text(text: str, claims: list[tuple[str, tuple[str, ...]]]) -> None:
     """A citation is for what was quoted since the one before it, in its paragraph."""
     assert [(claim.quote, claim.cited) for claim in claims_of(text)] == claims
+
+
+def test_an_id_of_several_words_comes_before_its_number() -> None:
+    """Where a passage is called so."""
+    assert claims_of('"one" [Doc 2]', {"Doc 2"})[0].cited == ("Doc 2",)
 
 
 def test_whether_the_citation_follows_directly() -> None:
@@ -102,7 +117,27 @@ def test_any_text_can_be_read(text: str) -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ['" [1] ', 'x" [1] ', '["', "“", "“” [1] ", '"a [1]', "‘", "„“", '"', "[a", '"x" ', "[1]\n\n", "“a [1] "],
+    [
+        '" [1] ',
+        'x" [1] ',
+        '["',
+        "“",
+        "“” [1] ",
+        '"a [1]',
+        "‘",
+        "„“",
+        '"',
+        "[a",
+        '"x" ',
+        "[1]\n\n",
+        "“a [1] ",
+        "`",
+        "`a` (1) ",
+        "> a\n",
+        ">",
+        "> [1] ",
+        "(1)",
+    ],
 )
 def test_long_texts_are_read_in_time_that_grows_with_them(unit: str) -> None:
     """Marks that never close, or close at once, and citations without end."""

@@ -68,29 +68,6 @@ def test_lines_are_read_by_their_fields(tmp_path):
     ]
 
 
-def test_a_pdf_is_read_page_by_page(tmp_path):
-    """By pypdf; a file that is none says so."""
-    from pypdf import PdfWriter
-    from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
-
-    writer = PdfWriter()
-    for words in ("Hello page one", "And page two"):
-        page = writer.add_blank_page(200, 200)
-        font = DictionaryObject({NameObject("/Type"): NameObject("/Font"), NameObject("/Subtype"): NameObject("/Type1"),
-                                 NameObject("/BaseFont"): NameObject("/Helvetica")})  # fmt: skip
-        page[NameObject("/Resources")] = DictionaryObject(
-            {NameObject("/Font"): DictionaryObject({NameObject("/F1"): font})}
-        )
-        stream = DecodedStreamObject()
-        stream.set_data(f"BT /F1 12 Tf 10 100 Td ({words}) Tj ET".encode())
-        page[NameObject("/Contents")] = stream
-    writer.write(tmp_path / "two.pdf")
-    assert [each["text"] for each in passages(Corpus(tmp_path))] == ["Hello page one", "And page two"]
-    (tmp_path / "not.pdf").write_text("no")
-    with pytest.raises(ConfigError, match=r"not\.pdf.*PDF"):
-        Corpus(tmp_path).open()
-
-
 def test_ids_stay_where_other_documents_and_paragraphs_change(tmp_path):
     """An id is the document's and the passage's words'; one that stands twice gets a number."""
     folder = write_files(tmp_path / "docs", {"a": "One.\n\nTwo.\n\nTwo.", "b": "One."})
@@ -197,6 +174,11 @@ def test_an_index_that_cannot_be_written_says_so(tmp_path, monkeypatch):
         (b'{"id": 1, "text": 3}', ":2: the text is 3"),
         (b'{"id": [1], "text": "x"}', r":2: the id is \[1\]"),
         (b'{"id": 1, "text": "\\ud800"}', ":2: half of a surrogate pair"),
+        (b'{"id": 1, "text": "x", "metadata": {"a": "\\ud800"}}', ":2: half of a surrogate pair"),
+        (
+            b'{"id": 1, "text": "x", "metadata": {"a": 99999999999999999999999}}',
+            ":2: a number of the metadata",
+        ),
         (b'{"id": "same", "text": "x"}', "two documents have the id 'same'"),
     ],
 )
@@ -205,7 +187,7 @@ def test_a_wrong_line_is_named(tmp_path, line, message):
     path = tmp_path / "documents.jsonl"
     path.write_bytes(b'{"id": "same", "text": "fine"}\n' + line + b"\n")
     with pytest.raises(ConfigError, match=message):
-        Corpus(path).open()
+        Corpus(path, on_bad_document="error").open()
 
 
 def test_a_file_that_is_no_utf8_is_named(tmp_path):
@@ -232,7 +214,7 @@ def test_an_empty_corpus_is_an_error(tmp_path, with_index):
     with pytest.raises(ConfigError, match="no document is here"):
         Corpus(folder, index=index).open()
     (folder / "white.txt").write_text(" \n")
-    with pytest.raises(ConfigError, match="no text in them"):
+    with pytest.raises(ConfigError, match="there is no text in it"):
         Corpus(folder, index=index).open()
     with pytest.raises(ConfigError, match="no such file"):
         Corpus(tmp_path / "nowhere", index=index).open()

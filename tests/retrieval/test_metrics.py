@@ -88,8 +88,18 @@ def test_rankings_by_the_ids_of_passages() -> None:
     assert m.MRR()(task(**expected), found) == 0.5
     assert m.MRR(1)(task(**expected), found) == 0.0
     assert m.NDCG(3)(task(**expected), found) == pytest.approx((1 / 1.5849625 + 2 / 2) / (2 + 1 / 1.5849625))
+    assert m.MAP()(task(**expected), found) == pytest.approx(
+        (1 / 2 + 2 / 3) / 2
+    )  # the second b is no rank of its own
+    assert m.MAP(2)(task(**expected), found) == 0.25
     assert m.Precision()(task(**expected), found) == 0.75
     assert m.PassageRecall()(task(**expected), ABSTAINED) == 0.0
+
+
+def test_a_truth_in_which_nothing_is_relevant_has_no_figure() -> None:
+    """Grades of 0 alone, or no passage at all."""
+    for passages in ({"a": 0}, []):
+        assert m.NDCG()(task(passages=passages), accepted((reading("a"),))) is None
 
 
 @pytest.mark.parametrize(

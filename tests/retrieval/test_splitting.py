@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from time import perf_counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify import ConfigError
+from draftverify import ConfigError, ResourceError
+from draftverify_retrieval import Corpus
 from draftverify_retrieval.splitting import LONGEST, Splitting, pieces
+
+from . import tiny
+from .corpora import passages, write_lines
 
 PROSE = st.text(alphabet="abAB .!?\n\r\t#-`第。é", max_size=200)
 UNITS = st.sampled_from(["paragraph", "sentence", "window"])
@@ -181,3 +186,35 @@ def test_a_splitting_that_cannot_be_is_refused(settings, path):
     with pytest.raises(ConfigError) as found:
         Splitting(**settings).check()
     assert found.value.path == path
+
+
+def test_passages_of_so_many_tokens(tmp_path: Path) -> None:
+    """Whole words of a real tokenizer, no more tokens than asked for unless one word has more; overlap is in tokens."""
+    from tokenizers import Tokenizer
+
+    directory = tiny.save(tmp_path / "encoder")
+    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    text = (
+        "The king of Paris found gold in the river. " * 4 + "extraordinarilylongwordindeed end.\n\nLast one."
+    )
+
+    def count(start: int, end: int) -> int:
+        return len(tokenizer.encode(text[start:end], add_special_tokens=False).ids)
+
+    for size, overlap in ((12, 0), (12, 5), (1, 0), (1000, 0)):
+        split = pieces(text, Splitting("token", size, overlap, str(directory)))
+        words = text.split()
+        for piece in split:
+            assert count(piece.start, piece.end) <= size or " " not in text[piece.start : piece.end]
+        if not overlap:
+            assert [word for piece in split for word in text[piece.start : piece.end].split()] == words
+        for before, after in pairwise(split):
+            assert before.start < after.start
+            assert before.end < after.end
+            assert count(after.start, before.end) <= overlap if overlap else after.start >= before.end
+    corpus = Corpus(
+        write_lines(tmp_path / "pages.jsonl", {"a": text}), split="token", size=12, tokenizer=directory
+    )
+    assert len(passages(corpus)) == len(pieces(text, Splitting("token", 12, 0, str(directory))))
+    with pytest.raises(ResourceError):
+        Corpus(tmp_path / "pages.jsonl", split="token", tokenizer=tmp_path / "nowhere").open()

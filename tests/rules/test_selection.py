@@ -226,6 +226,19 @@ def test_best_refuses_below_its_threshold() -> None:
         assert (nothing.held, nothing.kept, nothing.abstain) == ((), (), False)
 
 
+def test_first_may_say_that_there_is_no_answer() -> None:
+    """Of verdicts alone: after so many blocks none of which passed; a passed item is an answer before that."""
+    drafts = generator(lambda context, n: [context.round])
+    for passed, outcome in ((9, ("abstained", None, 2)), (1, ("accepted", 1, 2)), (0, ("accepted", 0, 1))):
+        checks = verifier(lambda context, item, passed=passed: item == passed)
+        record = Pipeline(drafts, checks, First(abstain_after=2), policy=retry(9)).record("x")
+        assert (record.outcome.status, record.outcome.value, record.outcome.rounds) == outcome
+    broken = verifier(lambda context, item: Check("error"))
+    assert Pipeline(drafts, broken, First(abstain_after=1)).run("x").status == "failed"
+    with pytest.raises(ConfigError, match="leave one of them out"):
+        First(threshold=0.5, otherwise="best", abstain_after=1)
+
+
 def test_best_says_on_purpose_that_there_is_no_answer() -> None:
     """After so many blocks without a good item, or when the generator has no more; a check that failed is none."""
     parts = (

@@ -12,10 +12,10 @@ import re
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Endpoint"]
 
+T = TypeVar("T")
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]+( +[\x21-\x7e]+)*")
@@ -309,6 +310,32 @@ class Endpoint:
         paid_in = (tokens_in - cached) * self.price_in + cached * price_cached
         return (paid_in + tokens_out * self.price_out) / 1e6
 
+    def post(self, path: str, body: Mapping[str, Any], form: type[T]) -> T:
+        """A request of another kind, such as "/embeddings", with this server's key, retries and limits; none is kept.
+
+        Args:
+            path: below `base_url`.
+            body: the request's fields beside the model.
+            form: a msgspec type that the reply is read as.
+
+        Raises:
+            EndpointError: it was refused, or the reply is something else.
+        """
+
+        def read(response: httpx.Response, data: bytes) -> T:
+            whole = self._accepted(response, data)
+            try:
+                return msgspec.json.decode(whole, type=form)
+            except msgspec.DecodeError as error:
+                raise EndpointError(
+                    f"{self._place()} answered {path} otherwise ({error}): {self._said(response, whole)}"
+                ) from error
+
+        try:
+            return self._send(path, {"model": self.model, **body, **self.body}, read)
+        except _NotTaken as refused:
+            raise refused.final from None
+
     def _asked(self, sampling: SamplingRequest, n: int, place: int) -> list[Completion]:
         """The answers to one request, of which `place` is the first's place among all."""
         with self._flight(self._key(sampling, place), n) as flight:
@@ -319,7 +346,7 @@ class Endpoint:
             while True:
                 path, body = self._request(sampling, n, place)
                 try:
-                    reply = self._send(path, body)
+                    reply = self._send(path, body, self._judge)
                 except _NotTaken as refused:
                     self._leave_out(refused, body)
                     continue
@@ -412,7 +439,7 @@ class Endpoint:
             for i, choice in enumerate(choices)
         ]
 
-    def _send(self, path: str, body: dict[str, Any]) -> ModelServerReply:
+    def _send(self, path: str, body: dict[str, Any], read: Callable[[httpx.Response, bytes], T]) -> T:
         self._may_send()
         import httpx
 
@@ -430,7 +457,7 @@ class Endpoint:
                             _append(data, chunk)
                             if time.monotonic() > deadline:
                                 raise httpx.ReadTimeout("the answer took too long")
-                    return self._judge(response, data)
+                    return read(response, bytes(data))
                 except (_Again, httpx.RequestError) as trouble:
                     time.sleep(self._wait(trouble, attempt))
         raise AssertionError("the last attempt raises")
@@ -464,7 +491,8 @@ class Endpoint:
         """Each limit, and how much of it a request takes."""
         if not self._limiters:
             return
-        words = [body[name] for name in ("messages", "prompt", "system") if name in body]
+        names = ("messages", "prompt", "system", "input", "query", "documents")
+        words = [body[name] for name in names if name in body]
         sent = len(json.dumps(words, ensure_ascii=False))
         answers = body.get("n", 1) * body.get("max_tokens", body.get("max_completion_tokens", 0))
         weights = [
@@ -482,8 +510,8 @@ class Endpoint:
                 _append(data, chunk)
         return self._judge(response, data)
 
-    def _judge(self, response: httpx.Response, data: bytes) -> ModelServerReply:
-        """The reply in an answer; _Again when it is worth asking again, EndpointError when it is not."""
+    def _accepted(self, response: httpx.Response, data: bytes) -> bytes:
+        """An answer's bytes; _Again when it is worth asking again, EndpointError when it is not."""
         self._reached = True
         later = _retry_after(response.headers.get("retry-after"))
         try:
@@ -497,9 +525,15 @@ class Endpoint:
                 f"{self._place()} answered {response.status_code}: {self._said(response, data)}"
             )
             raise final if (parameter := self._api.refused(data)) is None else _NotTaken(parameter, final)
+        return data
+
+    def _judge(self, response: httpx.Response, data: bytes) -> ModelServerReply:
+        """The completion in an answer, as of `_accepted`."""
+        data = self._accepted(response, data)
         try:
             reply = self._api.read(data)
         except BrokenOff as error:
+            later = _retry_after(response.headers.get("retry-after"))
             raise _Again(
                 response.status_code, f"no whole JSON: {self._said(response, data)}", later
             ) from error

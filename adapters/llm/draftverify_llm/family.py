@@ -3,8 +3,11 @@ saved under, or its id.
 
 A family is the first word of a model's name, in lower case: "HuggingFaceTB/SmolLM2-135M-Instruct" is of "smollm2",
 "Qwen/Qwen2.5-Coder-1.5B-Instruct" of "qwen2.5", "gpt-4o-mini" of "gpt". That is coarse on purpose: models of one
-maker's line were trained on much of the same, and miss much of the same. Files that have no name are of their
-architecture ("llama"). Where that is wrong, the model's argument `family` says it.
+maker's line were trained on much of the same, and miss much of the same. What is called otherwise on another cloud is
+of the same line: OpenAI's models are all "gpt" ("o1-mini", "chatgpt-4o-latest", "ft:gpt-4o-mini:us::1"), Meta's "llama"
+("Meta-Llama-3.1-8B", "us.meta.llama3-70b-instruct-v1:0"), and a cloud's words before a name do not count
+("anthropic.claude-3-haiku-20240307-v1:0"). Files that have no name are of their architecture ("llama"). Where that is
+wrong, the model's argument `family` says it.
 """
 
 from __future__ import annotations
@@ -37,10 +40,26 @@ _TEXT = 8
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
+_BEFORE_NAME = re.compile(
+    r"ft:|(?:(?:us|eu|apac|jp|au|us-gov|global)\.)?"  # OpenAI's fine-tunes; Bedrock's region and maker
+    r"(?:ai21|amazon|anthropic|cohere|deepseek|google|meta|minimax|mistral|moonshot|nvidia|openai|qwen|stability|writer)\."
+)
+_LINES = {
+    "gpt": re.compile(r"(?:chat|text-)?(?:gpt|davinci)[\d.]*o?|o[1-9]"),
+    "llama": re.compile(r"(?:meta-)?llama[\d.]*"),
+}
+"""Names of one line that do not begin with one word."""
+
+
 def family_of_name(name: str) -> str | None:
     """The first word of a model's name or id, without the owner before it; None where it has none."""
-    match = re.match(r"\W*([^\s_:/-]+)", name.rstrip("/").rpartition("/")[2])
-    return match[1].lower() if match else None
+    bare = name.lower().rstrip("/").rpartition("/")[2].strip()
+    bare = _BEFORE_NAME.sub("", bare, count=1) if _BEFORE_NAME.match(bare) else bare
+    for family, line in _LINES.items():
+        if re.match(rf"(?:{line.pattern})(?![^\s_:@-])", bare):
+            return family
+    match = re.match(r"\W*([^\s_:@/-]+)", bare)
+    return match[1] if match else None
 
 
 def family_of_config(config: Any) -> str | None:

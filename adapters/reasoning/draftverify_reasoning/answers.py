@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Literal, TypeAlias
 
 __all__ = ["FORMS", "Form", "extract", "normalised", "number", "same"]
@@ -19,7 +20,8 @@ Form: TypeAlias = Literal["gsm8k", "boxed", "tag", "phrase", "last_number", "aut
 """How a solution says its answer; see `extract`."""
 
 FORMS: tuple[Form, ...] = ("gsm8k", "boxed", "tag", "phrase", "last_number")
-"""The forms that "auto" tries, in the order in which they are trusted."""
+"""The forms that "auto" tries, in the order in which they are trusted; but a line that begins with "A:" comes after
+the phrase, since many a solution begins so."""
 
 LONGEST = 1000  # characters of an answer that is read as a number or as LaTeX; a longer one is text
 EXPONENT = 1000  # the largest exponent that is read: 1e999999999 is a text
@@ -38,13 +40,13 @@ def extract(text: str, form: Form = "auto") -> str | None:
             "phrase": what follows "the answer is", "answer:" or "answer =": a number where one comes first, else the
             sentence up to its reasons ("because", "since").
             "last_number": the last number of the text, with its sign; any text with a number has one.
-            "auto": the first of these, in this order, that finds one.
+            "auto": the first of these, in this order, that finds one; a line that begins with "A:" after the phrase.
 
     Returns:
         The answer without surrounding white space, never empty.
     """
     if form == "auto":
-        return next((answer for kind in FORMS if (answer := _FORMS[kind](text))), None)
+        return next((answer for find in _TRUSTED if (answer := find(text))), None)
     return _FORMS[form](text) or None
 
 
@@ -202,10 +204,13 @@ _A_LINE = re.compile(r"^[ \t]*A:([^\n]*)", re.MULTILINE)
 
 
 def _gsm8k(text: str) -> str:
-    for pattern in (_HASHES, _A_LINE):
-        if lines := [line for match in pattern.finditer(text) if (line := match[1].strip())]:
-            return lines[-1]
-    return ""
+    return _last_line(_HASHES, text) or _last_line(_A_LINE, text)
+
+
+def _last_line(pattern: re.Pattern[str], text: str) -> str:
+    """The last rest of a line that is no white space."""
+    lines = [line for match in pattern.finditer(text) if (line := match[1].strip())]
+    return lines[-1] if lines else ""
 
 
 _BRACES = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
@@ -290,3 +295,6 @@ _FORMS: dict[Form, Callable[[str], str]] = {
     "phrase": _phrase,
     "last_number": _last_number,
 }
+_TRUSTED: tuple[Callable[[str], str], ...] = (
+    partial(_last_line, _HASHES), _boxed, _tag, _phrase, partial(_last_line, _A_LINE), _last_number,
+)  # fmt: skip

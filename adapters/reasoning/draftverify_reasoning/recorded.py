@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from draftverify_llm import (
 )
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.checking import check_solutions
-from draftverify_reasoning.solutions import answer_of
+from draftverify_reasoning.solutions import SolutionMaker, answer_of
 
 __all__ = ["RecordedSolutions", "RecordedScore"]
 
@@ -80,6 +81,10 @@ class RecordedSolutions(RecordedSamples):
             tuple(solutions[start : start + n]), exhausted=start + n >= len(solutions)
         )
 
+    @cached_property
+    def _maker(self) -> SolutionMaker:
+        return SolutionMaker(self.form)
+
     def _wanted(self, samples: Sequence[RecordedSample]) -> Sequence[RecordedSample]:
         if self.system is None:
             return samples
@@ -98,9 +103,10 @@ class RecordedSolutions(RecordedSamples):
 
     def _solution(self, sample: RecordedSample) -> dict[str, Any]:
         beside = {name: getattr(sample, name) for name in ("correct", "score", "system")}
-        recorded = {} if sample.answer is None else {"answer": sample.answer}
-        answer = answer_of({"text": sample.text, **recorded}, self.form)
-        return {"text": sample.text, "answer": answer, **{k: v for k, v in beside.items() if v is not None}}
+        known = {name: value for name, value in beside.items() if value is not None}
+        if sample.answer is None:
+            return self._maker.solution(sample.text, **known)
+        return {"text": sample.text, "answer": answer_of({"answer": sample.answer}), **known}
 
 
 class RecordedScore:

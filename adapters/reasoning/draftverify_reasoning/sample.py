@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from draftverify_llm import Sample as SampleText
 from draftverify_llm import TextModel, answer_text
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.asking import PromptedGenerator, asked
-from draftverify_reasoning.solutions import solution
+from draftverify_reasoning.solutions import SolutionMaker
 
 __all__ = ["TEMPLATE", "SolutionSampler"]
 
@@ -77,6 +78,10 @@ class SolutionSampler(PromptedGenerator):
             for texts in sample_many([self._inner(context) for context in contexts], ns)
         ]
 
+    @cached_property
+    def _maker(self) -> SolutionMaker:
+        return SolutionMaker(self.form)
+
     def _sampler(self) -> SampleText:
         return SampleText(
             self.model, self.system, self.template, self.max_tokens, self.temperature, self.top_p, self.stop
@@ -96,5 +101,5 @@ class SolutionSampler(PromptedGenerator):
         return msgspec.structs.replace(context, task=task, feedback=feedback)
 
     def _solutions(self, texts: Proposal) -> Proposal:
-        items: tuple[Any, ...] = tuple([solution(text, self.form) for text in texts.items])
+        items: tuple[Any, ...] = tuple(map(self._maker.solution, texts.items))
         return msgspec.structs.replace(texts, items=items)

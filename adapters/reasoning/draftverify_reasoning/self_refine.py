@@ -19,7 +19,7 @@ from draftverify_llm import Completion, Message, TextModel, answer_text, exchang
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.asking import PromptedGenerator, answers_to
 from draftverify_reasoning.sample import TEMPLATE
-from draftverify_reasoning.solutions import solution
+from draftverify_reasoning.solutions import SolutionMaker
 
 __all__ = ["SelfRefine"]
 
@@ -79,6 +79,10 @@ class SelfRefine(PromptedGenerator):
     def traits(self) -> GeneratorTraits:
         """That a pipeline must hand it an outside verifier's word, unless it reviews itself."""
         return replace(super().traits, needs_feedback=self.without_outside_feedback is None)
+
+    @cached_property
+    def _maker(self) -> SolutionMaker:
+        return SolutionMaker(self.form)
 
     def open(self) -> None:
         """Check the arguments.
@@ -181,4 +185,4 @@ class SelfRefine(PromptedGenerator):
 
     def _item(self, texts: Sequence[str]) -> dict[str, Any]:
         earlier = {"drafts": list(texts[:-1])} if len(texts) > 1 else {}
-        return solution(texts[-1], self.form, **earlier)
+        return self._maker.solution(texts[-1], **earlier)

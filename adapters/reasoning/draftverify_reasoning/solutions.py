@@ -6,6 +6,7 @@ may follow. A plain text is one too, and so is a sequence of texts, the steps of
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,12 +14,43 @@ from draftverify import ContractError
 from draftverify_llm import answer_text
 from draftverify_reasoning.answers import Form, extract, normalised
 
-__all__ = ["answer_of", "solution", "spelled_answer"]
+__all__ = ["SolutionMaker", "answer_of", "solution", "spelled_answer"]
+
+log = logging.getLogger("draftverify.reasoning")
+ENOUGH = 20
+"""Solutions after which it is said that most have no answer."""
 
 
 def solution(text: str, form: Form = "auto", **fields: Any) -> dict[str, Any]:
     """The solution of this text, its answer extracted by `form`: {"text", "answer", **fields}."""
     return {"text": text, "answer": _known(extract(text, form)), **fields}
+
+
+class SolutionMaker:
+    """Makes solutions of texts, and says once where most of them have no answer that its form finds.
+
+    Args:
+        form: how a solution says its answer.
+    """
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self._made = self._unanswered = 0
+        self._told = False
+
+    def solution(self, text: str, **fields: Any) -> dict[str, Any]:
+        """The solution of this text, as by the function of this name; an `answer` among the fields is its own."""
+        made = solution(text, self.form, **fields)
+        self._made += 1
+        self._unanswered += made["answer"] is None
+        if not self._told and self._made >= ENOUGH and 2 * self._unanswered > self._made:
+            self._told = True
+            log.warning(
+                "no answer is found in %d of the first %d solutions by form %r, as in the last, which ends %r; let the "
+                "prompt ask for a form that is found, or name the one that it asks for",
+                self._unanswered, self._made, self.form, text[-80:],
+            )  # fmt: skip
+        return made
 
 
 def answer_of(item: Any, form: Form = "auto") -> str | None:

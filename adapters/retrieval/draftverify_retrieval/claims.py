@@ -7,14 +7,17 @@ In a text, a citation is an id in brackets, and what it is cited for are the quo
     "It was finished in 1889 [^1]."                      one; the citation may stand at the quotation's end
     He called it "an odd lamp post".                     one that cites nothing, if nothing comes in its paragraph
 
-Quotation marks are "…", “…”, „…“, «…», »…«, ‹…›, ‘…’, 「…」 and 『…』, one kind within another; single straight marks
-are apostrophes. What a quotation itself quotes is a part of it. `[sic]`, `[…]`, `[T]he` and `[text](link)` are no
-citations, nor are several words that are no passage's id. A citation without a quotation claims nothing that could be
-looked up.
+A citation may also be (1), where it follows a quotation directly, and [Doc 1], [Source 1] and their like.
+
+Quotation marks are "…", “…”, „…“, «…», »…«, ‹…›, ‘…’, 「…」 and 『…』, one kind within another, and `…`; single
+straight marks are apostrophes. Lines that begin with > are one quotation. What a quotation itself quotes is a part of
+it. `[sic]`, `[…]`, `[T]he` and `[text](link)` are no citations, nor are several words that are no passage's id. A
+citation without a quotation claims nothing that could be looked up.
 
 An answer may also name its claims itself: a mapping, or a text that is its JSON,
 `{"answer": "…", "claims": [{"quote": "…", "passage": "eiffel-2"}]}`; `text` may stand for `quote`, and a list of ids
-for one.
+for one. A reader's answer is one claim too: its `quote`, or where it has none the `answer` that stands in the passage,
+of the passage whose `id` it has.
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ def claims_of(answer: Any, sources: Container[str] = ()) -> list[Claim]:
     """The claims of an answer, each once, in their order.
 
     Args:
-        answer: a text, or a mapping with `claims`, or with the text under `answer`.
+        answer: a text, or a mapping with `claims`, or with the text under `answer`; or a reader's answer.
         sources: the ids of passages, for citations of ids of several words.
 
     Raises:
@@ -62,6 +65,9 @@ def claims_of(answer: Any, sources: Container[str] = ()) -> list[Claim]:
     named = _named(answer)
     if named is not None:
         return list(dict.fromkeys(_in_list(named)))
+    if isinstance(answer, Mapping) and "text" in answer and ("quote" in answer or "answer_start" in answer):
+        quote = answer.get("quote") or answer["answer"]
+        return [Claim(str(quote), (str(answer["id"]),) if "id" in answer else ())]
     text = answer.get("answer") if isinstance(answer, Mapping) else answer
     if not isinstance(text, str):
         raise ContractError(
@@ -104,7 +110,19 @@ def _few(cited: Iterable[str]) -> tuple[str, ...]:
     return ids
 
 
-_TOKEN = re.compile(r'\[\^?[^\[\]\n]{1,200}\](?![\w(])|\n[ \t]*\n|["“”„‟«»‹›‘’‚「」『』]')
+_TOKEN = re.compile(
+    r"^[ ]{0,3}>[^\n]*(?:\n[ ]{0,3}>[^\n]*)*"  # a block quote
+    r"|(?<!`)`[^`\n]{1,1000}`(?!`)"
+    r"|\[\^?[^\[\]\n]{1,200}\](?![\w(])|\([0-9]{1,3}\)"
+    r'|\n[ \t]*\n|["“”„‟«»‹›‘’‚「」『』]',
+    re.MULTILINE,
+)
+_CITATIONS = re.compile(r"(?:[ \t—–-]{0,8}\[\^?[^\[\]\n]{1,200}\]){1,20}[ \t.]{0,8}\Z")
+_ONE_CITATION = re.compile(r"\[([^\[\]\n]{1,200})\]")
+_NUMBERED = re.compile(
+    r"(?i)(?:doc|document|passage|source|text|chunk|ref|reference)\.?[ #]{1,3}([0-9]{1,6})"
+)
+_BLOCK_MARK = re.compile(r"^[ ]{0,3}>[ ]?", re.MULTILINE)
 _BETWEEN = frozenset(" \t\u00a0.,;:!?…)\n")
 _CLOSED_BY = {
     '"': '"“„‟',
@@ -154,15 +172,48 @@ class _AnswerText:
         for match in _TOKEN.finditer(self.text):
             token, at, end = match[0], match.start(), match.end()
             if token[0] == "[":
-                cited = token[1:-1].lstrip("^").strip()
-                if self._is_citation(cited):
-                    self._citation(cited, at, end)
+                self._bracketed(token[1:-1], at, end)
+            elif token[0] == "(":
+                if self._follows(at):
+                    self._citation(token[1:-1], at, end)
+            elif token[0] == "`":
+                self._end_of_citations()
+                self.waiting.append((at + 1, end - 1))
             elif token[0] == "\n":
                 self._end_of_paragraph()
+            elif token.lstrip(" ")[0] == ">":
+                self._block(token, at, end)
             else:
                 self._mark(token, at, end)
         self._end_of_paragraph()
-        return [Claim(self.text[start:end], cited, direct) for start, end, cited, direct in self.made]
+        return [Claim(self._quoted(start, end), cited, direct) for start, end, cited, direct in self.made]
+
+    def _quoted(self, start: int, end: int) -> str:
+        """The words of a quotation; of a block those behind its marks."""
+        quote = self.text[start:end]
+        return _BLOCK_MARK.sub("", quote).strip() if _BLOCK_MARK.match(quote) else quote
+
+    def _bracketed(self, words: str, at: int, end: int) -> None:
+        cited = words.lstrip("^").strip()
+        if cited not in self.sources and (numbered := _NUMBERED.fullmatch(cited)):
+            cited = numbered[1]
+        if self._is_citation(cited):
+            self._citation(cited, at, end)
+
+    def _block(self, block: str, at: int, end: int) -> None:
+        """A block quote, with the citations at its end."""
+        self._end_of_citations()
+        citations = _CITATIONS.search(block, max(0, len(block) - 1000))
+        words_end = at + citations.start() if citations else end
+        self.waiting.append((at, words_end))
+        for match in _ONE_CITATION.finditer(self.text, words_end, end):
+            self._bracketed(match[1], *match.span())
+
+    def _follows(self, at: int) -> bool:
+        """Whether a citation here would follow a quotation, or another citation, directly."""
+        if self.ids:
+            return self._joins(self.reach, at)
+        return bool(self.waiting) and self._joins(self.waiting[-1][1] + 1, at)
 
     def _end_of_paragraph(self) -> None:
         self._end_of_citations()

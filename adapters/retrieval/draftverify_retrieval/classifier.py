@@ -82,7 +82,7 @@ class Classifier(PassageReader[tuple[Pretrained, int | None, bool]]):
             path="label",
         )
 
-    def _read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
+    def read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
         import torch
 
         model, useful, passage_first = self._get()

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
 from draftverify import ConfigError
-from draftverify_retrieval.documents import Document, documents_at
+from draftverify_retrieval.documents import BadDocumentError, Document, documents_at
 from draftverify_retrieval.index import IndexDirectory, decoded, digest_of
 from draftverify_retrieval.passages import Passage
 from draftverify_retrieval.progress import progress
@@ -23,15 +23,21 @@ __all__ = ["Changes", "Corpus"]
 log = logging.getLogger("draftverify.retrieval")
 
 _PART = "passages"
+_LISTED = 20
+"""Bad documents that are named; the index names all."""
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What opening a corpus found against its index: the ids of documents."""
+    """What opening a corpus found against its index: the ids of documents.
+
+    `bad` are those that are there and have no passage, each with the reason; they are among the others too.
+    """
 
     added: tuple[str, ...]
     changed: tuple[str, ...]
     removed: tuple[str, ...]
     unchanged: int
+    bad: Mapping[str, str]
 
 
 class _Piece(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -48,6 +54,8 @@ class _Split(msgspec.Struct, frozen=True, array_like=True, gc=False):
     id: str
     digest: bytes
     pieces: list[_Piece]
+    metadata: dict[str, Any] = {}
+    problem: str = ""
 
 
 class Corpus(Shared["_OpenCorpus"]):
@@ -61,15 +69,20 @@ class Corpus(Shared["_OpenCorpus"]):
     changed. What retrievers make of the passages lies there too. Without one all is in memory.
 
     Args:
-        path: a .jsonl file with a document a line; or a directory of .txt, .md and .pdf files (hidden ones are left
-            out), or one such file. A document's id is the field `id`, or the file's path in the directory. Text is
-            UTF-8. PDF needs pypdf, of the extra `retrieval`.
-        split: what a passage is made of: a document's paragraphs, sentences or words ("window"), or all of it.
-        size: how many in a passage; 1 when absent, 100 words of a window.
+        path: a .jsonl file with a document a line; or a directory of .txt, .md, .html, .rst, .docx and .pdf files
+            (hidden ones are left out), or one such file. A document's id is the field `id`, or the file's path in the
+            directory. Text is UTF-8. HTML, RST and DOCX are read as Markdown, so that no passage crosses a heading.
+        split: what a passage is made of: a document's paragraphs, sentences or words ("window"), whole words of so many
+            tokens ("token"), or all of it.
+        size: how many in a passage; 1 when absent, 100 words of a window, 200 tokens.
         overlap: how many of them a passage shares with the one before.
-        fields: of a .jsonl file, which of its fields are the `id`, the `text` and the `heading`, where they have other
-            names, e.g. {id: _id, heading: title}.
+        fields: of a .jsonl file, which of its fields are the `id`, the `text`, the `heading` and the `metadata` (an
+            object, by which `retrieval.filtered` chooses), where they have other names, e.g. {id: _id, heading: title}.
         index: a directory for passages, tokens and vectors; made when it is not there.
+        on_bad_document: what becomes of a document that cannot be read, or has no text (a scan): "skip" leaves it out,
+            and says so in the log, in the index's manifest and in `changes`; "error" refuses the corpus, once all of it
+            is read.
+        tokenizer: of `split: token`, the encoder whose tokens are counted: a catalogue name, a directory or a hub id.
     """
 
     writes: ClassVar[frozenset[str]] = frozenset({"index"})
@@ -82,6 +95,8 @@ class Corpus(Shared["_OpenCorpus"]):
         overlap: int = 0,
         fields: Mapping[str, str] = {},
         index: Path | None = None,
+        on_bad_document: Literal["skip", "error"] = "skip",
+        tokenizer: str | Path = "all-minilm-l6-v2",
     ) -> None:
         super().__init__()
         self.path = Path(path)
@@ -90,6 +105,8 @@ class Corpus(Shared["_OpenCorpus"]):
         self.overlap = overlap
         self.fields = fields
         self.index = None if index is None else Path(index)
+        self.on_bad_document = on_bad_document
+        self.tokenizer = tokenizer
 
     @property
     def kept(self) -> IndexDirectory | None:
@@ -105,8 +122,8 @@ class Corpus(Shared["_OpenCorpus"]):
         """Read the documents that are new or changed; nothing to do when it is open.
 
         Raises:
-            ConfigError: a document cannot be read, an id stands twice, nothing is there, or the index was made by
-                another splitting.
+            ConfigError: an id stands twice, nothing is there, the index was made by another splitting, or a document is
+                bad where that is an error.
             DamagedIndexError: a file of the index is not what was written.
             ResourceError: the index cannot be written, or a package is missing.
         """
@@ -118,9 +135,13 @@ class Corpus(Shared["_OpenCorpus"]):
     def passage(self, row: int) -> Passage:
         """The passage of a row, 0 … len − 1."""
         document, piece = self._get().rows[row]
-        passage = Passage(id=piece.id, text=piece.text, document=document, start=piece.start, end=piece.end)
+        passage = Passage(
+            id=piece.id, text=piece.text, document=document.id, start=piece.start, end=piece.end
+        )
         if piece.heading:
             passage["heading"] = piece.heading
+        if document.metadata:
+            passage["metadata"] = document.metadata
         return passage
 
     def texts(self) -> Sequence[str]:
@@ -130,7 +151,8 @@ class Corpus(Shared["_OpenCorpus"]):
         ]
 
     def _make(self) -> _OpenCorpus:
-        splitting = Splitting(self.split, self.size, self.overlap)
+        tokenizer = str(self.tokenizer) if self.split == "token" else ""
+        splitting = Splitting(self.split, self.size, self.overlap, tokenizer)
         splitting.check()
         directory = self.kept
         with directory.locked() if directory is not None else nullcontext():
@@ -140,13 +162,29 @@ class Corpus(Shared["_OpenCorpus"]):
             changes = opened.changes
             if directory is not None and (changes.added or changes.changed or changes.removed):
                 content = msgspec.msgpack.encode(opened.documents)
-                directory.commit({_PART: ({"splitting": splitting.identity}, content)})
+                about = {"splitting": splitting.identity, "bad documents": dict(changes.bad)}
+                directory.commit({_PART: (about, content)})
         if directory is not None:
             log.info(
                 "%s: %d documents added, %d changed, %d removed, %d as they were",
                 directory.path, len(changes.added), len(changes.changed), len(changes.removed), changes.unchanged,
             )  # fmt: skip
+        self._report_bad(opened)
         return opened
+
+    def _report_bad(self, opened: _OpenCorpus) -> None:
+        """Say which documents have no passage; raise where that is an error, or none has one."""
+        bad = opened.changes.bad
+        lines = [f"{id}: {problem}" for id, problem in list(bad.items())[:_LISTED]]
+        lines += [f"and {len(bad) - _LISTED} more"] if len(bad) > _LISTED else []
+        listing = f"{len(bad)} of {len(opened.documents)} documents cannot be used\n  " + "\n  ".join(lines)
+        if not opened.documents or not opened.rows:
+            problem = listing if bad else "no document is here"
+            raise ConfigError(f"a corpus needs at least one passage, and {problem}", where=str(self.path))
+        if bad and self.on_bad_document == "error":
+            raise BadDocumentError(listing, where=str(self.path))
+        if bad:
+            log.warning("%s: %s", self.path, listing)
 
     def _before(self, directory: IndexDirectory, splitting: Splitting) -> dict[str, _Split]:
         """The documents that the index holds."""
@@ -171,7 +209,7 @@ class _OpenCorpus:
     def __init__(self, documents: list[_Split], changes: Changes) -> None:
         self.documents = documents
         self.changes = changes
-        self.rows = [(document.id, piece) for document in documents for piece in document.pieces]
+        self.rows = [(document, piece) for document in documents for piece in document.pieces]
 
 
 def _unique(documents: Iterable[Document], path: Path) -> Iterator[Document]:
@@ -195,22 +233,26 @@ def _read(
     split: dict[str, _Split] = {}
     with progress(f"splitting documents of {path.name}", len(new)) as advance:
         for document in new:
-            split[document.id] = _Split(document.id, document.digest, _split(document, splitting))
+            pieces_of, problem = list[_Piece](), ""
+            try:
+                pieces_of = _split(document, splitting)
+                problem = "" if pieces_of else "there is no text in it"
+            except BadDocumentError as error:
+                problem = error.message
+            split[document.id] = _Split(
+                document.id, document.digest, pieces_of, dict(document.metadata), problem
+            )
             advance(1)
     ids = {document.id for document in present}
+    documents_now = [split.get(document.id) or earlier[document.id] for document in present]
     changes = Changes(
         tuple(document.id for document in new if document.id not in earlier),
         tuple(document.id for document in new if document.id in earlier),
         tuple(id for id in earlier if id not in ids),
         len(present) - len(new),
+        {document.id: document.problem for document in documents_now if document.problem},
     )
-    opened = _OpenCorpus([split.get(document.id) or earlier[document.id] for document in present], changes)
-    if not opened.rows:
-        problem = (
-            f"{len(present)} documents are here, and no text in them" if present else "no document is here"
-        )
-        raise ConfigError(f"{problem}; a corpus needs at least one passage", where=str(path))
-    return opened
+    return _OpenCorpus(documents_now, changes)
 
 
 def _split(document: Document, splitting: Splitting) -> list[_Piece]:

@@ -1,9 +1,9 @@
 """Texts folded so that writings of one text are alike, with the way back to where something stands in the original.
 
 Folded is what Unicode calls compatibility (NFKD: ligatures, full-width letters, composed accents), and beyond it: white
-space is one space, quotation marks and dashes are one each, what cannot be seen (soft hyphens, zero-width characters,
-variation selectors) is left out, and upper and lower case are one where that is wished. What is *not* folded: letters
-of another alphabet that look alike, and powers, since 10² is not 102.
+space is one space, quotation marks and dashes are one each, 65,536 is 65536, what cannot be seen (soft hyphens, zero-
+width characters, variation selectors) is left out, and upper and lower case are one where that is wished. What is *not*
+folded: letters of another alphabet that look alike, and powers, since 10² is not 102.
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ _WORD = regex.compile(
     rf"|(?:[[\p{{L}}\p{{N}}\p{{M}}_]--[{_UNSPACED}]]|(?<=\p{{L}}\p{{M}}?)'(?=\p{{L}})|(?<=\p{{N}})[.,](?=\p{{N}}))+"
 )
 _UNSPACED_ONE = regex.compile(rf"[{_UNSPACED}]")
-_CHUNK = re.compile(r"(\s+)|([!-~]+(?=[\x00-\x7f]|\Z))|.", re.DOTALL)
-"""White space; visible ASCII, but for a letter that an accent may follow; or any one character."""
+_THOUSANDS = r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))"
+_COMMA = re.compile(_THOUSANDS)
+_CHUNK = re.compile(
+    rf"(\s+)|((?:(?!{_THOUSANDS})[!-~])+(?=[\x00-\x7f]|\Z))|(?P<comma>{_THOUSANDS})|.", re.DOTALL
+)
+"""White space; visible ASCII, but for a letter that an accent may follow; a comma in a number; or any one character."""
 _MARKS_AT_MOST = 30
 """Combining marks after a letter, as UAX #15 allows: putting longer runs in order is quadratic."""
 _QUOTES = {
@@ -84,7 +88,7 @@ class Folded:
         self.case = case
         plain = " ".join(original.split())
         if plain.isascii() and plain.isprintable():  # the same, much faster
-            self.text = (plain if case else plain.lower()).replace("`", "'")
+            self.text = _COMMA.sub("", plain if case else plain.lower()).replace("`", "'")
         else:
             self.text = "".join([chunk.folded for chunk in self._chunks()]).rstrip(" ")
 
@@ -148,6 +152,8 @@ class Folded:
             end = match.end()
             if match[1] is not None:
                 folded, plain = "" if spaced else " ", False
+            elif match["comma"] is not None:
+                folded, plain = "", False
             elif match[2] is not None:
                 folded, plain = match[2].replace("`", "'"), True
                 folded = folded if case else folded.lower()

@@ -76,7 +76,7 @@ class LexicalReader(PassageReader[tuple[TermExtractor, Counter[str], int]]):
         """What it says at its threshold of a block that was read at another."""
         return at_threshold(checks, self.threshold, "no answer")
 
-    def _read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
+    def read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
         loaded = self._get()
         return [_read(pair, *loaded) for pair in pairs]
 

@@ -15,12 +15,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from draftverify import ConfigError, ContractError, Outcome, Task
-from draftverify_retrieval import relevance
+from draftverify_llm import need
 from draftverify_retrieval.answers import answer_of, exact_match, f1, holds_answer, values_of
 from draftverify_retrieval.passages import passage_of
 
 __all__ = [
     "F1",
+    "MAP",
     "MRR",
     "NDCG",
     "AnsweredUnanswerable",
@@ -136,8 +137,10 @@ class UnansweredAnswerable(_Metric):
 
 
 class _Ranking(_Metric):
-    """A metric of accepted passages in their order."""
+    """A metric of accepted passages in their order, by ir-measures."""
 
+    measure: str
+    """As ir-measures writes it."""
     relevant: Relevance
 
     def check_task(self, task: Task) -> None:
@@ -150,15 +153,15 @@ class _Ranking(_Metric):
         if _has_none(task):
             return None
         judge = _RelevanceJudge(task, self.relevant)
-        if not judge.grades:
+        if not any(grade > 0 for grade in judge.grades.values()):
             return None
-        names = list(dict.fromkeys(judge.names(values_of(outcome))))
-        run = {name: float(len(names) - rank) for rank, name in enumerate(names)}
-        return self.of_run({"": run}, {"": judge.grades})[""]
+        need("ir_measures", doing="metrics of rankings", extra="retrieval")
+        import ir_measures
 
-    @abstractmethod
-    def of_run(self, run: relevance.Run, qrels: relevance.Qrels) -> dict[str, float]:
-        """The figure of a run of one query."""
+        measure = ir_measures.parse_measure(self.measure)
+        names = dict.fromkeys(judge.names(values_of(outcome)))
+        run = {name: -float(rank) for rank, name in enumerate(names)}
+        return float(ir_measures.calc_aggregate([measure], {"": judge.grades}, {"": run})[measure])
 
 
 class PassageRecall(_Ranking):
@@ -175,23 +178,24 @@ class PassageRecall(_Ranking):
     def __init__(self, k: int = 10, relevant: Relevance = "place") -> None:
         self.k = _at_least_one("k", k)
         self.relevant = relevant
-
-    def of_run(self, run: relevance.Run, qrels: relevance.Qrels) -> dict[str, float]:
-        """Recall at k."""
-        return relevance.recall(run, qrels, self.k)
+        self.measure = f"R@{k}"
 
 
-class NDCG(PassageRecall):
+class NDCG(_Ranking):
     """nDCG of the first k accepted passages, with the grades of the truth's `passages` (1 where it has none).
 
     Args:
         k: how many count.
         relevant: as for `PassageRecall`.
+
+    References:
+        Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 20 (2002).
     """
 
-    def of_run(self, run: relevance.Run, qrels: relevance.Qrels) -> dict[str, float]:
-        """nDCG at k."""
-        return relevance.ndcg(run, qrels, self.k)
+    def __init__(self, k: int = 10, relevant: Relevance = "place") -> None:
+        self.k = _at_least_one("k", k)
+        self.relevant = relevant
+        self.measure = f"nDCG@{k}"
 
 
 class MRR(_Ranking):
@@ -205,16 +209,27 @@ class MRR(_Ranking):
     def __init__(self, k: int | None = None, relevant: Relevance = "place") -> None:
         self.k = None if k is None else _at_least_one("k", k)
         self.relevant = relevant
+        self.measure = "RR" if k is None else f"RR@{k}"
 
-    def of_run(self, run: relevance.Run, qrels: relevance.Qrels) -> dict[str, float]:
-        """The reciprocal rank."""
-        return relevance.reciprocal_rank(run, qrels, self.k)
+
+class MAP(_Ranking):
+    """Average precision of the accepted passages, whose mean over questions is MAP.
+
+    Args:
+        k: the last rank that counts; all when absent.
+        relevant: as for `PassageRecall`.
+    """
+
+    def __init__(self, k: int | None = None, relevant: Relevance = "place") -> None:
+        self.k = None if k is None else _at_least_one("k", k)
+        self.relevant = relevant
+        self.measure = "AP" if k is None else f"AP@{k}"
 
 
 class Precision(_Ranking):
     """The share of the accepted passages that are relevant; it has no say where none was accepted.
 
-    Where a question has no answer no passage is relevant.
+    Where a question has no answer no passage is relevant. A passage that comes twice counts twice.
 
     Args:
         relevant: as for `PassageRecall`.
@@ -233,10 +248,6 @@ class Precision(_Ranking):
         judge = _RelevanceJudge(task, self.relevant)
         return sum(judge.grades.get(name, 0) > 0 for name in judge.names(values)) / len(values)
 
-    def of_run(self, run: relevance.Run, qrels: relevance.Qrels) -> dict[str, float]:
-        """Precision over all that the run has."""
-        return relevance.precision(run, qrels, len(run[""]))
-
 
 class _RelevanceJudge:
     """Names passages so that the relevant ones have a grade: by their ids, or one name for all that will do.
@@ -248,11 +259,11 @@ class _RelevanceJudge:
     def __init__(self, task: Task, relevant: Relevance) -> None:
         self.expected, self.relevant = task.expected, relevant
         passages = task.expected.get("passages")
-        self.grades: Mapping[str, int] = {"": 1}
+        self.grades: Mapping[str, int] = {"right": 1}
         if relevant == "answer":
             self.answers = _answers(task)
         elif passages is not None:
-            self.grades = relevance.grades_of(passages)
+            self.grades = _grades_of(passages)
         elif "document" not in task.expected:
             raise ConfigError(
                 f"what is expected of task {task.id!r} says in no `passages` and no `document` where its answers "
@@ -275,7 +286,7 @@ class _RelevanceJudge:
             if "passages" in self.expected:
                 return str(passage["id"])
             good = self._is_there(passage)
-        return "" if good else f"{place} is not relevant"
+        return "right" if good else f"{place} is not relevant"
 
     def _is_there(self, passage: Mapping[str, Any]) -> bool:
         if str(self.expected["document"]) not in (str(passage["id"]), str(passage.get("document"))):
@@ -297,6 +308,15 @@ def _answers(task: Task) -> list[str]:
     if not all(isinstance(answer, str) for answer in answers):
         raise ConfigError(f"the answers of task {task.id!r} are no texts: {answers!r:.80}", path="expected")
     return answers
+
+
+def _grades_of(passages: Any) -> dict[str, int]:
+    """A truth's `passages` as grades by id: ids (or one), of grade 1, or id → grade. Ids that are numbers become texts,
+    as those of a corpus do.
+    """
+    if isinstance(passages, Mapping):
+        return {str(id): grade for id, grade in passages.items()}
+    return dict.fromkeys(map(str, [passages] if isinstance(passages, (str, int)) else passages), 1)
 
 
 def _has_none(task: Task) -> bool:

@@ -21,6 +21,7 @@ class Passage(TypedDict, total=False):
         document: the id of the document that it stands in.
         start, end: its place there, in characters: `document_text[start:end] == text`.
         heading: the headings above it, joined with " › "; absent or "" where there is none.
+        metadata: what is known of its document; absent where nothing is.
     """
 
     id: str
@@ -29,6 +30,7 @@ class Passage(TypedDict, total=False):
     start: int
     end: int
     heading: str
+    metadata: Mapping[str, Any]
 
 
 class PassageReading(Passage, total=False):

@@ -65,7 +65,7 @@ class QuestionAnswering(PassageReader[Pretrained]):
         """What it says at its threshold of a block that was read at another."""
         return at_threshold(checks, self.threshold, "no answer")
 
-    def _read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
+    def read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
         import torch
 
         model = self._get()

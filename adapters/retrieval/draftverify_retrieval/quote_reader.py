@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,6 +15,7 @@ from draftverify.protocols import Closes, Opens
 from draftverify.traits import VerifierTraits, families, offers
 from draftverify_llm import TextModel, exchange_of, fields_of, model_traits, question_text
 from draftverify_retrieval.answers import normalised
+from draftverify_retrieval.folding import Folded
 from draftverify_retrieval.passages import Passage, passage_of
 
 __all__ = ["QuoteReader", "find_quote"]
@@ -204,41 +203,7 @@ def _object(reply: str) -> Mapping[str, Any] | None:
     return None
 
 
-_MARKS = str.maketrans("‘’‚“”„«»‐‑–—", '\'\'\'"""""----')
-_CLUSTER = re.compile(r".[\u0300-\u036f]*", re.DOTALL)  # a letter with its combining marks
-
-
 def find_quote(text: str, quote: str) -> tuple[int, int] | None:
-    """Where a quote stands in a text, in characters of the text; None where it does not, or has no word.
-
-    A quote that begins or ends within a word of the text does not stand there.
-    """
-    folded, spans = _folded(text)
-    wanted = _folded(quote)[0].strip()
-    start = folded.find(wanted) if any(character.isalnum() for character in wanted) else -1
-    while start >= 0:
-        end = start + len(wanted)
-        if not _within_word(folded, start) and not _within_word(folded, end):
-            return spans[start][0], spans[end - 1][1]
-        start = folded.find(wanted, start + 1)
-    return None
-
-
-def _within_word(text: str, place: int) -> bool:
-    """Whether letters or digits stand on both sides of a place."""
-    return 0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum()
-
-
-def _folded(text: str) -> tuple[str, Sequence[tuple[int, int]]]:
-    """A text as quotes are compared, and for each of its characters where that stands in the original."""
-    characters: list[str] = []
-    spans: list[tuple[int, int]] = []
-    for cluster in _CLUSTER.finditer(text):
-        for plain in unicodedata.normalize("NFKC", cluster[0]).translate(_MARKS).casefold():
-            if plain.isspace():
-                if characters and characters[-1] == " ":
-                    continue
-                plain = " "
-            characters.append(plain)
-            spans.append(cluster.span())
-    return "".join(characters), spans
+    """Where a quote stands in a text as whole words, in its characters; None where it does not, or has no word."""
+    folded = Folded(quote)
+    return Folded(text).find(folded.text) if folded.words else None

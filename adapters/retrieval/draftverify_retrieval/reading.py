@@ -19,7 +19,7 @@ from draftverify_retrieval.answers import normalised
 from draftverify_retrieval.passages import Passage, PassageReading, passage_of
 from draftverify_retrieval.shared import Shared
 
-__all__ = ["PassageReader", "QuestionPassage", "ReaderAnswer", "read_blocks"]
+__all__ = ["PassageReader", "QuestionPassage", "ReaderAnswer", "pair_of", "read_blocks"]
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class PassageReader(Shared[T]):
         self.threshold = threshold
 
     @abstractmethod
-    def _read(self, pairs: Sequence[QuestionPassage]) -> Sequence[ReaderAnswer]:
+    def read(self, pairs: Sequence[QuestionPassage]) -> Sequence[ReaderAnswer]:
         """An answer to each pair, in order."""
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
@@ -76,7 +76,13 @@ class PassageReader(Shared[T]):
 
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
         """The blocks of many tasks, read together."""
-        return read_blocks(contexts, proposals, self._read, self.threshold)
+        return read_blocks(contexts, proposals, self.read, self.threshold)
+
+
+def pair_of(question: str, passage: Passage) -> QuestionPassage:
+    """A question and a passage, as they are read together."""
+    heading = f"{passage['heading']}\n" if passage.get("heading") else ""
+    return QuestionPassage(question, heading + passage["text"], len(heading))
 
 
 def read_blocks(
@@ -106,15 +112,13 @@ def read_blocks(
         question, block = question_text(context.task).strip(), list[tuple[Passage, int | Check]]()
         for item in proposal.items:
             passage = passage_of(item)
-            text, heading = passage["text"], passage.get("heading") or ""
             if not question:
                 block.append((passage, Check("abstain", reason="empty question")))
-            elif not text.strip():
+            elif not passage["text"].strip():
                 block.append((passage, Check("reject", reason="empty passage")))
             else:
                 block.append((passage, len(pairs)))
-                heading_line = f"{heading}\n" if heading else ""
-                pairs.append(QuestionPassage(question, heading_line + text, len(heading_line)))
+                pairs.append(pair_of(question, passage))
         blocks.append(block)
     answers = read(pairs) if pairs else ()
     return [_verification(block, pairs, answers, threshold) for block in blocks]

@@ -1,24 +1,28 @@
 """How a document becomes passages: by its structure, and by nothing that another document could change.
 
 A passage is `size` units in a row; the next one begins `size - overlap` units later. Units are paragraphs, sentences
-or words (a window); the whole document may be one. No passage crosses a Markdown heading. Everything in a document that
+or words (a window); the whole document may be one; or a passage is as many words as have `size` tokens. No passage
+crosses a Markdown heading. Everything in a document that
 is no white space stands in a passage, but for the Markdown headings, which their passages name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from draftverify import ConfigError
+from draftverify_llm import need, torch_directory
 
 __all__ = ["LONGEST", "Piece", "Splitting", "Unit", "joined", "pieces"]
 
-Unit: TypeAlias = Literal["document", "paragraph", "sentence", "window"]
+Unit: TypeAlias = Literal["document", "paragraph", "sentence", "window", "token"]
 
 LONGEST = 10_000
 """Characters; a longer paragraph, sentence or word is cut, at white space where there is some."""
@@ -26,7 +30,7 @@ LONGEST = 10_000
 _VERSION = 2
 """Raised with every change of what `pieces` returns, so that an index made otherwise is refused."""
 
-_WINDOW = 100
+_SIZES = {"window": 100, "token": 200}
 
 
 class Piece(NamedTuple):
@@ -45,21 +49,24 @@ class Splitting(msgspec.Struct, frozen=True):
         size: units in a passage; None for 1, and for 100 words of a window, the passages of dense passage retrieval
             (Karpukhin et al. 2020).
         overlap: units that a passage shares with the one before.
+        tokenizer: whose tokens are the units; "" for other units.
     """
 
     by: Unit = "paragraph"
     size: int | None = None
     overlap: int = 0
+    tokenizer: str = ""
 
     @property
     def units(self) -> int:
         """How many units a passage has."""
-        return self.size if self.size is not None else _WINDOW if self.by == "window" else 1
+        return self.size if self.size is not None else _SIZES.get(self.by, 1)
 
     @property
     def identity(self) -> str:
         """The same for splittings that split alike."""
-        return f"{self.by} {self.units}/{self.overlap} v{_VERSION}"
+        unit = f"{self.by} of {self.tokenizer}" if self.tokenizer else self.by
+        return f"{unit} {self.units}/{self.overlap} v{_VERSION}"
 
     def check(self) -> None:
         """Refuse what cannot be split by.
@@ -97,16 +104,61 @@ def pieces(text: str, splitting: Splitting, *, markdown: bool = False) -> list[P
     if splitting.by == "document":
         start, end = _stripped(text, 0, len(text))
         return [Piece(start, end, "")] if start < end else []
-    size, step = splitting.units, splitting.units - splitting.overlap
     passages = []
     for heading, blocks in _sections(text, markdown):
         units = [unit for block in blocks for unit in _units(text, block, splitting.by, markdown)]
-        for start in range(0, len(units), step):
-            end = min(start + size, len(units)) - 1
-            passages.append(Piece(units[start][0], units[end][1], heading))
-            if end == len(units) - 1:
-                break
+        sizes = _tokens(text, units, splitting.tokenizer) if splitting.tokenizer else [1] * len(units)
+        passages += [
+            Piece(units[start][0], units[end - 1][1], heading)
+            for start, end in _runs(sizes, splitting.units, splitting.overlap)
+        ]
     return passages
+
+
+def _runs(sizes: Sequence[int], most: int, shared: int) -> Iterator[tuple[int, int]]:
+    """Runs of units of at most so many in all (or one unit of more), each sharing at most `shared` with the last."""
+    start = end = 0
+    while end < len(sizes):
+        total, end = sizes[start], start + 1
+        while end < len(sizes) and total + sizes[end] <= most:
+            total, end = total + sizes[end], end + 1
+        yield start, end
+        if end == len(sizes):
+            return
+        first, start, total = start, end, 0
+        room = min(shared, most - sizes[end])  # what is shared leaves room for the next unit
+        while start > first + 1 and total + sizes[start - 1] <= room:
+            total, start = total + sizes[start - 1], start - 1
+
+
+def _tokens(text: str, units: Sequence[tuple[int, int]], tokenizer: str) -> list[int]:
+    """How many tokens begin in each unit; in a word that is read as none, one."""
+    if not units:
+        return []
+    first = units[0][0]
+    encoded = _tokenizer(tokenizer).encode(text[first : units[-1][1]], add_special_tokens=False)
+    starts = [first + start for start, end in encoded.offsets if end > start]
+    return [max(1, bisect_left(starts, end) - bisect_left(starts, start)) for start, end in units]
+
+
+@lru_cache(maxsize=4)
+def _tokenizer(name: str) -> Any:
+    """The Rust tokenizer of a model, which neither truncates nor pads.
+
+    Raises:
+        ConfigError: its directory has no tokenizer.json.
+        ResourceError: it cannot be had.
+    """
+    need("tokenizers", doing="splitting by tokens", extra="retrieval")
+    from tokenizers import Tokenizer
+
+    path = torch_directory(name) / "tokenizer.json"
+    if not path.is_file():
+        raise ConfigError(f"{name} has no tokenizer.json", path="tokenizer")
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
 class _Block(NamedTuple):
@@ -204,7 +256,7 @@ _BULLET = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+", re.MULTILINE)
 
 def _units(text: str, block: _Block, by: Unit, markdown: bool) -> Iterator[tuple[int, int]]:
     places: Iterable[tuple[int, int]]
-    if by == "window":
+    if by in ("window", "token"):
         places = (match.span() for match in _WORD.finditer(text, block.start, block.end))
     elif by == "sentence" and not block.code:
         places = _sentences(text, block, markdown)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from draftverify import ConfigError, Task
 from draftverify_retrieval.passages import Passage
 
-__all__ = ["Half", "Squad", "paragraphs", "questions"]
+__all__ = ["Half", "Squad", "paragraphs"]
 
 Half: TypeAlias = Literal["all", "even", "odd"]
 """Which paragraphs, counted through the file from 0: both halves have some of every article."""
@@ -96,19 +96,6 @@ def paragraphs(path: Path, half: Half = "all") -> Iterator[Passage]:
     for number, paragraph in enumerate(_read(Path(path))):
         if _is_in(number, half):
             yield Passage(id=paragraph.id, text=paragraph.text)
-
-
-def questions(path: Path, half: Half = "all") -> Iterator[tuple[Passage, Task]]:
-    """Each question with its paragraph, as `paragraphs` has it; those too that the paragraph does not answer.
-
-    Raises:
-        ConfigError: as of `Squad.load`.
-    """
-    for number, paragraph in enumerate(_read(Path(path))):
-        if _is_in(number, half):
-            passage = Passage(id=paragraph.id, text=paragraph.text)
-            for place, entry in enumerate(paragraph.questions):
-                yield passage, _task(entry, paragraph, True, f"{paragraph.where}.qas[{place}]")
 
 
 def _is_in(number: int, half: Half) -> bool:

@@ -297,15 +297,36 @@ def agreement(asking: Asking) -> Iterator[ProbeFigure]:
 def order(asking: Asking) -> Iterator[ProbeFigure]:
     """Whether the verdict survives that the answers change places.
 
-    swap consistency: the share of comparisons whose two verdicts name the same answer (or both a tie). accuracy where
-    consistent: the share of those that are the label. position bias: of the comparisons in which the place was chosen
-    twice, the share in which it was the first place; ½ is no leaning, whatever the consistency.
+    swap consistency: the share of comparisons whose two verdicts name the same answer (or both a tie), of those
+    with two verdicts; the others are pairs without a verdict. Consistent pairs are decisive (one answer in both
+    orders) or consistent ties. κ between orders: Cohen's, of the two verdicts, which chance alone makes 0. accuracy
+    where consistent: the share of those that are the label; of decisive pairs: the same of those alone. position
+    bias: of the comparisons in which the place was chosen twice, the share in which it was the first place; ½ is no
+    leaning, whatever the consistency.
     """
-    same, placed = _compared(asking, asking.swapped())
-    plain = asking.plain()
+    plain, swapped = asking.plain(), asking.swapped()
+    same, placed = _compared(asking, swapped)
+    agreed = [plain[at] if is_same else None for at, is_same in same]
+    decisive = [(at, choice in ("first", "second")) for (at, _), choice in zip(same, agreed, strict=True)]
+    ties = [(at, choice == "tie") for (at, _), choice in zip(same, agreed, strict=True)]
     right = [(at, plain[at] == asking.labels[at]) for at, is_same in same if is_same and asking.labels[at]]
+    right_decisive = [(at, is_right) for at, is_right in right if plain[at] != "tie"]
+    answered = [at for at, _ in same]
+    without = [(at, choice is None or swapped[at] is None) for at, choice in enumerate(plain)]
+    kinds: list[Choice | None] = ["first", "second", "tie"]
+    places, turned = (
+        np.array([kinds.index(choices[at]) for at in answered], int) for choices in (plain, swapped)
+    )
     yield asking.share("swap consistency", same, "same answer in both orders; it is not validity")
+    yield asking.of(
+        "κ between orders", lambda weights: kappa_of_places(places, turned, 3, weights),
+        answered, "the same beyond chance",
+    )  # fmt: skip
+    yield asking.share("decisive pairs", decisive, "one answer in both orders")
+    yield asking.share("consistent ties", ties, "a tie in both orders")
+    yield asking.share("pairs without a verdict", without, "in one order or both")
     yield asking.share("accuracy where consistent", right, "of the consistent ones, those that are the label")
+    yield asking.share("accuracy of decisive pairs", right_decisive, "of these, those that are the label")
     yield asking.share("position bias", placed, "of those that kept to a place, the first; ½ is none")
 
 
