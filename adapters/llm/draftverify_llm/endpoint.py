@@ -475,7 +475,7 @@ class Endpoint:
                     for limiter, weight in self._weighed(body):
                         await limiter.try_acquire_async(weight=weight)
                     return await asyncio.wait_for(self._post(client, path, body), self.timeout_seconds)
-                except (_Again, httpx.RequestError, asyncio.TimeoutError) as trouble:
+                except (TimeoutError, _Again, httpx.RequestError) as trouble:
                     await asyncio.sleep(self._wait(trouble, attempt))
         raise AssertionError("the last attempt raises")
 
