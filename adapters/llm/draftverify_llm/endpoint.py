@@ -155,7 +155,7 @@ class Endpoint:
             return
         note_urls(self.base_url)
         key = Secret(self.api_key or "").strip()
-        need("httpx", doing=f"asking {self.base_url}")
+        need("httpx", doing=f"asking {self.base_url}", extra="endpoint")
         import httpx
 
         if not re.match(r"https?://[^/\s]+\S*$", self.base_url):
@@ -619,7 +619,7 @@ def _request_id(response: httpx.Response) -> str:
 
 
 def _limiter(per_minute: int) -> tuple[Limiter, int]:
-    need("pyrate_limiter", doing="keeping to a rate")
+    need("pyrate_limiter", doing="keeping to a rate", extra="endpoint")
     from pyrate_limiter import Duration, Limiter, Rate, StateBucket
 
     return Limiter(StateBucket([Rate(per_minute, Duration.MINUTE)])), per_minute
