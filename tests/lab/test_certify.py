@@ -584,7 +584,7 @@ def test_a_person_may_be_asked_at_the_end_or_not(tmp_path: Path) -> None:
     """Her answers are her own."""
     number = threshold(tmp_path, First(), policy=retry(1))
     pipeline(First(threshold=number), policy=retry(1).then(escalate())).open()
-    with pytest.raises(ConfigError, match="certified with the policy Policy"):
+    with pytest.raises(ConfigError, match="made with the policy Policy"):
         pipeline(First(threshold=number), policy=retry(2)).open()
 
 
@@ -592,7 +592,7 @@ def test_a_monitor_that_tightens_takes_it_too(tmp_path: Path) -> None:
     """What it asks for after its alarm is of the same pipeline."""
     watched = Monitor(0.9, on_alarm="tighten", threshold=threshold(tmp_path, First()))
     Bench({"p": pipeline(First())}, monitors={"p": watched}).open("p")
-    with pytest.raises(ConfigError, match="certified with the verifier Scorer") as caught:
+    with pytest.raises(ConfigError, match="made with the verifier Scorer") as caught:
         MonitoredPipeline(pipeline(First(), Scorer(2.0)), watched).run("t")
     assert caught.value.path == "monitor.threshold"
 
