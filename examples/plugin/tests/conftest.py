@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+import tomllib
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -11,11 +11,6 @@ from pathlib import Path
 import pytest
 
 from draftverify_sql import Database, Tpch
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 PLUGIN = Path(__file__).parents[1]
 
