@@ -72,6 +72,7 @@ class Suites(Sandboxed):
         memory: MiB of one program.
         processes, threads: how many of each it may have at once.
         protected: what a patch may not change: such paths stay as they were, and of a passed patch the rest is taken.
+            Unless it is empty, also what unittest takes for tests, `test*.py`, where that is the runner.
     """
 
     @cached_property
@@ -109,7 +110,8 @@ class Suites(Sandboxed):
                 are not as they must be.
         """
         task = context.task
-        workspace = workspace_of(context, self.protected)
+        discovered = ("test*.py",) if self.runner == "unittest" and self.protected else ()
+        workspace = workspace_of(context, (*self.protected, *discovered))
         if posixpath.basename(workspace.target) == "conftest.py":
             raise ContractError(
                 f"the `target` of task {task.id}, to which programs are written, is a conftest.py"
