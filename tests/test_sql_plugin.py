@@ -42,7 +42,7 @@ def test_the_plugin_s_own_tests_pass() -> None:
     root = Path(draftverify.__file__).parents[1]
     adapters = [path for path in sys.path if "adapters" in path]
     paths = [str(root), *adapters, *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTEST_ADDOPTS": ""}
     done = subprocess.run(
         command, cwd=PLUGIN, env=environment, capture_output=True, text=True, timeout=280, check=False
     )
