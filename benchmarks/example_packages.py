@@ -2,7 +2,7 @@
 
 A figure is over the tasks, with all repeats of a task as one cluster: its interval is that of other tasks of the kind.
 
-    pip install -e examples/proofs
+    pip install -e examples/proofs -e examples/physics
     python -m benchmarks.example_packages proofs --repeats 5
 """
 
