@@ -295,6 +295,14 @@ class Begins(Protocol):
         ...
 
 
+class TimesPasses(Protocol):
+    """A verifier that can say before its first task what its passes take."""
+
+    def pass_seconds(self) -> Mapping[int, float]:
+        """Seconds of a pass of one task by block size, among them 0, a plain step; {} where that is not known."""
+        ...
+
+
 class ChoosesTasks(Protocol):
     """May send a task to the policy's fallback undrafted."""
 
