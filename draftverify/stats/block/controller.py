@@ -96,7 +96,7 @@ class Measured:
     def begin(self, verifier: object, *, fallback: bool = False) -> None:
         """Learn whether an empty block brings a value (`plain_steps`), else the first rounds show it; and whether a
         task may go to a fallback at once."""
-        self._plain = True if traits_of(verifier, VerifierTraits).plain_steps else self._plain
+        self._plain = True if traits_of(verifier, VerifierTraits).goes_on_plainly else self._plain
         self._detour = Detour(Ledger(self.allowance), MARGIN) if fallback else None
 
     def check_pipeline(self, pipeline: Any) -> None:
