@@ -135,7 +135,7 @@ class ChecksSettings(Protocol):
 
 
 class ChecksPipeline(Protocol):
-    """Was fitted for certain parts: a block size, or a threshold."""
+    """Was fitted for certain parts, or learns of them: a block size, or a threshold."""
 
     def check_pipeline(self, pipeline: Any) -> None:
         """Refuse, with a ConfigError, a pipeline of other parts; called once, when they have been opened."""
