@@ -58,6 +58,7 @@ MODULES = {
     "operating_point": "draftverify/lab draftverify/stats",
     "plan": f"{RUNS} adapters/plan draftverify/rules",
     "ppi": "draftverify/stats",
+    "proofs": f"{RUNS} examples/proofs/src",
     "quickstart": f"{RUNS} {MEASURED}",
     "reasoning_cascade": REASONING,
     "reasoning_correction": REASONING,
