@@ -264,7 +264,7 @@ def test_a_tree_whose_draws_nobody_looked_at_is_as_good(law, how):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("law", ["without_replacement", "iid"])
+@pytest.mark.parametrize("law", ["without_replacement", pytest.param("iid", marks=pytest.mark.exhaustive)])
 def test_sampled_output_is_right_where_nobody_looked(law):
     """Siblings for which no mass was left, and what stands on end tokens, do no harm."""
     found, limit = deviation(
