@@ -20,6 +20,7 @@ else:
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NEEDED = {
+    "distilled": (),
     "physics": (),
     "plugin": ("duckdb", "sqlglot", "tpchgen-cli"),
     "proofs": ("z3-solver",),
