@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -111,5 +111,4 @@ class Starts:
 
 def history(context: Context) -> list[int]:
     """The task's beginning and what was accepted since."""
-    given: Mapping[str, Any] = context.task.input
-    return [*given["start"], *context.accepted]
+    return [*context.task.input["start"], *context.accepted]
