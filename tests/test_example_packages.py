@@ -6,17 +6,13 @@ import ast
 import os
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
 
 import draftverify
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NEEDED = {
