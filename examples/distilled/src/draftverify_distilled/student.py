@@ -23,7 +23,7 @@ class Student:
         table: the file that its training wrote; without one every symbol is as likely as another.
     """
 
-    traits = GeneratorTraits(shape="chain", laws={"iid"}, drafts_from="accepted")
+    traits = GeneratorTraits(shape="chain", laws={"iid"})
 
     def __init__(self, table: Path | None = None) -> None:
         self.table = table
