@@ -1,8 +1,9 @@
 """The experiments of an example package, run again and again: what their pipelines take, each beside its baseline.
 
 A figure is over the tasks, with all repeats of a task as one cluster: its interval is that of other tasks of the kind.
+What a package's README runs before its experiment (a log, fits) has been run.
 
-    pip install -e examples/proofs -e examples/physics
+    pip install -e examples/proofs -e examples/physics -e examples/distilled
     python -m benchmarks.example_packages proofs --repeats 5
 """
 
@@ -31,8 +32,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="benchmarks/results/PACKAGE.json when absent")
     given = parser.parse_args()
     figures = {
-        file.stem: measured(file, given.repeats)
-        for file in sorted((ROOT / "examples" / given.package).glob("*.yaml"))
+        name: measured(ROOT / "examples" / given.package / f"{name}.yaml", given.repeats)
+        for name in ("experiment", "sweep")
     }
     out = given.out or ROOT / "benchmarks" / "results" / f"{given.package}.json"
     provenance.write(out, "benchmarks.example_packages", {"repeats": given.repeats, **figures})

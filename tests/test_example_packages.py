@@ -16,6 +16,7 @@ import draftverify
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NEEDED = {
+    "distilled": (),
     "physics": (),
     "plugin": ("duckdb", "sqlglot", "tpchgen-cli"),
     "proofs": ("z3-solver",),
