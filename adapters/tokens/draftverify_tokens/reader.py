@@ -693,6 +693,8 @@ def _path(block: Any, parents: Sequence[int] | None, new: Sequence[int]) -> Sequ
 
 def _counted(starts: Sequence[int], counts: Sequence[int]) -> Any:
     """start, start + 1, … of each start, so many as its count, one after the other."""
+    if len(starts) == 1:
+        return np.arange(starts[0], starts[0] + counts[0])
     ends = np.cumsum(counts)
     offsets = np.asarray(starts) - ends + counts
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(offsets, counts).astype(np.int64)

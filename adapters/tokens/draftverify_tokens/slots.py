@@ -284,6 +284,8 @@ class Slots:
             for index, (slot, n) in enumerate(zip(slots, places, strict=True))
             if slot.shelf is None or slot.shelf.capacity <= n
         ]
+        if not moving:
+            return
         held_before = self._held()
         for capacity, joining in Counter(capacity for _, capacity in moving).items():
             shelf = self.shelf(capacity)
