@@ -19,16 +19,27 @@ import json
 import os
 import random
 import re
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import Any, NamedTuple
 
+from benchmarks.provenance import write
+from benchmarks.tokens import interval
+from draftverify import Memory, Pipeline, Task, TaskRecord
+from draftverify.bench.records import load_run
+from draftverify.rules import Speculative
+from draftverify.stats import items_per_pass
+from draftverify.stats.block import Measured
 from draftverify_llm import LocalModel
-from draftverify_tokens import generate
+from draftverify_tokens import Eagle, FirstOf, NoDraft, PromptLookup, Stop, Suffix, Target, generate
 
 WEIGHTS = "smollm2-135m-instruct"
 RUN = 5
 """Words of a run that two prompts may share."""
+GOAL = 1.25
+"""Times plain decoding, which a learned drafter should reach."""
 MOST = 0.2
 """The largest share of its runs that a prompt may have in common with a measured one."""
 CATEGORIES = {
@@ -144,6 +155,95 @@ def write_prompts(data: Path, work: Path, counts: dict[str, int]) -> None:
     print(figures)
 
 
+class Way(NamedTuple):
+    """A drafter, its block size, and the earlier answers that it may look up."""
+
+    drafter: Any
+    block: Callable[[], Any]
+    memory: Memory = Memory()
+
+
+def ways(model: LocalModel, layer: Path, records: Sequence[TaskRecord]) -> dict[str, Way]:
+    """What drafts, by its name, each with a block size made anew: a controller begins with nothing."""
+    memory = Memory(1, tuple(records))
+    eagle = Eagle(model, layer)
+    return {
+        "plain": Way(NoDraft(), lambda: 0),
+        "lookup": Way(PromptLookup(), lambda: 8),
+        "suffix": Way(Suffix(), lambda: 8),
+        "table": Way(Suffix(), lambda: 8, memory),
+        "eagle": Way(eagle, lambda: 3),
+        "eagle, measured": Way(eagle, lambda: Measured(at_most=8)),
+        "lookup, else eagle": Way(FirstOf([PromptLookup(at_least=2), eagle]), lambda: Measured(at_most=8)),
+    }
+
+
+def measure(data: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Every way on every prompt, repeat by repeat, the order of the ways turning round from prompt to prompt."""
+    model = LocalModel(WEIGHTS, dtype="bfloat16", packed="bfloat16")
+    tasks = [
+        Task(task["id"], {"prompt": task["prompt"]}, task["group"])
+        for kind in options.kinds
+        for task in [row for row in measured(data) if row["group"] == kind][: options.prompts]
+    ]
+    with load_run(options.work / "answers") as run:
+        every = ways(model, options.work / "eagle", run.records("plain"))
+    # Only a drafter's own target keeps states.
+    targets = {name: Target(model) for name in every}
+    runs: dict[str, list[dict[str, tuple[float, TaskRecord]]]] = {name: [] for name in every}
+    for repeat in range(options.repeats + 1):
+        pipelines = {
+            name: Pipeline(
+                way.drafter, targets[name], Speculative(), block=way.block(), done=Stop(options.tokens),
+                settings={"temperature": 0},
+            )
+            for name, way in every.items()
+        }  # fmt: skip
+        for own in runs.values():
+            own.append({})
+        for place, task in enumerate(tasks if repeat else tasks[:1]):  # the first time nothing is warm
+            for name in list(every)[:: 1 if (repeat + place) % 2 else -1]:
+                start = perf_counter()
+                record = pipelines[name].record(task, memory=every[name].memory)
+                runs[name][-1][task.id] = perf_counter() - start, record
+        print(f"repeat {repeat} of {options.repeats}", flush=True)
+    kinds = {}
+    for kind in options.kinds:
+        ids = [task.id for task in tasks if task.group == kind]
+        kinds[kind] = {name: row(runs, name, ids) for name in every}
+    report = json.loads((options.work / "eagle" / "report.json").read_text(encoding="utf-8"))["figures"]
+    overlap = json.loads((options.work / "overlap.json").read_text(encoding="utf-8"))
+    return {
+        "repeats": options.repeats, "prompts": options.prompts, "tokens": options.tokens, "kinds": kinds,
+        "training": report, "overlap": overlap, "goal": GOAL,
+    }  # fmt: skip
+
+
+def row(
+    runs: dict[str, list[dict[str, tuple[float, TaskRecord]]]], name: str, ids: list[str]
+) -> dict[str, Any]:
+    """The figures of a way on some prompts; of its drafts what they would have to bring to reach the goal."""
+    own, plain = runs[name][1:], runs["plain"][1:]
+    rounds, steps = (sum(len(run[id][1].rounds) for run in either for id in ids) for either in (own, plain))
+    seconds, base = (sum(run[id][0] for run in either for id in ids) for either in (own, plain))
+    speeds, plain_speeds = (
+        [sum(len(run[id][1].outcome.value) for id in ids) / sum(run[id][0] for id in ids) for run in either]
+        for either in (own, plain)
+    )
+    passes = items_per_pass([own[0][id][1] for id in ids])
+    figures = {
+        "tokens_per_second": statistics.median(speeds),
+        "tokens_per_pass": [passes.value, passes.low, passes.high],
+        "same_as_plain": sum(own[0][id][1].outcome.value == plain[0][id][1].outcome.value for id in ids),
+    }
+    if name != "plain":
+        cost = (seconds / rounds) / (base / steps)
+        figures["against plain"] = interval([a / b for a, b in zip(speeds, plain_speeds, strict=True)])
+        figures["round_over_step"] = cost
+        figures["tokens_per_pass_for_the_goal"] = GOAL * cost
+    return figures
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("step", choices=["prompts", "measure"])
@@ -151,9 +251,22 @@ def main() -> None:
     parser.add_argument(
         "--counts", type=json.loads, default={"gsm8k": 450, "squad": 200, "passages": 60, "own": 700}
     )
+    parser.add_argument("--kinds", nargs="+", default=list(CATEGORIES))
+    parser.add_argument("--prompts", type=int, default=10, help="of each kind")
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/learned.json"))
     options = parser.parse_args()
     data = Path(os.environ["DRAFTVERIFY_DATA"])
-    write_prompts(data, options.work, options.counts)
+    if options.step == "prompts":
+        write_prompts(data, options.work, options.counts)
+        return
+    figures = measure(data, options)
+    write(options.out, "benchmarks.learned", figures)
+    for kind, table in figures["kinds"].items():
+        for name, found in table.items():
+            ratio = found.get("against plain", {}).get("ratio", 1.0)
+            print(f"{kind:12} {name:20} {found['tokens_per_pass'][0]:5.2f} a pass  {ratio:5.2f} x plain")
 
 
 if __name__ == "__main__":

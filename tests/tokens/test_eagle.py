@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from draftverify import ConfigError, Pipeline, PipelineError, ResourceError, Task
+from draftverify import ConfigError, Decision, Pipeline, PipelineError, Proposal, ResourceError, Task
 from draftverify.kit import check_component, make_context
 from draftverify.rules import Speculative
 from draftverify.traits import VerifierTraits
+from draftverify.values import Last
 from draftverify_llm import LocalModel
+from draftverify_llm.packed import obstacle
 from draftverify_tokens import Eagle, FirstOf, PromptLookup, Stop, Target, generate, hidden_states
 from draftverify_tokens.eagle_network import EagleNetwork, load_eagle, save_eagle
 from draftverify_tokens.eagle_training import ReadText, TextBatch, steps_of
@@ -241,9 +243,30 @@ def test_another_models_layer_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_conformance_kit_finds_nothing(directory: Path) -> None:
-    """Law, shape, batches, scratch."""
+    """Law, shape, batches, scratch; in rounds that follow a pass of the target."""
     model = model_of()
-    contexts = [
-        context_of(model, [1, 2, 3, 1, 2], accepted=accepted, seed=3) for accepted in ([], [3], [1, 2, 3])
-    ]
-    check_component(Eagle(model, directory), contexts=contexts, tolerance=1e-4, trials=100)
+    target, contexts = Target(model), []
+    target.keep_hidden({0, 1, 2})
+    for accepted, block, kept in (([], (), ()), ([3], (1, 2), (0,)), ([1, 2, 3], (4, 5), ())):
+        before = context_of(model, [1, 2, 3, 1, 2], accepted=accepted, seed=3)
+        proposal = Proposal.chain(block)
+        last = Last(proposal, target.verify(before, proposal), Decision(kept=kept))
+        emitted = [*accepted, *(block[index] for index in kept), 9]
+        contexts.append(context_of(model, [1, 2, 3, 1, 2], accepted=emitted, last=last, rounds=1, seed=3))
+    report = check_component(Eagle(model, directory), contexts=contexts, tolerance=1e-4, trials=100)
+    assert "answers_the_same_without_scratch" not in {result.check for result in report.ended("unexercised")}
+
+
+@pytest.mark.skipif(obstacle() is not None, reason="this processor has no packed products")
+def test_beside_a_packed_model_it_is_packed(tmp_path: Path) -> None:
+    """The layer's own weights stay what they are, and so does the answer."""
+    model = LocalModel.from_module(tiny_of("llama", VOCABULARY, seed=3, dtype="bfloat16"), byte_tokenizer())
+    path = directory_of(tmp_path)
+    task, drafts = {"prompt_ids": PROMPTS[0]}, []
+    for packed in (None, "bfloat16"):
+        model.packed = packed
+        records = pipeline_of(model, drafter := Eagle(model, path)).record(task)
+        drafts.append([round.items for round in records.rounds])
+        kinds = {type(part).__name__ for part in drafter._reader.network.modules()}
+        assert ("PackedLinear" in kinds) is (packed is not None)
+    assert drafts[0] == drafts[1]

@@ -6,7 +6,6 @@ from draftverify_tokens.draft_model import DraftModel
 from draftverify_tokens.draft_tree import DraftTree
 from draftverify_tokens.drafter_training import DrafterTraining
 from draftverify_tokens.eagle import Eagle
-from draftverify_tokens.early_exit import EarlyExit
 from draftverify_tokens.first_of import FirstOf
 from draftverify_tokens.forced import Forced
 from draftverify_tokens.history import History
@@ -30,7 +29,6 @@ __all__ = [
     "DraftTree",
     "DrafterTraining",
     "Eagle",
-    "EarlyExit",
     "FirstOf",
     "Generation",
     "Forced",

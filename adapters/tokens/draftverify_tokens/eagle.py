@@ -16,7 +16,7 @@ from draftverify.traits import GeneratorTraits
 from draftverify_tokens.draft_model import DraftModel
 from draftverify_tokens.eagle_config import read_config
 from draftverify_tokens.history import upload
-from draftverify_tokens.models import TokenModel, prompt_of
+from draftverify_tokens.models import TokenModel, is_packed, prompt_of
 from draftverify_tokens.reader import BlockReading
 from draftverify_tokens.sampling import SETTINGS
 from draftverify_tokens.target import hidden_states
@@ -42,9 +42,12 @@ class Eagle(DraftModel):
         Li et al., "EAGLE-3", arXiv:2503.01840.
     """
 
+    compiled, own_cache, lookup = None, True, None
+
     def __init__(self, model: TokenModel, weights: Path, margin: Annotated[float, Field(ge=0)] = 0.0) -> None:
-        super().__init__(model, margin=margin)
+        self.model = model
         self.weights = weights
+        self.margin = margin
 
     @cached_property
     def traits(self) -> GeneratorTraits:
@@ -62,15 +65,17 @@ class Eagle(DraftModel):
     def _reader(self) -> Any:
         from draftverify_tokens.eagle_network import load_eagle
 
-        return _EagleReader(self.model.model, load_eagle(self.weights))
+        reader = _EagleReader(self.model.model, load_eagle(self.weights))
+        if is_packed(self.model):
+            from draftverify_llm.packed import pack
+
+            pack(reader.network, "bfloat16")
+        return reader
 
     def room(self, context: Context, n: int) -> int:
         """As `DraftModel.room`; 0 where there are no states yet."""
-        return (
-            super().room(context, n)
-            if hidden_states(context, start=len(prompt_of(context))) is not None
-            else 0
-        )
+        last = len(prompt_of(context)) + len(context.accepted) - 2
+        return super().room(context, n) if hidden_states(context, start=last) is not None else 0
 
 
 class _Trunk:

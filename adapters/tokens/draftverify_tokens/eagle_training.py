@@ -1,8 +1,8 @@
 """How EAGLE-3's layer learns: to go on from its own output as it will when it drafts.
 
-A batch is a row of texts behind each other. The layer reads all their places with the target's states, then goes on from
-each place of the answers several tokens, each time from what it made itself, while the tokens are those of the answer.
-In a later step a place sees what the first one read up to it, and its own earlier steps: what drafting will hold
+A batch is a row of texts behind each other. The layer reads all their places with the target's states, then goes on
+from each place that is learned several tokens, each time from what it made itself, while the tokens are the text's. In
+a later step a place sees what the first one read up to it, and its own earlier steps: what drafting will hold
 ("training-time test", Li et al., "EAGLE-3", arXiv:2503.01840). What it should say is the target's distribution over
 the tokens of its head.
 """

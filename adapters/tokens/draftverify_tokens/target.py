@@ -70,9 +70,14 @@ def hidden_states(context: Context, layers: Sequence[int] | None = None, start: 
     hidden = None if evidence is None else evidence.hidden
     if not isinstance(hidden, Hidden):
         return None
-    kept = [hidden.end + index for index in context.last.decision.kept]  # type: ignore[union-attr]
-    places = [*range(start, hidden.end), *kept][: len(prompt_of(context)) + len(context.accepted) - 1 - start]
-    states = hidden.slot.states(places)
+    count, kept = len(prompt_of(context)) + len(context.accepted) - 1, context.last.decision.kept  # type: ignore[union-attr]
+    if count > hidden.end + len(kept):
+        return None
+    places = [
+        *range(start, hidden.end),
+        *(hidden.end + index for index in kept[max(0, start - hidden.end) :]),
+    ]
+    states = hidden.slot.states(places[: count - start])
     if states is None or layers is None or tuple(layers) == hidden.layers:
         return states
     return states[:, [hidden.layers.index(layer) for layer in layers]]
