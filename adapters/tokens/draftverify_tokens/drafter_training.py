@@ -52,7 +52,8 @@ _CLIP = 1.0
 class DrafterTraining:
     """Trains a layer on the target's hidden states (`tokens.eagle`) from the target's answers in a run.
 
-    Nine tasks of ten are learned from, as `split_of` chooses them; the others are for the report.
+    Nine tasks of ten are learned from, as `split_of` chooses them; the others are for the report. The states of all of
+    them are held in memory: four of the model's width for each token.
 
     Args:
         run: the directory of a run.

@@ -44,7 +44,9 @@ class Eagle(DraftModel):
 
     compiled, own_cache, lookup = None, True, None
 
-    def __init__(self, model: TokenModel, weights: Path, margin: Annotated[float, Field(ge=0)] = 0.0) -> None:
+    def __init__(
+        self, model: TokenModel, weights: str | Path, margin: Annotated[float, Field(ge=0)] = 0.0
+    ) -> None:
         self.model = model
         self.weights = weights
         self.margin = margin
@@ -58,14 +60,14 @@ class Eagle(DraftModel):
             reads=SETTINGS,
             vocabulary=lambda: self.model.vocabulary,
             concurrent=False,
-            hidden=set(read_config(self.weights)["eagle_aux_hidden_state_layer_ids"]),
+            hidden=set(read_config(Path(self.weights))["eagle_aux_hidden_state_layer_ids"]),
         )
 
     @cached_property
     def _reader(self) -> Any:
         from draftverify_tokens.eagle_network import load_eagle
 
-        reader = _EagleReader(self.model.model, load_eagle(self.weights))
+        reader = _EagleReader(self.model.model, load_eagle(Path(self.weights)))
         if is_packed(self.model):
             from draftverify_llm.packed import pack
 
@@ -75,7 +77,7 @@ class Eagle(DraftModel):
     def room(self, context: Context, n: int) -> int:
         """As `DraftModel.room`; 0 where there are no states yet."""
         last = len(prompt_of(context)) + len(context.accepted) - 2
-        return super().room(context, n) if hidden_states(context, start=last) is not None else 0
+        return super().room(context, n) if last >= 0 and hidden_states(context, start=last) is not None else 0
 
 
 class _Trunk:

@@ -9,7 +9,8 @@ the tokens of its head.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -56,13 +57,14 @@ class TextBatch:
     def __init__(self, texts: Sequence[ReadText], steps: int) -> None:
         self.states = torch.cat([text.states[:-1] for text in texts])
         self.next = torch.cat([text.ids[1:] for text in texts])
-        lengths = torch.tensor([len(text.ids) - 1 for text in texts])
-        self.positions = torch.cat([torch.arange(1, n + 1) for n in lengths.tolist()])
-        self.texts = torch.arange(len(texts)).repeat_interleave(lengths)
+        lengths = [len(text.ids) - 1 for text in texts]
+        arange = partial(torch.arange, device=self.next.device)
+        self.positions = torch.cat([arange(1, n + 1) for n in lengths])
+        self.texts = torch.cat([arange(1).expand(n) + index for index, n in enumerate(lengths)])
         bases, tokens, last, offset = [], [], [], 0
-        for text, n in zip(texts, lengths.tolist(), strict=True):
-            at = torch.arange(text.start - 1, n - 1)  # the place before the answer's first token, and on
-            after = at[:, None] + torch.arange(1, steps + 2)
+        for text, n in zip(texts, lengths, strict=True):
+            at = arange(text.start - 1, n - 1)  # the place before the answer's first token, and on
+            after = at[:, None] + arange(1, steps + 2)
             tokens.append(torch.where(after <= n, text.ids[after.clamp(max=n)], IGNORED))
             last.append(text.last[after[:, :-1].clamp(max=n)])
             bases.append(at + offset)
@@ -128,18 +130,17 @@ def rates_by_place(
     Returns:
         The share of each place of a block, and the tokens that a pass brings with blocks of so many.
     """
-    right, judged, drafts, bases = torch.zeros(steps), torch.zeros(steps), 0.0, 0
+    right, judged = [0] * steps, [0] * steps
     for batch in batches:
-        going = torch.ones(len(batch), dtype=torch.bool)
+        going = torch.ones_like(batch.bases, dtype=torch.bool)
         for step, logits in enumerate(steps_of(network, embeddings, batch, steps)):
             token = batch.tokens[:, step + 1]
             going &= token != IGNORED
-            judged[step] += going.sum()
+            judged[step] += int(going.sum())
             going &= network.tokens[logits.argmax(-1)] == token
-            right[step] += going.sum()
-        bases += len(batch)
-    drafts = float(right.sum()) / max(bases, 1)
-    return (right / judged.clamp(min=1)).tolist(), 1 + drafts
+            right[step] += int(going.sum())
+    rates = [count / max(of, 1) for count, of in zip(right, judged, strict=True)]
+    return rates, 1 + sum(right) / max(1, sum(map(len, batches)))
 
 
 def new_network(
@@ -163,12 +164,19 @@ def new_network(
                 leaves = name.endswith(("o_proj", "down_proj"))
                 torch.nn.init.normal_(part.weight, std=0.006 if leaves else 0.02)
     network.keep(tokens)
-    states = torch.cat([text.states for text in texts]).float()
-    sizes = functional.rms_norm(states, states.shape[-1:]).square().mean(0).sqrt().clamp(min=1e-3)
+    normed = (functional.rms_norm(text.states.float(), text.states.shape[-1:]) for text in texts)
     with torch.no_grad():
-        for norm, size in zip(network.fc_norm, sizes, strict=True):
-            norm.weight.copy_(1 / size)
+        for norm, size in zip(network.fc_norm, _sizes(normed), strict=True):
+            norm.weight.copy_(1 / size.clamp(min=1e-3))
         network.lm_head.weight.copy_(head.float())
-        network.norm.weight.copy_(torch.cat([text.last for text in texts]).float().square().mean(0).sqrt())
+        network.norm.weight.copy_(_sizes(text.last.float() for text in texts))
     network.lm_head.requires_grad_(False)
     return network
+
+
+def _sizes(parts: Iterable[Any]) -> Any:
+    """The root of the mean square of parts [n, …], over all their n."""
+    total, count = 0.0, 0
+    for part in parts:
+        total, count = total + part.square().sum(0), count + len(part)
+    return (total / count).sqrt()
