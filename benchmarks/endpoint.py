@@ -77,10 +77,16 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing."""
 
 
+class Server(ThreadingHTTPServer):
+    """One that lets more than five clients connect at once."""
+
+    request_queue_size = 128
+
+
 def serve(latency: float) -> None:
     """Print the port, and answer until the process ends."""
     Handler.latency = latency
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), Handler)
     print(server.server_port, flush=True)
     server.serve_forever()
 

@@ -135,7 +135,7 @@ class ChecksSettings(Protocol):
 
 
 class ChecksPipeline(Protocol):
-    """Was fitted for certain parts: a block size, or a threshold."""
+    """Was fitted for certain parts, or learns of them: a block size, or a threshold."""
 
     def check_pipeline(self, pipeline: Any) -> None:
         """Refuse, with a ConfigError, a pipeline of other parts; called once, when they have been opened."""
@@ -300,6 +300,14 @@ class Begins(Protocol):
     def begin(self, verifier: Any, *, fallback: bool) -> None:
         """Told at build which verifier's blocks it chooses for, and whether the policy has a fallback to which a task
         can go at once."""
+        ...
+
+
+class TimesPasses(Protocol):
+    """A verifier that can say before its first task what its passes take."""
+
+    def pass_seconds(self) -> Mapping[int, float]:
+        """Seconds of a pass of one task by block size, among them 0, a plain step; {} where that is not known."""
         ...
 
 

@@ -103,7 +103,8 @@ class Traits:
         remote: of a part that waits for a model or a service elsewhere, how many of its calls may be under way at once;
             0 where it computes here. So many tasks run side by side where an experiment does not say.
         free: whether it answers again for nothing, and the same: from a cache alone (`protocols.AnswersFromCache`), or
-            at once from what it is given. Replays ask such parts where the records do not say.
+            at once from what it is given. Replays ask such parts where the records do not say, and a block that
+            measures asks such a generator of chains at every step.
 
     Raises:
         PipelineError: a name that is no trait, or a value that it cannot have.

@@ -22,6 +22,10 @@ QUIET = (
     "--disable-sync",
     "--no-first-run",
 )
+HURRIED = """(wait => {
+    window.setTimeout = (then, after, ...rest) => wait(then, after < 1000 ? after : after / 10, ...rest)
+})(window.setTimeout)"""
+"""For pages that ask their server again every few seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +73,7 @@ def watched(chromium: Any, *, offline: bool = True, **context: Any) -> Iterator[
     try:
         page = own.new_page()
         page.set_default_timeout(10_000)
+        page.add_init_script(HURRIED)
         found = Watched(page)
         page.on("console", lambda said: found.errors.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: found.errors.append(str(error)))

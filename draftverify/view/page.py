@@ -12,6 +12,7 @@ import base64
 import gzip
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -291,6 +292,7 @@ def _without_modules(text: str) -> str:
     return re.sub(r"^export (?=(?:async )?function|const|class)", "", text, flags=re.MULTILINE)
 
 
+@cache
 def _libraries() -> str:
     return "\n".join(_element(name, _packed(_static(path))) for name, path in LIBRARIES.items())
 

@@ -7,7 +7,6 @@ elsewhere.
 from __future__ import annotations
 
 import decimal
-import itertools
 import random
 import signal
 import socket
@@ -353,20 +352,20 @@ def test_a_program_that_does_not_load_passes_no_test():
     assert found["score"] == 0
 
 
-def test_the_time_is_the_programs_own_in_any_order_of_the_tests():
-    """Slow calls and quick ones in all orders pass or fail alike; what the tests take for themselves does not count."""
+def test_the_time_is_the_programs_own_wherever_a_test_stands():
+    """Slow calls and quick ones pass or fail alike, whichever comes first; the time of the tests does not count."""
     program = "import time\ndef f(x):\n    time.sleep(x)\n    return x\n"
-    own = "import time\ntime.sleep(0.5)\nassert f(0) == 0"
-    for asserts in itertools.permutations(["assert f(0.4) == 0.4", "assert f(0) == 0", own]):
-        limits = {"wall": 0.7}
+    own = "import time\ntime.sleep(0.3)\nassert f(0) == 0"
+    slow, quick = "assert f(0.3) == 0.3", "assert f(0) == 0"
+    for asserts in ((slow, quick, own), (quick, own, slow), (own, slow, quick)):
+        limits = {"wall": 0.55}
         assert verdict(program, limits=limits, kind="asserts", asserts=asserts) == ("pass", "")
-        found = find(program, limits={"wall": 0.3}, kind="asserts", asserts=asserts)
+        found = find(program, limits={"wall": 0.2}, kind="asserts", asserts=asserts)
         assert (found["verdict"], found["reason"]) == ("reject", "wall")
         assert found["passed"] == [
-            None if index > asserts.index("assert f(0.4) == 0.4") else "0.4" not in each
-            for index, each in enumerate(asserts)
+            None if index > asserts.index(slow) else each != slow for index, each in enumerate(asserts)
         ]
-    assert "f(0.4) did not end" in found["feedback"]
+    assert "f(0.3) did not end" in found["feedback"]
 
 
 def test_an_answer_that_is_too_large_needs_one_process():
@@ -791,10 +790,10 @@ def test_time_is_one_deadline_for_everything(program):
     ("seconds", "cpu", "share", "word"),
     [
         (60, 0.0, 0.0, "reject"),
-        (0.5, 0.0, 0.0, "reject"),
-        (0.5, 0.1, 0.7, "pass"),
+        (0.4, 0.0, 0.0, "reject"),
+        (0.4, 0.1, 0.7, "pass"),
         (60, 0.1, 0.7, "reject"),
-        (0.5, 0.3, 0.7, "reject"),
+        (0.4, 0.2, 0.7, "reject"),
         (60, 0.1, 1.0, "timeout"),
     ],
 )
@@ -804,7 +803,7 @@ def test_a_time_that_the_machine_took_is_not_the_programs(seconds, cpu, share, w
     made = SuiteJudge(served.start, lambda: {**served.end(), **measure()}, None, measure)
     made.load({"entry_points": ("f",), **checking("assert candidate(1) is None")})
     began = time.monotonic()
-    found = made.run(f"import time\ndef f(x): time.sleep({seconds})", {**LIMITS, "wall": 0.3})
+    found = made.run(f"import time\ndef f(x): time.sleep({seconds})", {**LIMITS, "wall": 0.2})
     assert found["verdict"] == word, found
     if word != "pass":
         assert found["reason"] == "wall"
@@ -821,17 +820,17 @@ def test_processor_time_is_a_limit_of_its_own():
 def test_a_test_that_does_not_end_is_ended_alone():
     """It is not the program's, unless a call of the program is what it is waiting for."""
     asserts = ("assert f(1) == 1", "assert any(n for n in iter(int, 1)) == f(1)", "assert f(2) == 2")
-    found = find(IDENTITY, limits={"wall": 1.0}, kind="asserts", asserts=asserts)
+    found = find(IDENTITY, limits={"wall": 0.4}, kind="asserts", asserts=asserts)
     assert (found["verdict"], found["reason"]) == ("error", "tests")
     assert found["passed"] == [True, False, None]
-    wrong = find("def f(x): return 0", limits={"wall": 1.0}, kind="asserts", asserts=asserts)
+    wrong = find("def f(x): return 0", limits={"wall": 0.4}, kind="asserts", asserts=asserts)
     assert (wrong["verdict"], wrong["reason"], wrong["passed"]) == (
         "reject",
         "assertion",
         [False, False, None],
     )
     stubborn = "while True:\n    try:\n        while True: pass\n    except BaseException: f(1)"
-    assert verdict(IDENTITY, limits={"wall": 0.5}, kind="script", source=stubborn)[0] in ("error", "timeout")
+    assert verdict(IDENTITY, limits={"wall": 0.3}, kind="script", source=stubborn)[0] in ("error", "timeout")
 
 
 def test_memory_that_the_tests_need_for_what_came_back_is_not_told_as_broken_tests():

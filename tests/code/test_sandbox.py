@@ -41,6 +41,17 @@ def box(request):
         yield made
 
 
+def in_tiers(*tiers):
+    """Only in these by default, and in all in the sweep: what takes its time and is the same work in the others."""
+    rest = [
+        pytest.param(tier, marks=pytest.mark.exhaustive) for tier in (*TIERS, "none") if tier not in tiers
+    ]
+    return pytest.mark.parametrize("box", [*tiers, *rest], indirect=True, scope="module")
+
+
+limited = in_tiers("bubblewrap", "landlock")  # one with a namespace of processes and one without
+
+
 def script(code, *arguments, limits=FAIR, **more):
     return SandboxCommand((*PYTHON, code, *arguments), limits=limits, **more)
 
@@ -247,6 +258,7 @@ def test_a_compiled_program_can_be_run(box, request):
 # --- limits
 
 
+@limited
 def test_the_wall_clock_is_a_limit(box):
     """Ended when it is over, not much later."""
     exit = run(box, "import time; time.sleep(60)", limits=Limits(wall=0.4))
@@ -280,8 +292,8 @@ COMPUTES = "import time\nwhile time.process_time() < {}: pass\n"
 
 def test_a_busy_machine_makes_no_hang_of_an_honest_program(strangers):
     """It has its own time, judged or run; one that sleeps or computes for longer than that has failed, and is told so."""
-    limits = Limits(wall=0.6, cpu=0.6)
-    programs = [COMPUTES.format(0.4), COMPUTES.format(60), "import time; time.sleep(60)"]
+    limits = Limits(wall=0.4, cpu=0.4)
+    programs = [COMPUTES.format(0.25), COMPUTES.format(60), "import time; time.sleep(60)"]
     with Sandbox(workers=1) as box:
         runs = [
             abnormal(exit, limits) for exit in box.run([script(text, limits=limits) for text in programs])
@@ -300,10 +312,10 @@ def test_a_busy_machine_makes_no_hang_of_an_honest_program(strangers):
 
 def test_programs_of_a_sandbox_share_its_cores_without_failing_for_it(one_core):
     """Of more programs than cores those that compute within their time pass, and endless loops have failed."""
-    limits, loop = Limits(wall=0.6, cpu=0.6), "while True: pass"
+    limits, loop = Limits(wall=0.4, cpu=0.4), "while True: pass"
     suite = Suite(kind="check", entry_points=("f",), source="def check(candidate): candidate(1)")
     with Sandbox(workers=4) as box, ThreadPoolExecutor(4) as pool:
-        programs = [f"{loop}#{i}" for i in range(3)] + [f"{COMPUTES.format(0.3)}def f(x): pass"]
+        programs = [f"{loop}#{i}" for i in range(3)] + [f"{COMPUTES.format(0.2)}def f(x): pass"]
         judged = [finding.check for finding in box.judge(suite, programs, limits)]
         alone = list(pool.map(lambda text: box.run([script(text, limits=limits)])[0], programs))
     checks = [*judged[:3], *(abnormal(exit, limits) for exit in alone[:3])]
@@ -319,6 +331,7 @@ def test_as_many_run_at_once_as_there_are_usable_cores(one_core):
         assert Sandbox(workers=3).at_once == 3
 
 
+@limited
 def test_processor_time_is_that_of_ended_children_too(box):
     """Of those too that a child of the program started and waited for, whatever the program itself did."""
     burn = "t = time.process_time()\nwhile time.process_time() < t + 0.2: pass\nos._exit(0)"
@@ -332,13 +345,15 @@ def test_processor_time_is_that_of_ended_children_too(box):
     assert exit.cpu > 0.15
 
 
+@limited
 def test_processor_time_is_a_limit(box):
     """Of a process that does not sleep; one that does is not ended for it."""
-    exit = run(box, "while True: pass", limits=Limits(wall=20.0, cpu=1.0))
+    exit = run(box, "while True: pass", limits=Limits(wall=20.0, cpu=0.4))
     assert exit.limit == "cpu"
-    assert run(box, "import time; time.sleep(1.3)", limits=Limits(wall=20.0, cpu=1.0)).status == 0
+    assert run(box, "import time; time.sleep(0.6)", limits=Limits(wall=20.0, cpu=0.4)).status == 0
 
 
+@limited
 def test_memory_is_a_limit(box):
     """Of one process as a MemoryError, of several together as an end."""
     limits = Limits(wall=20.0, memory=150 << 20)
@@ -349,6 +364,7 @@ def test_memory_is_a_limit(box):
     assert run(box, "bytearray(80 << 20)", limits=limits).status == 0
 
 
+@in_tiers("bubblewrap")
 def test_output_beyond_the_limit_is_thrown_away(box):
     """The beginning is kept, the program goes on, and the record says so."""
     exit = run(
@@ -361,6 +377,7 @@ def test_output_beyond_the_limit_is_thrown_away(box):
     assert (len(exit.stdout), exit.truncated) == (1000, False)
 
 
+@limited
 def test_disk_is_a_limit(box):
     """Of one file and of all together; an error in the program, or its end."""
     limits = Limits(wall=20.0, disk=1 << 20)
@@ -373,6 +390,7 @@ def test_disk_is_a_limit(box):
     assert run(box, "open('x', 'wb').write(bytes(1 << 19))", limits=limits).status == 0
 
 
+@in_tiers("bubblewrap")
 def test_what_the_harness_writes_is_not_the_programs(box):
     """The given files may be as large and as many as the limits: there is as much again for the program."""
     given = {f"d{i % 9}/{i}": bytes(90_000) for i in range(11)}
@@ -381,6 +399,7 @@ def test_what_the_harness_writes_is_not_the_programs(box):
     assert (exit.status, exit.limit) == (0, ""), exit
 
 
+@in_tiers("bubblewrap")
 def test_what_one_leaves_costs_the_next_nothing(box):
     """It is removed when its candidate has ended, before the next one's clock starts; by the thousand, too."""
     many = "def add(a, b):\n    for i in range(1000): open(f'{b}-{i}', 'w').close()\n    return a + b"
@@ -394,6 +413,7 @@ def test_what_one_leaves_costs_the_next_nothing(box):
     assert (exit.stdout, exit.seconds < 1.0) == (b"[]\n", True)
 
 
+@limited
 def test_the_number_of_files_is_a_limit(box):
     """An error in the program, or its end."""
     code = "import time\nfor i in range(100): open(str(i), 'w').close()\ntime.sleep(0.3)\nprint('all')"
@@ -402,6 +422,7 @@ def test_the_number_of_files_is_a_limit(box):
     assert run(box, code, limits=Limits(wall=20.0, files=200)).stdout == b"all\n"
 
 
+@limited
 def test_the_number_of_processes_is_a_limit(box):
     """Processes and threads."""
     code = "import os, time\nfor _ in range(20):\n    if os.fork() == 0: time.sleep(20); os._exit(0)\ntime.sleep(1)\nprint('all')"
@@ -586,6 +607,7 @@ def world_port():
         yield server.getsockname()[1]
 
 
+@in_tiers("bubblewrap")
 @pytest.mark.parametrize("name", ["d", "d" * 200])
 def test_directories_that_one_leaves_are_no_time_of_the_next(box, name):
     """900 of them inside each other, which take longer to remove than the next has."""
@@ -598,6 +620,7 @@ def test_directories_that_one_leaves_are_no_time_of_the_next(box, name):
     assert run(box, "print(1)", limits=Limits(wall=1.0)).stdout == b"1\n"
 
 
+@in_tiers("bubblewrap")
 def test_a_place_that_takes_its_time_is_nobodys(box, monkeypatch):
     """The judge waits for it with its clocks stopped, and says so to the harness, whose clock stops too."""
     monkeypatch.setattr(host, "COMPARING", 0.0)
@@ -610,6 +633,7 @@ def test_a_place_that_takes_its_time_is_nobodys(box, monkeypatch):
 # --- many at once, and mending
 
 
+@in_tiers("bubblewrap")
 def test_answers_are_in_order(box):
     """Whichever ends first."""
     exits = box.run([script(f"import time; time.sleep({0.2 if i % 2 else 0}); print({i})") for i in range(6)])
@@ -626,6 +650,7 @@ def test_as_many_run_at_once_as_there_are_workers():
             assert least <= time.monotonic() - began < most
 
 
+@in_tiers("bubblewrap")
 def test_threads_share_a_sandbox(box):
     """Each gets its own answers."""
     wrong = []
@@ -665,13 +690,8 @@ def below(pid):
     return found
 
 
-@pytest.mark.parametrize(
-    "which",
-    [
-        "keeper.py",
-        "bench.py",
-    ],
-)
+@in_tiers("bubblewrap")
+@pytest.mark.parametrize("which", ["keeper.py", "bench.py"])
 def test_a_server_that_is_killed_from_outside_is_mended(box, which):
     """The next job has another one; none is refused for it."""
     box.judge(ADD, ["def add(a, b): return a + b"], FAIR)
@@ -691,6 +711,7 @@ def test_a_server_that_is_killed_from_outside_is_mended(box, which):
     assert set(below(os.getpid())) - others
 
 
+@limited
 def test_a_server_that_is_killed_at_work_is_an_error(box):
     """Never a verdict on the program."""
     results = []
@@ -726,6 +747,7 @@ def test_what_is_forgotten_is_closed(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@in_tiers("bubblewrap")
 def test_a_server_that_does_not_start_leaves_nothing(box, tmp_path, monkeypatch):
     """Neither its process nor its directories, nor those of the keeper that was started for it."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -746,6 +768,7 @@ def test_a_server_that_does_not_start_leaves_nothing(box, tmp_path, monkeypatch)
         assert own.judge(ADD, ["def add(a, b): return a + b"])[0].check.verdict == "pass"
 
 
+@in_tiers("bubblewrap")
 def test_tests_that_do_not_load_are_an_error_found_once(box, monkeypatch):
     """And not a timeout of every program; judges that are at it at the same time find it each."""
     monkeypatch.setattr(host, "LOADING", 0.5)
@@ -766,6 +789,7 @@ def test_tests_that_are_no_text_are_broken_and_no_more(box):
     assert (finding.check.verdict, finding.check.reason) == ("error", "tests")
 
 
+@in_tiers("bubblewrap")
 def test_a_test_that_forks_answers_once(box):
     """The verdicts after it are those of the programs that they are for."""
     suite = Suite("script", ("f",), source="import os\nr = f(1)\nos.fork()\nassert r == 1")
@@ -798,6 +822,9 @@ def test_closing_ends_everything(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "tier", [*TIERS[::2], *(pytest.param(t, marks=pytest.mark.exhaustive) for t in (TIERS[1], "none"))]
+)
+@pytest.mark.parametrize(
     "work",
     [
         "box.run([Command((sys.executable, '-I', '-S', '-c', 'import time; time.sleep(60)', sys.argv[2]), "
@@ -807,7 +834,7 @@ def test_closing_ends_everything(tmp_path, monkeypatch):
     ],
     ids=["a command", "a candidate", "a test"],
 )
-def test_a_harness_that_dies_takes_everything_with_it(tmp_path, work):
+def test_a_harness_that_dies_takes_everything_with_it(tmp_path, work, tier):
     """SIGKILL leaves no time to close; the servers see the end of their sockets, whatever they are waiting for."""
     code = (
         "import os, sys, time\nfrom draftverify_code.sandbox import *\n"
@@ -817,22 +844,19 @@ def test_a_harness_that_dies_takes_everything_with_it(tmp_path, work):
         "box.judge(suite, ['def f(x): return x + 1'])\n"
         "print('ready', flush=True)\n" + work
     )
-    for tier in (*TIERS, "none"):
-        mark = tmp_path / f"mark-{tier}"
-        mark.mkdir()
-        process = subprocess.Popen([sys.executable, "-c", code, tier, str(mark)], stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        started = process.stdout.readline() == b"ready\n"
-        time.sleep(0.3)
-        process.kill()
-        process.wait()
-        process.stdout.close()
-        if not started:
-            continue
-        until = time.monotonic() + 8
-        while (left := _with(mark)) and time.monotonic() < until:
-            time.sleep(0.05)
-        assert not left, (tier, left)
+    process = subprocess.Popen([sys.executable, "-c", code, tier, str(tmp_path)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    started = process.stdout.readline() == b"ready\n"
+    time.sleep(0.3)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    if not started:
+        pytest.skip(NO_TIER)
+    until = time.monotonic() + 8
+    while (left := _with(tmp_path)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not left
 
 
 def _with(mark):

@@ -126,7 +126,7 @@ def test_each_way_of_failing_has_its_reason(box, runner):
 def test_a_program_that_never_ends_is_refused_and_the_test_named(box, runner):
     """By its time, unless a test had failed before."""
     endless = GOOD.replace("return a // 2", "\n    __import__('time').sleep(60)")
-    stage = Suites(box, runner, timeout=2.0)
+    stage = Suites(box, runner, timeout=1.5)
     late, both = checks_of(stage, task_of(TESTS[runner]), [endless, endless.replace("a + b", "a - b")])
     assert (late.verdict, late.reason) == ("reject", "wall")
     assert "test_half" in late.feedback
@@ -145,8 +145,16 @@ def test_with_enough_the_rest_is_unchecked(box):
 # --- which tests there are
 
 
-@pytest.mark.parametrize("runner", TESTS)
-@pytest.mark.parametrize("original", ["def add(:", "import os; os._exit(0)", "raise RuntimeError", None])
+@pytest.mark.parametrize(
+    ("runner", "original"),
+    [
+        pytest.param(
+            runner, original, marks=[pytest.mark.exhaustive] if runner == "pytest" and original else []
+        )
+        for runner in TESTS
+        for original in ("def add(:", "import os; os._exit(0)", "raise RuntimeError", None)
+    ],
+)
 def test_tests_are_collected_though_the_file_to_mend_does_not_import(box, runner, original):
     """A stand-in takes its place; then every test must still report."""
     right, wrong = checks_of(Suites(box, runner), task_of(TESTS[runner], original), [GOOD, WRONG])

@@ -82,7 +82,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[None
 def calm(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], TaskRecord]:
     """The records of a serial run."""
     path = tmp_path_factory.mktemp("calm")
-    run(load(path, count=40), out=path / "run")
+    run(load(path, count=20), out=path / "run")
     return results(path / "run")
 
 
@@ -101,7 +101,7 @@ def test_ray_gives_the_records_of_a_serial_run_and_carries_rounds(
     )
     config = load(
         tmp_path,
-        count=40,
+        count=20,
         verifier="Trial",
         check=f", log: {log}",
         executor=on_ray(ray_cluster, placed),
@@ -109,8 +109,8 @@ def test_ray_gives_the_records_of_a_serial_run_and_carries_rounds(
     )
     done = run(config, out=tmp_path / "run")
     found = results(tmp_path / "run")
-    assert (done.ran, done.failed, len(found)) == (80, 0, 80)
-    assert len(asked) < 60
+    assert (done.ran, done.failed, len(found)) == (40, 0, 40)
+    assert len(asked) < 30
     assert {key: record.outcome for key, record in found.items()} == {
         key: record.outcome for key, record in calm.items()
     }
@@ -130,11 +130,11 @@ def test_a_ray_node_that_is_killed_costs_no_task(
     """What ran on it runs again elsewhere: nothing is lost, nothing twice."""
     doomed = ray_cluster.add_node(num_cpus=2, object_store_memory=80 << 20, resources={"doomed": 1})
     ray_cluster.wait_for_nodes()
-    watcher = Meddling(10, lambda: ray_cluster.remove_node(doomed, allow_graceful=False))
+    watcher = Meddling(5, lambda: ray_cluster.remove_node(doomed, allow_graceful=False))
     log = tmp_path / "log"
     config = load(
         tmp_path,
-        count=40,
+        count=20,
         seconds=0.01,
         guess=f", log: {log}",
         executor=on_ray(ray_cluster, "actors: 4"),
@@ -142,7 +142,7 @@ def test_a_ray_node_that_is_killed_costs_no_task(
     )
     done = run(config, out=tmp_path / "run", watcher=watcher)
     watcher.thread.join()
-    assert (done.ran, done.failed) == (80, 0)
+    assert (done.ran, done.failed) == (40, 0)
     assert Counter(watcher.seen) == Counter(dict.fromkeys(calm, 1))
     assert results(tmp_path / "run") == calm
     assert "an actor was lost" in caplog.text  # there were some on it
@@ -231,12 +231,12 @@ def test_dask_gives_the_records_of_a_serial_run(
 ) -> None:
     """Also when one of its workers is killed on the way: nothing is lost, nothing twice."""
     log = tmp_path / "log"
-    config = load(tmp_path, count=40, seconds=0.01, guess=f", log: {log}", executor=on_dask(dask_cluster))
+    config = load(tmp_path, count=20, seconds=0.01, guess=f", log: {log}", executor=on_dask(dask_cluster))
     workers = [nanny.pid for nanny in dask_cluster.workers.values()]
-    watcher = Meddling(10, lambda: os.kill(workers[0], signal.SIGKILL))
+    watcher = Meddling(5, lambda: os.kill(workers[0], signal.SIGKILL))
     done = run(config, out=tmp_path / "run", watcher=watcher)
     watcher.thread.join()
-    assert (done.ran, done.failed) == (80, 0)
+    assert (done.ran, done.failed) == (40, 0)
     assert Counter(watcher.seen) == Counter(dict.fromkeys(calm, 1))
     assert results(tmp_path / "run") == calm
     assert len({line.split()[0] for line in log.read_text().splitlines()}) >= 2
@@ -254,11 +254,11 @@ def test_short_units_travel_together_and_nothing_is_left_of_a_run(
     """The processes beside the workers of a cluster that lives on have ended with the run."""
     sent = counted(monkeypatch, pytest.importorskip("distributed").Client, "submit")
     log = tmp_path / "log"
-    run(load(tmp_path, count=40, guess=f", log: {log}", executor=on_dask(dask_cluster)), out=tmp_path / "run")
+    run(load(tmp_path, count=20, guess=f", log: {log}", executor=on_dask(dask_cluster)), out=tmp_path / "run")
     used = {int(line.split()[0]) for line in log.read_text().splitlines()}
     assert used
     assert not [pid for pid in used if Path(f"/proc/{pid}").exists()]
-    assert len(sent) < 60
+    assert len(sent) < 30
 
 
 @pytest.mark.exhaustive

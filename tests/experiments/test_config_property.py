@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -183,10 +183,10 @@ def check_without(folder: Path, path: tuple[Any, ...], instead: Any) -> None:
 
 
 def test_every_place(folder: Path) -> None:
-    """Each single value of the config, replaced by three kinds of wrong value in turn, or left out."""
+    """Each single value of the config, replaced by one or two kinds of wrong value in turn, or left out."""
     values = [*EACH, ...]
     for number, path in enumerate(places(WHOLE)):
-        for instead in values[number % 3 :: 3]:
+        for instead in values[number % 5 :: 5]:
             check_without(folder, path, instead)
 
 
@@ -198,14 +198,12 @@ def test_every_place_with_every_value(folder: Path, instead: Any) -> None:
         check_without(folder, path, instead)
 
 
-@settings(max_examples=100)
 @given(mutated())
 def test_mutated_structure(folder: Path, config: str) -> None:
     """Keys and values deleted, renamed, doubled, moved and replaced by garbage."""
     check(folder, config)
 
 
-@settings(max_examples=100)
 @given(
     st.lists(
         st.tuples(st.integers(0, len(CONFIG)), st.integers(0, 12), st.text(max_size=4)),
@@ -221,7 +219,6 @@ def test_mutated_text(folder: Path, cuts: list[tuple[int, int, str]]) -> None:
     check(folder, text)
 
 
-@settings(max_examples=100)
 @given(st.text(alphabet="ab:{}[]-&*!|>%@`?,#'\"\n\t \x85\u2028\ufeff0.~<", max_size=60))
 @example("&a [*a]")
 @example("? {a: 1}\n: 2")
@@ -233,7 +230,6 @@ def test_random_yaml(folder: Path, text: str) -> None:
     check(folder, text)
 
 
-@settings(max_examples=100)
 @given(st.binary(max_size=80))
 @example(b"\xff\xfea\x00")
 @example(b"")
@@ -242,7 +238,6 @@ def test_random_bytes(folder: Path, data: bytes) -> None:
     check(folder, data)
 
 
-@settings(max_examples=100)
 @given(
     st.lists(
         st.sampled_from([*KEYS, "pipelines", "blocks", "plain", "tasks", "1"]) | st.text(max_size=4),

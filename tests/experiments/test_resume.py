@@ -81,7 +81,7 @@ def is_running(pid: int) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("kills", "tasks"), [(3, 150), pytest.param(50, 1000, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(("kills", "tasks"), [(2, 50), pytest.param(50, 1000, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_kills_change_nothing(tmp_path: Path, executor: str, kills: int, tasks: int) -> None:
     """A run that is killed again and again, in most cases with tasks in flight, ends in an unkilled run's records.
@@ -92,7 +92,7 @@ def test_kills_change_nothing(tmp_path: Path, executor: str, kills: int, tasks: 
     log = tmp_path / "log"
     out = tmp_path / "run"
     changes = {"count": tasks, "check": f", broken: [t7, t{tasks // 2}]"}
-    seconds = 0.01 if executor == "serial" else 0.004
+    seconds = 0.005 if executor == "serial" else 0.004
     config = write(tmp_path, seconds=seconds, guess=f", log: {log}", executor=EXECUTORS[executor], **changes)
     only_spec(config)
     before = committed(out)
@@ -105,6 +105,7 @@ def test_kills_change_nothing(tmp_path: Path, executor: str, kills: int, tasks: 
         else:
             assert wait_until(lambda since=since: bool(lines(log, since)), 30), "the run does not start"
             time.sleep(rng.uniform(0.0, 0.25))
+            wait_until(lambda since=since: ("spec", lines(log, since)[-1][1]) not in committed(out), 1)
         assert process.poll() is None, "the run ended before it could be killed"
         process.kill()
         process.wait()
@@ -132,7 +133,7 @@ def test_ctrl_c_leaves_a_run_that_can_go_on(tmp_path: Path, executor: str) -> No
     """Exit code 130, one line that says so, no traceback, no worker left; the same command ends the run."""
     log = tmp_path / "log"
     kind = EXECUTORS.get(executor, "{use: thread, workers: 3}")
-    config = write(tmp_path, count=30, seconds=0.01, guess=f", log: {log}", executor=kind)
+    config = write(tmp_path, count=16, seconds=0.01, guess=f", log: {log}", executor=kind)
     process = start(config, tmp_path / "run")
     assert wait_until(lambda: len(lines(log, 0)) > 10, 30)
     process.send_signal(signal.SIGINT)
@@ -141,9 +142,9 @@ def test_ctrl_c_leaves_a_run_that_can_go_on(tmp_path: Path, executor: str) -> No
     assert b"the same command goes on from it" in error
     assert b"Traceback" not in error
     assert not any(is_running(pid) for pid, _ in lines(log, 0))
-    assert 0 < len(committed(tmp_path / "run")) < 60
+    assert 0 < len(committed(tmp_path / "run")) < 32
     assert run(load_experiment(config), out=tmp_path / "run").failed == 0
-    assert len(committed(tmp_path / "run")) == 60
+    assert len(committed(tmp_path / "run")) == 32
 
 
 def test_a_killed_start_can_be_repeated(tmp_path: Path) -> None:

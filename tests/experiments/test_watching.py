@@ -421,7 +421,7 @@ def test_an_operating_point_may_be_what_it_compares_with(tmp_path: Path) -> None
     out = tmp_path / "point"
     assert main(["fit", "block", str(config), "--out", str(out), "--at-most", "2"]) == 0
     made = json.loads((out / "own.json").read_text())
-    assert 20 < len(made["shares"]) <= made["data"]["tasks"] == 28  # of tasks of which an item was judged
+    assert 20 < len(made["shares"]) <= len(made["learned_from"]) == 28  # of tasks of which an item was judged
     text = config.read_text().replace(
         "    block: 4\n", f"    block: {{use: fitted, path: {out / 'own.json'}}}\n"
     )

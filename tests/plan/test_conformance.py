@@ -35,7 +35,7 @@ def blocks(context):
     "part",
     [
         Subject(Greedy(), contexts=POSITIVE),
-        Subject(Planner(), contexts=POSITIVE[:1]),
+        pytest.param(Subject(Planner(), contexts=POSITIVE[:1]), marks=pytest.mark.exhaustive),
         Subject(Validator(), tasks=SOME, proposals=blocks),
     ],
     ids=["greedy", "planner", "validator"],

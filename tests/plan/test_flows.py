@@ -197,7 +197,13 @@ def test_every_driver_makes_the_same_plan(planner):
     assert alone == together == [outcome.value for outcome in asyncio.run(both())]
 
 
-@pytest.mark.parametrize("name", ["blocks/p02", "depot/p02", "dockworker/p01"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "blocks/p02",
+        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("depot/p02", "dockworker/p01")),
+    ],
+)
 def test_a_restored_task_ends_as_it_would_have(planner, name):
     """From any recorded round, with an empty scratch, the same plan comes out."""
     whole = relaxed(planner).record(TASKS[name])

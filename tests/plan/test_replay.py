@@ -55,7 +55,7 @@ SETUPS = st.tuples(st.integers(1, 10), st.sampled_from(sorted(POLICIES)), st.int
 
 
 @given(st.sampled_from(NAMES), SETUPS, SETUPS)
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_replay_equals_rerun(name, first, second):
     """Over blocks, policies and budgets."""
     answered(name, first, second)

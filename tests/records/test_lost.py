@@ -158,9 +158,9 @@ def test_one_round_that_cannot_be_committed_ends_the_run(
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_a_run_whose_file_stays_locked_ends_in_words(
-    tmp_path: Path, executor: str, undisturbed: dict[tuple[str, str], TaskRecord]
+    tmp_path: Path, executor: str, undisturbed: dict[tuple[str, str], TaskRecord], caplog: Any
 ) -> None:
-    """No hang, whichever thread meets the lock first; nothing is lost, and the same call goes on."""
+    """No hang, whichever thread meets the lock first, and one wait; nothing is lost, and the same call goes on."""
     experiment, out = load(tmp_path, executor=executor, **ROUNDS), tmp_path / "run"
     held = sqlite3.connect(out.with_name("other"), check_same_thread=False)
 
@@ -172,6 +172,7 @@ def test_a_run_whose_file_stays_locked_ends_in_words(
     with pytest.raises(StoreError, match=r"keeps it locked .* the same command goes on from it"):
         run(experiment, out=out, watcher=Disturbing(hold))
     held.close()
+    assert 3 <= caplog.text.count("trying again") <= 6
     assert run(experiment, out=out).resumed
     assert results(out) == undisturbed
 

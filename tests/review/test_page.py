@@ -55,11 +55,11 @@ def said(page: Any) -> str:
     return str(page.locator("#message").text_content())
 
 
-def test_two_reviewers_decide_twenty_items_and_none_twice(chromium: Any, tmp_path: Path) -> None:
+def test_two_reviewers_decide_eight_items_and_none_twice(chromium: Any, tmp_path: Path) -> None:
     """Two servers, two browsers, keys pressed side by side; the same run takes every decision up."""
-    waits = load(tmp_path, policy="[{do: escalate}]", check=", splice: false", count=20, chance=0.0)
+    waits = load(tmp_path, policy="[{do: escalate}]", check=", splice: false", count=8, chance=0.0)
     path = tmp_path / "run"
-    assert run(waits, out=path).waiting == 20
+    assert run(waits, out=path).waiting == 8
     posted: list[int] = []
     with (
         serving(path) as one,
@@ -69,7 +69,7 @@ def test_two_reviewers_decide_twenty_items_and_none_twice(chromium: Any, tmp_pat
     ):
         for page in (ann, bob):
             page.on("response", lambda answer: "api/answer" in answer.url and posted.append(answer.status))
-        for number in range(10):
+        for number in range(4):
             next_one(ann, bob)
             ann.keyboard.press("a")
             bob.keyboard.press("r")
@@ -77,14 +77,14 @@ def test_two_reviewers_decide_twenty_items_and_none_twice(chromium: Any, tmp_pat
             bob.keyboard.press("Enter")
         for page in (ann, bob):
             page.get_by_text("All is decided").wait_for()
-            assert page.locator("#counts").text_content() == "20 of 20 decided"
+            assert page.locator("#counts").text_content() == "8 of 8 decided"
             assert page.said == []
-    assert Counter(posted) == {200: 20}
+    assert Counter(posted) == {200: 8}
     with load_run(path) as records:
         answers = {question.task: (question.answer, question.note) for question in records.questions}
-        assert len(answers) == len(records.questions) == 20
+        assert len(answers) == len(records.questions) == 8
         assert len({question.holder for question in records.questions}) == 2
-    assert sorted(note for _, note in answers.values() if note) == sorted(f"no {i}" for i in range(10))
+    assert sorted(note for _, note in answers.values() if note) == sorted(f"no {i}" for i in range(4))
     main(["run", str(tmp_path / "experiment.yaml"), "--out", str(path)])
     with load_run(path) as records:
         spec = {record.task: record.outcome for record in records.records("spec")}
@@ -93,7 +93,7 @@ def test_two_reviewers_decide_twenty_items_and_none_twice(chromium: Any, tmp_pat
                 assert (spec[task].status, spec[task].reason) == ("refused", note)
             else:
                 assert any(each.by == "person" for each in records.store.rounds("spec", task, 0))
-        assert Counter(each.right for each in labels(records)) == {True: 10, False: 10}
+        assert Counter(each.right for each in labels(records)) == {True: 4, False: 4}
 
 
 def test_edits_are_checked_before_they_are_sent(chromium: Any, tmp_path: Path) -> None:

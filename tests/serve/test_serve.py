@@ -138,12 +138,12 @@ def test_its_models_are_the_pipelines(served: Served) -> None:
 
 
 def test_greedy_answers_are_generates_whoever_else_is_served(served: Served, tiny: LocalModel) -> None:
-    """Sixty requests that arrive at random, of which no two have the same length."""
-    prompts = [f"{place} " + "ab" * (place % 7) + "the cat sat " * (place % 5) for place in range(60)]
+    """Thirty requests that arrive at random, of which no two have the same length."""
+    prompts = [f"{place} " + "ab" * (place % 7) + "the cat sat " * (place % 5) for place in range(30)]
     order = random.Random(4)
 
     def asked(prompt: str) -> str:
-        time.sleep(order.uniform(0, 0.5))
+        time.sleep(order.uniform(0, 0.25))
         answer = served.openai.chat.completions.create(
             model="greedy", messages=[{"role": "user", "content": prompt}]
         )
@@ -484,7 +484,7 @@ def test_who_goes_away_frees_the_session(tiny: LocalModel) -> None:
 
 def test_there_is_room_for_so_many_and_time_for_so_long() -> None:
     """A full queue is 429 with Retry-After, which OpenAI's client heeds; who waits too long gets 504."""
-    slow = Slow(0.5)
+    slow = Slow(0.3)
     pipeline = Pipeline(echo, slow, First())
     with serving({"slow": pipeline}, concurrency=1, queue=1, timeout=5) as served:
         with ThreadPoolExecutor(4) as pool:
@@ -500,7 +500,7 @@ def test_there_is_room_for_so_many_and_time_for_so_long() -> None:
             )
         assert [answer.choices[0].message.content for answer in said] == ["hi"] * 3
         assert served.ask("slow", n=3).status_code == 429
-    with serving({"slow": Pipeline(echo, Slow(1.5), First())}, timeout=0.5) as served:
+    with serving({"slow": Pipeline(echo, Slow(1.0), First())}, timeout=0.3) as served:
         assert served.ask("slow").status_code == 504
         assert b'"code":"timeout"' in served.ask("slow", stream=True).content
 
@@ -553,7 +553,7 @@ def test_tasks_that_were_left_before_they_began_run_for_nobody(tiny: LocalModel)
             calls.append(context.task.input["prompt"])
             return super().verify(context, proposal)
 
-    with serving({"slow": Pipeline(echo, Turns(1.5), First())}) as served:
+    with serving({"slow": Pipeline(echo, Turns(1.0), First())}) as served:
         with ThreadPoolExecutor(8) as pool:
             holding = pool.submit(served.ask, "slow", "first")
             while not calls:
@@ -586,7 +586,7 @@ def test_an_inner_part_that_takes_turns_is_not_starved(tiny: LocalModel) -> None
         Turns(0.02),
         LongestPrefix(),
         done=lambda context, new: None,
-        budget=Budget(rounds=150),
+        budget=Budget(rounds=90),
     )
     with serving({"nested": nested, "busy": again}) as served, ThreadPoolExecutor(2) as pool:
         busy = pool.submit(served.ask, "busy")
@@ -659,7 +659,7 @@ def test_a_question_outlives_an_answer_that_failed(tiny: LocalModel) -> None:
 
     def judged(context: Context, item: str) -> bool:
         if item == "slow":
-            time.sleep(1.5)
+            time.sleep(1.0)
         if item == "edited" and fails.pop():
             raise ConnectionError("gone")
         return len(item) > 3
@@ -671,7 +671,7 @@ def test_a_question_outlives_an_answer_that_failed(tiny: LocalModel) -> None:
         kind = {"content-type": "application/json"}
         assert served.http.post(question["url"], content=deep, headers=kind).status_code == 400
         assert served.http.post(question["url"], json={"answer": "edit", "value": "slow"}).status_code == 504
-        time.sleep(1.5)
+        time.sleep(1.0)
         fails[:] = [False, True]
         assert (
             served.http.post(question["url"], json={"answer": "edit", "value": "edited"}).status_code == 502

@@ -88,7 +88,7 @@ def test_the_list_is_filtered_and_two_runs_are_compared_on_it(chromium: Any, ser
         told = page.locator("#comparison")
         told.get_by_text("no difference seen").first.wait_for()
         assert "waits:spec" in told.inner_text()
-        page.wait_for_timeout(2500)  # the list is read again
+        page.wait_for_timeout(500)  # the list is read again
         assert page.get_by_label("compare done").is_checked()
         assert page.evaluate("document.documentElement.scrollWidth") <= 420
         assert page.said == []

@@ -57,6 +57,7 @@ class FirstOf:
             remote=max(traits.remote for traits in drafters),
             concurrent=all(traits.concurrent for traits in drafters),
             deterministic=all(traits.deterministic for traits in drafters),
+            free=all(traits.free for traits in drafters),
         )
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:

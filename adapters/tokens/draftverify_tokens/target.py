@@ -23,6 +23,7 @@ from draftverify import (
 from draftverify.traits import GeneratorTraits, VerifierTraits, traits_of
 from draftverify_tokens.divergence import explain
 from draftverify_tokens.models import TokenModel, is_owned, positions_of, prompt_of
+from draftverify_tokens.pass_costs import pass_seconds
 from draftverify_tokens.reader import BlockReading, distributions, history_of
 from draftverify_tokens.sampling import SETTINGS, check_settings
 from draftverify_tokens.self_test import self_test
@@ -220,6 +221,13 @@ class Target:
             "positions": positions,
         }
         return msgspec.structs.replace(task, input={**task.input, **fields})
+
+    def pass_seconds(self) -> Mapping[int, float]:
+        """What a pass takes by its drafted tokens; {} but on a CPU, since each shape would be compiled for its own."""
+        module = self.model.model
+        if self.compiled or self._reader.device.type != "cpu":
+            return {}
+        return pass_seconds(module, positions_of(module)[0])
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """The target's distribution after the context and after each of the n drafted tokens.

@@ -442,7 +442,6 @@ def summary(target: Any) -> str:
 
 
 def _is_class(annotation: Any) -> bool:
-    # Python 3.10 takes Callable[[int], int] for an instance of type.
     return inspect.isclass(annotation) and get_origin(annotation) is None
 
 

@@ -77,6 +77,7 @@ class Crew:
         init=False, default_factory=queue.SimpleQueue
     )
     crashes: int = field(init=False, default=0)
+    unkept: bool = field(init=False, default=False)
     pool: Executor | Workers | None = field(init=False, default=None)
     _reading: threading.Lock = field(init=False, default_factory=threading.Lock)
 
@@ -242,8 +243,12 @@ class Crew:
         try:
             sent = read_sent(data)
             with self._reading:
-                on_round(sent.pipeline, sent.task, sent.attempt, sent.round, sent.texts)
+                if (
+                    not self.unkept
+                ):  # else the run has ended, and each of these would wait as long as the first
+                    on_round(sent.pipeline, sent.task, sent.attempt, sent.round, sent.texts)
         except BaseException as error:
+            self.unkept = True
             self.landed.put(error)
 
     def _close(self, *, kill: bool) -> None:

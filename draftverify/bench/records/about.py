@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Literal
@@ -108,10 +109,17 @@ def versions() -> dict[str, str]:
     }
     if accelerator := _accelerator():
         identities["accelerator"] = accelerator
+    return identities | _installed()
+
+
+@cache
+def _installed() -> dict[str, str]:
+    """The versions of the packages; what is installed while a process runs is none of those that it uses."""
+    found = {}
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
-            identities[package] = version(package)
-    return identities
+            found[package] = version(package)
+    return found
 
 
 def _processor() -> str:

@@ -69,7 +69,7 @@ def test_a_runaway_query_ends_and_the_next_one_runs(data: Database, monkeypatch:
     own = Database(data.path, memory="1GB")
     endless = "SELECT SUM(a.range * b.range) AS n FROM range(1000000) a, range(1000000) b"
     own.schema()
-    monkeypatch.setattr(database, "GRACE", 4.0)  # for the query that DuckDB does not interrupt
+    monkeypatch.setattr(database, "GRACE", 2.5)  # for the query that DuckDB does not interrupt
     huge = "SELECT MAX(repeat('x', 300000000) || range) AS n FROM range(3) GROUP BY range"
     tested = Tested(own, samples=2, repeats=2)
     try:
