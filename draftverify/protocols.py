@@ -10,7 +10,7 @@ each, found by its name (`draftverify.traits.offers`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Annotated, Any, Protocol, TypeAlias, runtime_checkable
 
 from draftverify.randomness import Draws
@@ -204,6 +204,14 @@ class ChecksGenerator(Protocol):
 
     def check_generator(self, generator: Any) -> None:
         """Refuse, with a ConfigError, one whose blocks it cannot verify; called when both have been opened."""
+        ...
+
+
+class KeepsHidden(Protocol):
+    """Is a model whose hidden states a generator may read."""
+
+    def keep_hidden(self, layers: Set[int]) -> None:
+        """Keep these from now on, as indices into transformers' `hidden_states`; called when the pipeline is built."""
         ...
 
 
