@@ -36,6 +36,9 @@ that `context.rounds` ends before it, since its record is not made yet; `new` ar
 Threshold: TypeAlias = Annotated[float, "threshold"]
 """A score that a rule compares with: in a config a number, or a part of the role threshold, `{use: certified, …}`."""
 
+VoteShare: TypeAlias = Annotated[float, "vote share"]
+"""As a `Threshold`, of the share of the vote that the answer has, which every run records: no item is judged by it."""
+
 Metric: TypeAlias = Callable[[Task, Outcome], object]
 """A metric, `metric(task, outcome)`: how right the outcome is by `task.expected`, 0 to 1 or a truth value, or None
 where it has no say; or a `Score` (`draftverify.checks.metrics`) of these, with what it cost and notes for the records.
