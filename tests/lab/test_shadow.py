@@ -130,6 +130,24 @@ def test_a_size_that_was_timed_as_dear_is_passed_over() -> None:
     assert sizes(answer).count(3) > 40
 
 
+def test_blocks_that_stalled_are_tried_again() -> None:
+    """Where nobody timed the passes before, and early blocks took ten times too long, drafting comes back."""
+
+    class Stalling(Counting):
+        def verify(self, context: Context, proposal: Proposal) -> Verification:
+            verification = super().verify(context, proposal)
+            is_slow = len(proposal) and len(context.accepted) < 60
+            assert verification.cost is not None
+            assert verification.cost.seconds is not None
+            return replace(
+                verification, cost=Cost(seconds=verification.cost.seconds * (10 if is_slow else 1))
+            )
+
+    answer = record(lambda start: right(start)[:1], Stalling(CHEAP, known=False), Measured(), 1500)
+    assert not all(sizes(answer)[:40])
+    assert sizes(answer)[-40:].count(0) <= 4
+
+
 @pytest.mark.parametrize("how", [{"free": False}, {"free": True}])
 def test_a_draft_that_has_its_price_is_made_to_be_verified(how: dict[str, bool]) -> None:
     """Only one that says it is free is asked for more often than rounds draft."""

@@ -171,11 +171,11 @@ class Measured:
             if shadow is not None and costs.known:
                 return 0  # plain steps say when this changes
             task = members[0]
-            waited, gap = (task.rounds - task.last, task.gap) if batch == 1 else (costs.idle, costs.gap)
+            waited, gap = (task.rounds - task.judged, task.gap) if batch == 1 else (costs.idle, costs.gap)
             if waited < gap:
                 self._rest(context, batch, gap - waited)
                 return 0
-            n = min(PROBE, self._reach(costs))
+            n = min(PROBE, self._reach(costs), len(speeds))
         unopened = 1.0 - sum(member.opened for member in members) / max(batch, 1)
         balance = self._ledger.balance
         if balance < DEEP * unit and balance < unit * self._risk(costs, n, unopened):

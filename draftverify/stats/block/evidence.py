@@ -30,15 +30,15 @@ Hits: TypeAlias = tuple[int, int, int, int]
 class AcceptanceEvidence:
     """Decayed trials and hits of a block's first item, and of later items whose predecessors left them a chance.
 
-    For a task also how far its rounds were counted, when it last drafted, how long to wait with the next probe when it
-    is alone, and whether the generator has read its prompt (`opened`). Where drafts are free: the draft for the round
-    that comes (`shadow`; None: unknown), and how many of the latest values in a row drafts have foretold (`streak`),
-    behind which every item is a later one.
+    For a task also how far its rounds were counted, when it was last learned from, when a block was last judged and how
+    long to wait with the next probe when it is alone, and whether the generator has read its prompt (`opened`). Where
+    drafts are free: the draft for the round that comes (`shadow`; None: unknown), and how many of the latest values in
+    a row drafts have foretold (`streak`), behind which every item is a later one.
     """
 
     def __init__(self) -> None:
         self.first_trials = self.first_hits = self.later_trials = self.later_hits = 0.0
-        self.rounds = self.last = self.streak = 0
+        self.rounds = self.last = self.judged = self.streak = 0
         self.gap = FIRST_GAP
         self.opened = False
         self.shadow: Sequence[Any] | None = None
@@ -121,7 +121,9 @@ class Acceptance:
         if hits is not None:
             task.add(TASK_MEMORY * IDLE_MEMORY ** (task.rounds - task.last - 1), hits)
             task.last = task.rounds
-            task.gap = FIRST_GAP if round.tally.accepted else min(2 * task.gap, LAST_GAP)
+            if round.items:
+                task.judged = task.rounds
+                task.gap = FIRST_GAP if round.tally.accepted else min(2 * task.gap, LAST_GAP)
             if batch:
                 self.run.add(RUN_MEMORY ** (1.0 / batch), hits)
 
