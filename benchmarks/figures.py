@@ -52,7 +52,7 @@ def pages() -> list[Path]:
         ROOT / "README.md",
         *sorted((ROOT / "docs").rglob("*.md")),
         *sorted((ROOT / "benchmarks").glob("*.md")),
-        ROOT / "examples" / "plugin" / "README.md",
+        *sorted((ROOT / "examples").glob("*/README.md")),
     ]
 
 

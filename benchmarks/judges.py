@@ -108,7 +108,6 @@ def plain(audit: JudgeAudit) -> dict[str, Any]:
         probes[probe.name] = found or probe.untested
     whole = msgspec.to_builtins(audit)
     kept = (
-        "judge",
         "family",
         "comparisons",
         "questions",

@@ -8,6 +8,7 @@ import platform
 import shlex
 import subprocess
 import sys
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,16 @@ from typing import Any
 LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
 """Variables that hide instructions: of oneDNN (its older name too) and of torch's own kernels."""
 VECTORS = ("avx", "amx", "fma", "asimd", "sve", "i8mm", "bf16")
+BEGAN = time.monotonic()
 PACKAGES = ("draftverify", "numpy", "torch", "transformers", "msgspec", "SQLAlchemy")
 
 
 def provenance(module: str) -> dict[str, Any]:
-    """Command, commit (with "+changes" when the tree is not clean), machine and versions."""
+    """Command, commit (with "+changes" when the tree is not clean), seconds, machine and versions."""
     return {
         "command": shlex.join(["python", "-m", module, *sys.argv[1:]]),
         "commit": _commit(),
+        "seconds": round(time.monotonic() - BEGAN, 1),
         "machine": {
             "processor": _processor(),
             "vector_instructions": vector_instructions(),

@@ -17,6 +17,9 @@ LINK = re.compile(r"(\]\(|src=\"|srcset=\")([^)\s\"#:]+)(?=[)\s\"#])")
 OUTSIDE = {
     "index.md": "README.md",
     "sql.md": "examples/plugin/README.md",
+    "distilled.md": "examples/distilled/README.md",
+    "physics.md": "examples/physics/README.md",
+    "proofs.md": "examples/proofs/README.md",
     "history.md": "benchmarks/README.md",
     "changes.md": "CHANGELOG.md",
     "contributing.md": "CONTRIBUTING.md",

@@ -10,7 +10,7 @@ each, found by its name (`draftverify.traits.offers`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Annotated, Any, Protocol, TypeAlias, runtime_checkable
 
 from draftverify.randomness import Draws
@@ -35,6 +35,9 @@ that `context.rounds` ends before it, since its record is not made yet; `new` ar
 
 Threshold: TypeAlias = Annotated[float, "threshold"]
 """A score that a rule compares with: in a config a number, or a part of the role threshold, `{use: certified, …}`."""
+
+VoteShare: TypeAlias = Annotated[float, "vote share"]
+"""As a `Threshold`, of the share of the vote that the answer has, which every run records: no item is judged by it."""
 
 Metric: TypeAlias = Callable[[Task, Outcome], object]
 """A metric, `metric(task, outcome)`: how right the outcome is by `task.expected`, 0 to 1 or a truth value, or None
@@ -135,7 +138,7 @@ class ChecksSettings(Protocol):
 
 
 class ChecksPipeline(Protocol):
-    """Was fitted for certain parts: a block size, or a threshold."""
+    """Was fitted for certain parts, or learns of them: a block size, or a threshold."""
 
     def check_pipeline(self, pipeline: Any) -> None:
         """Refuse, with a ConfigError, a pipeline of other parts; called once, when they have been opened."""
@@ -204,6 +207,14 @@ class ChecksGenerator(Protocol):
 
     def check_generator(self, generator: Any) -> None:
         """Refuse, with a ConfigError, one whose blocks it cannot verify; called when both have been opened."""
+        ...
+
+
+class KeepsHidden(Protocol):
+    """Is a model whose hidden states a generator may read."""
+
+    def keep_hidden(self, layers: Set[int]) -> None:
+        """Keep these from now on, as indices into transformers' `hidden_states`; called when the pipeline is built."""
         ...
 
 
@@ -292,6 +303,14 @@ class Begins(Protocol):
     def begin(self, verifier: Any, *, fallback: bool) -> None:
         """Told at build which verifier's blocks it chooses for, and whether the policy has a fallback to which a task
         can go at once."""
+        ...
+
+
+class TimesPasses(Protocol):
+    """A verifier that can say before its first task what its passes take."""
+
+    def pass_seconds(self) -> Mapping[int, float]:
+        """Seconds of a pass of one task by block size, among them 0, a plain step; {} where that is not known."""
         ...
 
 

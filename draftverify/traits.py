@@ -103,7 +103,8 @@ class Traits:
         remote: of a part that waits for a model or a service elsewhere, how many of its calls may be under way at once;
             0 where it computes here. So many tasks run side by side where an experiment does not say.
         free: whether it answers again for nothing, and the same: from a cache alone (`protocols.AnswersFromCache`), or
-            at once from what it is given. Replays ask such parts where the records do not say.
+            at once from what it is given. Replays ask such parts where the records do not say, and a block that
+            measures asks such a generator of chains at every step.
 
     Raises:
         PipelineError: a name that is no trait, or a value that it cannot have.
@@ -171,6 +172,8 @@ class GeneratorTraits(Traits):
             have the same. A function that reads it is called where there is something to compare.
         needs_feedback: whether it refines what it made by what others say of it, and so is refused in a pipeline whose
             policy has no feedback clause or whose verifier is of its own family.
+        hidden: which of the target's hidden states it reads, as indices into transformers' `hidden_states`; a target
+            that can keeps them for it.
         drafts_from: what its drafts depend on beside the task, so that recorded ones can be replayed under another
             rule, block or policy (`DraftsFrom`); None: a draft is replayed only where the whole context is as recorded.
     """
@@ -180,6 +183,7 @@ class GeneratorTraits(Traits):
     families: Set[str] = frozenset()
     vocabulary: Vocabulary = None
     needs_feedback: bool = False
+    hidden: Set[int] = frozenset()
     drafts_from: DraftsFrom | None = None
 
 

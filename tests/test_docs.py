@@ -1,4 +1,4 @@
-"""The documentation's code blocks run as they stand, page by page, in an empty directory."""
+"""The documentation's code blocks run as they stand, page by page, in an empty directory; the README's too."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
+from tests.llm.conftest import Server
 from tests.report.runs import overview_of, unpacked
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -33,7 +34,6 @@ PAGES = [
     "report.md",
     "code.md",
     "runs.md",
-    "../README.md",
 ]
 
 
@@ -55,6 +55,51 @@ def test_the_code_blocks_of_a_page_run(page, tmp_path, monkeypatch):
                     told = re.search(r"  # .*\bexit code (\d+)", line)
                     expected = int(told[1]) if told else ExitCode.OK
                     assert main(shlex.split(line, comments=True)[2:]) == expected, line
+
+
+def test_the_three_uses_of_the_readme_run(capsys):
+    """Of twelve lines at most, with a server that forgets the amount once, and of whose four programs one is right."""
+
+    def answer(request):
+        asked = request["messages"]
+        replies = ["```python\ndef slug(title):\n    return title.lower()\n```"] * request.get("n", 1)
+        if "slug" in asked[0]["content"]:
+            replies[2] = """```python
+import re
+def slug(title):
+    return "-".join(re.findall("[a-z]+", title.lower()))
+```"""
+        elif len(asked) == 1:
+            replies = ['Here it is: {"name": "Ada Byron"}']
+        else:
+            assert "'amount' is a required property" in asked[-1]["content"]
+            replies = ['{"name": "Ada Byron", "amount": 12.5}']
+        choices = [{"index": i, "message": {"content": reply}} for i, reply in enumerate(replies)]
+        return 200, {}, json.dumps({"choices": choices}).encode()
+
+    server = Server()
+    server.answer = answer
+    blocks = [
+        text
+        for language, text in BLOCK.findall((DOCS.parent / "README.md").read_text())
+        if language == "python"
+    ]
+    assert len(blocks) == 3
+    namespace: dict[str, object] = {"__name__": "readme"}
+    printed = []
+    try:
+        for block in blocks:
+            assert len(block.splitlines()) <= 12
+            exec(
+                compile(block.replace("http://localhost:8000/v1", server.url), "README.md", "exec"), namespace
+            )
+            printed.append(capsys.readouterr().out)
+    finally:
+        server.close()
+    assert printed[0] == '{"name": "Ada Byron", "amount": 12.5} in 2 rounds\n'
+    tokens, passes = map(int, re.findall(r"(\d+) tokens in (\d+) passes", printed[1])[0])
+    assert passes < tokens
+    assert "re.findall" in printed[2]
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.figures import Misplaced, differing, looked_up, pages, renewed, written
+from benchmarks import stale
+from benchmarks.figures import ROOT, Misplaced, differing, looked_up, pages, renewed, written
 
 JSON = {
     "a": {"value": 1.6249, "low": 1.5, "high": 1.75},
@@ -19,6 +22,9 @@ JSON = {
 }
 
 
+@pytest.mark.filterwarnings(
+    "ignore:.*benchmarks.stale.*:RuntimeWarning"
+)  # imported here, and run as a command
 def test_every_page_says_what_its_json_says():
     """`python -m benchmarks.figures --write` mends it."""
     assert list(differing(write=False)) == []
@@ -58,3 +64,42 @@ def test_what_is_written_stays_when_it_is_written_again(number, digits):
     first = written("0." + "0" * digits if digits else "0", [number])
     assert written(first, [number]) == first
     assert looked_up([number], "/0") == [number]
+
+
+def test_every_file_that_the_docs_show_has_its_modules():
+    """What measures a version that is gone stands in the benchmarks' own history alone. Modules are there."""
+    docs = "".join(page.read_text() for page in pages() if page.parent.name != "benchmarks")
+    assert set(re.findall(r"results/(\w+)\.json", docs)) <= stale.MODULES.keys()
+    named = {path for measurement in stale.measurements() for path in measurement.paths}
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_a_figure_is_stale_once_its_modules_have_changed(tmp_path, monkeypatch):
+    """Not by a commit of another file, by one of its config as of its module; and a commit that is unknown is told."""
+
+    def commit(path):
+        (tmp_path / path).open("a").write("#\n")
+        for command in (["add", "-A"], ["commit", "-qm", "x"]):
+            subprocess.run(
+                ["git", "-c", "user.name=n", "-c", "user.email=e", *command], cwd=tmp_path, check=True
+            )
+        head = ["git", "rev-parse", "HEAD"]
+        return subprocess.run(head, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.strip()
+
+    def behind(at):
+        provenance = {"command": "python -m benchmarks.experiment fast.yaml", "commit": f"{at}+changes"}
+        (tmp_path / "fast.json").write_text(json.dumps({"parts": [{"provenance": provenance}]}))
+        return re.findall(r"fast.json: (\w+)", "\n".join(stale.stale()))
+
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    monkeypatch.setattr(stale, "ROOT", tmp_path)
+    monkeypatch.setattr(stale, "RESULTS", tmp_path)
+    monkeypatch.setattr(stale, "MODULES", {"fast": "fast.py"})
+    monkeypatch.setattr(stale, "pages", list)
+    first = [commit(path) for path in ("fast.py", "fast.yaml")][-1]
+    commit("other.py")
+    assert behind(first) == []
+    commit("fast.yaml")
+    commit("fast.py")
+    assert behind(first) == ["2"]
+    assert behind("0" * 40) == ["its"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, overload
+from typing import Any, TypeAlias, TypedDict, Unpack, overload
 
 from draftverify.engine.boundary import read_explanation
 from draftverify.engine.drivers import drive
@@ -31,9 +31,6 @@ from draftverify.values import (
     TaskRecord,
     html_table,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 TaskLike: TypeAlias = Task | Mapping[str, Any] | str
 """A Task, its input, or the text of its input's "prompt"."""

@@ -28,7 +28,7 @@ async def read_body(request: Request, limits: ServerLimits) -> bytes | Response:
         return too_long
     try:
         body = await asyncio.wait_for(_whole_body(request), limits.arrival)
-    except asyncio.TimeoutError:
+    except TimeoutError:
         late = f"the body did not come within {limits.arrival:g} s"
         return failure(408, late, kind="timeout_error", code="timeout", close=True)
     return too_long if body is None else body

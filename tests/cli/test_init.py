@@ -147,6 +147,34 @@ def test_a_configs_own_parts_are_known(tmp_path: Path, capsys: pytest.CaptureFix
     assert "mine.Guess" not in json.dumps(schema["$defs"]["verifier"])
 
 
+@pytest.mark.parametrize("name", ["plan", "code-patch", "extract", "reasoning-steps"])
+def test_an_example_is_written_with_what_it_names(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its tasks, parts, schema or folder lie where it looks for them; what is there already may be the same."""
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert main(["init", "--example", name]) == 0
+        assert f"draftverify run examples/{name}.yaml" in capsys.readouterr().out
+    assert main(["run", f"examples/{name}.yaml", "--dry-run"]) == 0
+
+
+def test_an_example_overwrites_nothing_and_says_what_it_lacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another file in the place of its tasks; pages that only a clone has; and the names that there are."""
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "prompts.jsonl").write_text("mine")
+    for name, code, message in (
+        ("quickstart", 3, "examples/prompts.jsonl stands there already"),
+        ("retrieval-qa", 3, "reads ../docs, which a clone of the repository has"),
+        ("quickest", 2, "there are audit, code-humaneval"),
+    ):
+        assert main(["init", "--example", name, str(tmp_path)]) == code
+        assert message in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "examples").iterdir()] == ["prompts.jsonl"]
+
+
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file of the same name stays as it is, and nothing else is written."""
     (tmp_path / "parts.py").write_text("mine")

@@ -353,7 +353,7 @@ def test_a_program_that_does_not_load_passes_no_test():
 
 
 def test_the_time_is_the_programs_own_wherever_a_test_stands():
-    """Slow calls and quick ones pass or fail alike in any order; what tests take themselves is not counted."""
+    """Slow calls and quick ones pass or fail alike, whichever comes first; the time of the tests does not count."""
     program = "import time\ndef f(x):\n    time.sleep(x)\n    return x\n"
     own = "import time\ntime.sleep(0.3)\nassert f(0) == 0"
     slow, quick = "assert f(0.3) == 0.3", "assert f(0) == 0"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import importlib
 import json
+import re
 import shutil
 import stat
 import sys
@@ -20,8 +23,8 @@ from draftverify.kit import Subject, check_component, make_context
 from draftverify_code.generators.extract import extract
 from draftverify_code.patches import Workspace
 from draftverify_code.patches.container import Container
-from draftverify_code.patches.files import PackedFiles, files_in
-from draftverify_code.patches.workspace import PATCH, PROTECTED
+from draftverify_code.patches.files import BASE, PackedFiles, files_in
+from draftverify_code.patches.workspace import CHANGE, PATCH, PROTECTED
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.stages.command import ExitStatus
 from draftverify_code.stages.suites import Suites
@@ -146,6 +149,12 @@ HOSTILE = {
     "a link above": (new_file("ledger/up", "120000", "../../etc"), "symbolic link out"),
     "an absolute link": (new_file("ledger/etc", "120000", "/etc"), "symbolic link out"),
     "a link through itself": (new_file("ledger/l", "120000", "../ledger/../../x"), "symbolic link out"),
+    "a link through another": (
+        new_file("a/b/up", "120000", "../../ledger") + new_file("out", "120000", "a/b/up/../../x"),
+        "symbolic link out",
+    ),
+    "git's own on macOS": (new_file(".g\u200cit/config"), "invalid path"),
+    "git's own on Windows": (new_file("git~1/config"), "invalid path"),
     "a repository": (
         new_file("sub", "160000", f"Subproject commit {'1' * 40}").replace("\\ No", "\\ No"),
         "",
@@ -164,6 +173,10 @@ HOSTILE_FILES = {
     "above": {"../x": ""}, "absolute": {"/draftverify-was-here": ""}, "git's own": {".git/hooks/x": ""},
     "nothing": {"": ""}, "above later": {"ledger/../../x": ""}, "a directory": {"ledger": ""},
     "below a file": {"README.md/x": ""},
+    "git's own on macOS": {".g\u200cit/config": ""}, "git's own on Windows": {"GIT~1/x": ""},
+    "above on Windows": {"..\\x": ""}, "too long a name": {"x" * 256: ""},
+    "a path that is no text": {"\ud800": ""}, "a text that is none": {"x": "\ud800"},
+    "a file twice": {"ledger/x.py": "", "./ledger/x.py": ""},
     "a NUL": {"a\0b": ""}, "the tests alone": {"tests/test_money.py": ""}, "the tests as a file": {"tests": ""},
 }  # fmt: skip
 
@@ -204,6 +217,58 @@ def test_the_tests_cannot_be_made_a_link(ledger, box, tmp_path):
     patch = git(clone, "diff", "--cached", "--binary").stdout.decode()
     (check,) = checks_of(Suites(box), folder, [patch])
     assert (check.verdict, check.reason, check.feedback) == ("reject", "patch", "tests is a directory")
+
+
+def test_no_candidate_stands_in_the_place_of_the_files(ledger, box):
+    """Its files may be called as the archives from which the task's own are laid out."""
+    folder, _ = ledger
+    files = {path: file for path, file in files_in(folder) if file.content.isascii()}
+    tests = files["tests/test_money.py"]
+    empty = re.sub(rb"    assert .*", b"    pass", tests.content)
+    files |= {"tests/test_money.py": tests._replace(content=empty)}
+    archives = (PackedFiles({**files, "x" * length: tests}.items()).archive for length in range(1, 200))
+    text = next(archive for archive in archives if archive.isascii()).decode()
+    checks = checks_of(Suites(box), folder, [{name: text} for name in (BASE, CHANGE)])
+    assert [(check.verdict, check.reason) for check in checks] == [("reject", "assertion")] * 2
+
+
+def test_a_name_that_is_no_text_can_be_recorded(ledger, box):
+    """Git knows bytes; what is said of them is written with their numbers."""
+    folder, patches = ledger
+    patch = new_file("x.py").replace("a/x.py", '"a/test_\\377.py"').replace("b/x.py", '"b/test_\\377.py"')
+    (check,) = checks_of(Suites(box), folder, [patch + patches["divmod"]])
+    assert check.verdict == "pass"
+    assert r"protected: test_\udcff.py" in check.feedback
+
+
+UNITTEST = """\
+import unittest
+from a import f
+
+class T(unittest.TestCase):
+    def test_f(self):
+        self.assertTrue({})
+"""
+
+
+@pytest.mark.parametrize("name", ["test_a", "tests", "testa"])
+def test_nothing_stands_in_the_place_of_unittest_s_modules(box, tmp_path, name):
+    """Neither a package of the same name, which Python would find first, nor bytecode, nor an edited file."""
+    (tmp_path / "a.py").write_text("def f():\n    return 0\n")
+    (tmp_path / f"{name}.py").write_text(UNITTEST.format("f()"))
+    fooled = UNITTEST.format("1")
+    code = compile(fooled, f"{name}.py", "exec")
+    cached = importlib._bootstrap_external._code_to_hash_pyc(code, bytes(8), False)
+    cache = f"__pycache__/{name}.{sys.implementation.cache_tag}.pyc"
+    items = [{f"{name}/__init__.py": fooled}, {"b.py": "", f"{name}.py": fooled}]
+    blob = hashlib.sha1(b"blob %d\0%b" % (len(cached), cached)).hexdigest()
+    written = binary_file(cache, len(cached), zlib.compress(cached)).replace("1" * 40, blob)
+    items += [new_file("b.py") + written]
+    *checks, right = checks_of(
+        Suites(box, "unittest"), tmp_path, [*items, {"a.py": "def f():\n    return 1\n"}], base_commit=None
+    )
+    assert right.verdict == "pass"
+    assert [check.verdict for check in checks] == ["reject"] * 3
 
 
 def test_a_test_that_writes_in_place_changes_no_other_candidate_s_files(ledger, box):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import pickle
+import shutil
 import zlib
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,20 @@ import pytest
 
 from draftverify import ConfigError, Outcome, Proposal, Task
 from draftverify.kit import make_context
-from draftverify_code import Apps, BigCodeBench, Cases, HiddenTests, LiveCodeBench, MultiplE, Sandbox, Tests
+from draftverify_code import (
+    Apps,
+    BigCodeBench,
+    Cases,
+    HiddenTests,
+    LiveCodeBench,
+    MultiplE,
+    RecordedPrograms,
+    SamplePrograms,
+    Sandbox,
+    Tests,
+)
+
+from .test_sample import Scripted
 
 
 def write(folder: Path, *rows: Any, name: str = "tasks.jsonl") -> Path:
@@ -326,6 +340,26 @@ def test_multipl_e(box: Sandbox, tmp_path: Path) -> None:
     (check,) = checks_of(Tests(box), rust, ["fn add(x: isize, y: isize) -> isize { x + y }"])
     assert check.verdict == "abstain"
     assert "rust" in check.feedback
+
+
+@pytest.mark.skipif(shutil.which("rustc") is None, reason="no compiler of Rust")
+def test_multipl_e_s_completions_are_cut_where_its_tests_begin(tmp_path: Path) -> None:
+    """A recorded completion, a model's, and a whole program of a chat answer; the metric judges each."""
+    (task,) = MultiplE(write(tmp_path, RUST), hidden=True).load()
+    whole = f"fn one() -> isize {{\n    1\n}}\n\n{RUST['prompt']}    x + y\n}}\n"
+    answers = {"completion": "    x + y\n}\n\nfn main() {}\n", "text": f"Here:\n```rust\n{whole}```\n"}
+    programs = []
+    for form, answer in answers.items():
+        path = tmp_path / f"{form}.jsonl"
+        path.write_text(json.dumps({"task_id": task.id, "text": answer}))
+        programs += RecordedPrograms(path, form=form).propose(make_context(task), 1).items
+    model = Scripted(answers["completion"])
+    programs += SamplePrograms(model, chat=False).propose(make_context(task), 1).items
+    assert programs[1:] == [whole.removesuffix("\n}\n"), programs[0]]
+    metric = HiddenTests()
+    assert [metric(task, Outcome(status="accepted", value=program)) for program in programs] == [True] * 3
+    wrong = programs[0].replace("x + y", "x - y - 1")
+    assert metric(task, Outcome(status="accepted", value=wrong)) is False
 
 
 GOOD = {BigCodeBench: BIG, LiveCodeBench: METHOD, Apps: CALLED, MultiplE: PYTHON}

@@ -265,11 +265,37 @@ def test_tests_that_ask_no_candidate_are_an_error(kind: str, integrity: Any, box
     for one in checks_of(stage, fields, programs):
         assert (one.verdict, one.reason) == ("error", "tests"), one
         assert "ask nothing of a program" in one.feedback or "never call half" in one.feedback
-    if kind in ("unittest", "pytest"):
-        fails = {"test": UNASKED[kind].format("2")}
+    for falsehood in ("2", "1 // 0"):
+        fails = {
+            "test": UNASKED[kind].format(falsehood).replace(" or half", "").replace(" or not candidate", "")
+        }
         assert {one.verdict for one in checks_of(stage, fields | fails, programs)} == {"error"}
     asks = {"test": UNASKED[kind].format("half(2)").replace(" or half", "").replace(" or not candidate", "")}
     assert [one.verdict for one in checks_of(stage, fields | asks, programs)] == ["pass", "reject"]
+
+
+@pytest.mark.parametrize(
+    ("test", "program", "verdict"),
+    [
+        (
+            "try:\n    x = half(2)\nexcept Exception:\n    x = None\nassert x == 1",
+            "def half(n): return None",
+            "reject",
+        ),
+        ("try:\n    half(2)\nexcept Exception:\n    pass", "def half(n): return 1 / 0", "pass"),
+        ("import sys\nsys.exit(half is None)", "def half(n): return n", "error"),
+        ("while True:\n    half is None", "def half(n): return n", "error"),
+        ("assert half(2) == LIMIT", "def half(n): return n", "reject"),
+        ("assert LIMIT == half(2)", "def half(n): return n", "reject"),
+    ],
+)
+def test_tests_that_ask_are_told_from_those_that_do_not(
+    test: str, program: str, verdict: str, box: Sandbox
+) -> None:
+    """By whether they call the program, and not by how they end: tests may take any end for a failure, or hang."""
+    stage = Tests(box, integrity="shared-process", timeout=1.0)
+    (check,) = checks_of(stage, {"entry_point": "half", "test": test}, [program])
+    assert check.verdict == verdict, check
 
 
 def test_test_files_of_a_directory_that_ask_nothing_are_an_error(box: Sandbox) -> None:

@@ -111,7 +111,7 @@ class Real(float):
         raise ValueError("no number")
 
 
-class Colour(str, enum.Enum):
+class Colour(str, enum.Enum):  # noqa: UP042 - a text that says it is an enum
     """A text."""
 
     RED = "red"

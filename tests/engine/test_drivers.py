@@ -689,7 +689,6 @@ def test_a_part_that_stops_iterating_is_a_failure(driver):
     assert outcome.failure.error == "StopIteration"
 
 
-@pytest.mark.skipif(not hasattr(asyncio.Task, "cancelling"), reason="Python 3.10 cannot tell them apart")
 def test_a_part_that_awaits_something_cancelled_is_not_cancelled_itself():
     """Its CancelledError is a failure like any other; that of the task itself passes through."""
 

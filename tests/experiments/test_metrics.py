@@ -12,6 +12,7 @@ from draftverify import Check, ConfigError, Outcome, Pipeline, Task, Verificatio
 from draftverify.bench import RunResult, evaluate, load_experiment, run
 from draftverify.bench.records import load_run
 from draftverify.bench.tables.summary import Row
+from draftverify.bench.tables.task_rows import task_list
 from draftverify.checks.metrics import EqualAnswer
 from draftverify.rules import Best, First
 from draftverify.traits import VerifierTraits
@@ -366,13 +367,16 @@ def test_a_measure_stands_beside_what_is_solved_and_solves_nothing(tmp_path: Pat
 
 
 def test_a_measure_alone_leaves_tables_without_solved(tmp_path: Path) -> None:
-    """As without metrics: the speed-up is of tasks that both finished."""
+    """As without metrics: the speed-up is of tasks that both finished, and no task's answer is wrong or right."""
     row = quick_row(
         ran(write(tmp_path, "+++++++++???", metrics="metrics: {faster: {use: metric_parts.Faster}}"))
     )
     assert not row.solved
     assert row.unpaired is not None
     assert row.unpaired.own == 3
+    with load_run(tmp_path / "run") as records:
+        listed = task_list(records)["rows"]
+    assert not [cell for task in listed for cell in task["cells"].values() if "solved" in cell]
 
 
 def test_scores_of_outcomes_are_shown() -> None:

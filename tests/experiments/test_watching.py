@@ -421,7 +421,7 @@ def test_an_operating_point_may_be_what_it_compares_with(tmp_path: Path) -> None
     out = tmp_path / "point"
     assert main(["fit", "block", str(config), "--out", str(out), "--at-most", "2"]) == 0
     made = json.loads((out / "own.json").read_text())
-    assert 20 < len(made["shares"]) <= made["data"]["tasks"] == 28  # of tasks of which an item was judged
+    assert 20 < len(made["shares"]) <= len(made["learned_from"]) == 28  # of tasks of which an item was judged
     text = config.read_text().replace(
         "    block: 4\n", f"    block: {{use: fitted, path: {out / 'own.json'}}}\n"
     )
@@ -431,7 +431,7 @@ def test_an_operating_point_may_be_what_it_compares_with(tmp_path: Path) -> None
 
 
 def test_groups_are_compared_in_the_shares_that_the_run_has() -> None:
-    """Where as many of each calibrate, only so many count; a run whose groups are what they were does not alarm."""
+    """Where as many of each predict, only so many count; a run whose groups are what they were does not alarm."""
     first = [Task(id=f"{group}{n}", group=group) for group in "ab" for n in range(40)]
     measured = [Task(id=f"m{n}", group="b" if n % 10 == 0 else "a") for n in range(600)]
     chosen = alike(first, measured)

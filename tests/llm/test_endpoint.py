@@ -123,7 +123,7 @@ def test_retry_after_is_honoured(endpoint: Endpoint, server: Server, form: str) 
 
     def first(request: Any) -> Any:
         times.append(time.monotonic())
-        date = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=2)
+        date = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=2)
         wait = "1" if form == "seconds" else email.utils.format_datetime(date, usegmt=True)
         return 429, {"retry-after": wait}, b""
 

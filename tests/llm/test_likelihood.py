@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import pytest
@@ -53,8 +54,8 @@ def test_a_sample_without_one_is_an_error_and_no_reject() -> None:
     """From an endpoint that gave none, from another generator, and from one whose evidence is not by item."""
     silent = Sample(Answers(("a", None))).propose(make_context({"prompt": "x"}), 1)
     others = Proposal.alternatives(["a"]), Proposal.alternatives(["a", "b"], evidence={"logprob": (-1.0,)})
-    for proposal in (silent, *others):
-        checks = Likelihood().verify(make_context("x"), proposal).checks
+    for proposal, by in product((silent, *others), ("answer", "token")):
+        checks = Likelihood(by=by).verify(make_context("x"), proposal).checks  # type: ignore[arg-type]
         assert [(check.verdict, check.reason) for check in checks] == [("error", "no log-probability")] * len(
             proposal
         )

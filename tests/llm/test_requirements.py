@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from draftverify.errors import ResourceError
-from draftverify_llm import LocalModel, requirements
+from draftverify_llm import Endpoint, LlamaCpp, LocalModel, requirements
 from draftverify_llm.requirements import LOWEST, need
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +18,17 @@ def test_what_is_missing_is_named_with_the_extra_that_brings_it():
     """All of it at once."""
     with pytest.raises(ResourceError, match=r"flying needs no_wings, no_feathers; .*extra 'birds'"):
         need("no_wings", "torch", "no_feathers", doing="flying", extra="birds")
+
+
+@pytest.mark.parametrize(
+    ("model", "extra"),
+    [(LlamaCpp("smollm2-135m-instruct"), "llm"), (Endpoint("http://127.0.0.1:9/v1", "m"), "endpoint")],
+)
+def test_a_package_that_a_model_lacks_is_told_before_the_run(monkeypatch, model, extra):
+    """An endpoint asks for no more than a client's packages."""
+    monkeypatch.setattr(requirements.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ResourceError, match=f"extra '{extra}'"):
+        model.check()
 
 
 @pytest.mark.parametrize("found", ["5.12.1", "5.0.0", "4.57.6", "5.16.0.dev0"])

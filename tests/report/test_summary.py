@@ -131,7 +131,7 @@ def test_alternatives_have_pass_at_k_and_how_many_were_drawn() -> None:
     said = text_of(made)
     assert "pass@1" in said
     assert "@4 56% [" in said
-    assert "tasks that are in no pass@k: t3 (samples without a verdict: 1 timeout)" in said
+    assert "in no pass@k are t3: samples without a verdict: 1 timeout" in said
     assert msgspec.convert(made.plain(), Summary) == made
     assert summary().pipelines[0].rows[-1].samples is None
     assert "pass@" not in text_of(summary())
@@ -145,7 +145,7 @@ def test_a_task_without_samples_takes_pass_at_k_from_no_other() -> None:
     assert samples is not None
     assert samples.pass_k is not None
     assert (samples.k, samples.pass_k.value) == (4, 1.0)
-    assert "tasks that are in no pass@k: t1 (0 of 4 samples were drawn)" in text_of(made)
+    assert "in no pass@k are t1: 0 of 4 samples were drawn" in text_of(made)
 
 
 def test_where_checking_stopped_early_pass_at_1_is_not_shown() -> None:

@@ -12,7 +12,6 @@ from draftverify.traits import GeneratorTraits
 from draftverify_tokens import (
     DraftModel,
     DraftTree,
-    EarlyExit,
     FirstOf,
     NoDraft,
     OtherTokenizer,
@@ -41,7 +40,6 @@ CHAINS = {
     "lookup": PromptLookup(at_least=1),
     "suffix": Suffix(),
     "draft model": DraftModel(DRAFT),
-    "early exit": EarlyExit(TARGET, 1),
     "other tokenizer": OtherTokenizer(DRAFT, TARGET),
     "one of several": FirstOf([NoDraft(), Bare(), PromptLookup(at_least=1), DraftModel(DRAFT)]),
 }
@@ -100,3 +98,21 @@ def test_a_run_with_a_measured_block_is_taken_up_where_it_stood():
     again = pipeline(PromptLookup(at_least=1)).record(PROMPT, restore=stored.rounds[:3])
     assert again.rounds[:3] == whole.rounds[:3]
     assert again.outcome.value == whole.outcome.value
+
+
+def test_what_passes_take_is_timed_once_per_model():
+    """Seconds by block size, the same answer for each target of a model; none where there are no positions to try."""
+    first = Target(TARGET).pass_seconds()
+    assert set(first) == {0, 1, 2, 3, 4, 8, 16}
+    assert min(first.values()) > 0
+    assert Target(TARGET).pass_seconds() is first
+    assert Target(DRAFT).pass_seconds() is not first
+    assert Target(tiny_model(24, positions=64)).pass_seconds() == {}
+
+
+def test_a_lookup_begins_with_what_was_timed():
+    """Opened, its controller knows what every block costs; no probe need find it out."""
+    made = pipeline(PromptLookup())
+    assert not made.block.report()["costs"]["plain"]
+    with made:
+        assert made.block.report()["costs"]["plain"] == Target(TARGET).pass_seconds()[0]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
+import weakref
 from typing import Any
 
 import numpy as np
@@ -247,6 +249,20 @@ def test_a_decoder_keeps_what_was_measured():
         before = decoder.pipeline.block.report()["rounds"]
         decoder.generate(TEXTS)
         assert decoder.pipeline.block.report()["rounds"] > before > 0
+
+
+def test_calls_with_one_model_teach_each_other():
+    """A call begins with what earlier ones of its drafter and its way to choose have learned; the model may go."""
+    module = tiny_llama(seed=5)
+    block = lambda *how, **more: Decoder(module, *how, tokenizer=TOKENIZER, **more).pipeline.block
+    assert block() is block()
+    assert len({id(block()), id(block("suffix")), id(block(temperature=1))}) == 3
+    assert block(drafter=PromptLookup()) is not block()
+    generate(module, "abab", tokenizer=TOKENIZER, max_new_tokens=8)
+    assert block().report()["rounds"]
+    module = weakref.ref(module)
+    gc.collect()
+    assert module() is None
 
 
 def test_a_schema_is_followed():

@@ -137,7 +137,6 @@ def test_a_check_that_fails_is_no_rejection(schema: Any, item: str, error: str) 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[" * 2000, "it is nested too deep"),
         ("[" * 100_000, "it is nested too deep"),
         ("[" * 101 + "]" * 101, "it is nested too deep"),
         ('{"a": [' * 60 + "]}" * 60, "it is nested too deep"),

@@ -6,9 +6,10 @@ from typing import Literal
 
 from draftverify import ContractError, Outcome, Proposal, Task
 from draftverify.kit import make_context
-from draftverify_code.program import program_of
+from draftverify_code.program import in_python, program_of
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.stages.cases import Cases
+from draftverify_code.stages.language import LanguageTests
 from draftverify_code.stages.running import Sandboxed
 from draftverify_code.stages.tests import Tests
 
@@ -18,8 +19,9 @@ __all__ = ["HiddenTests"]
 class HiddenTests(Sandboxed):
     """Whether the accepted program passes the tests of what the task expects: its `test`, `test_list` or `cases`.
 
-    They run as those of `code.tests` and `code.cases` do. A program that runs out of time or memory has failed them;
-    where the check itself breaks or the machine took the time, the metric has failed and says nothing of the program.
+    They run as those of `code.tests`, `code.cases` and, in other languages than Python, `code.language` do. A program
+    that runs out of time or memory has failed them; where the check itself breaks or the machine took the time, the
+    metric has failed and says nothing of the program.
 
     Args:
         sandbox: where programs run; a shared one with the strongest isolation of this machine when None.
@@ -41,6 +43,7 @@ class HiddenTests(Sandboxed):
         self.integrity = integrity
         self._tests = Tests(sandbox, timeout, memory, integrity)
         self._cases = Cases(sandbox, timeout=timeout, memory=memory)
+        self._language = LanguageTests(timeout=timeout, memory=memory, sandbox=sandbox)
 
     def __call__(self, task: Task, outcome: Outcome) -> bool | None:
         """Raises: ContractError: the truth's tests cannot be read, or running them broke."""
@@ -56,7 +59,8 @@ class HiddenTests(Sandboxed):
         except ContractError:  # an answer that is no program has solved nothing
             return False
         tests = Task(id=task.id, input={**task.input, **task.expected})
-        stage = self._cases if "cases" in task.expected else self._tests
+        other = self._tests if in_python(tests.input) else self._language
+        stage = self._cases if "cases" in task.expected else other
         (check,) = stage.verify(make_context(tests), Proposal.alternatives([value])).checks
         if check.verdict not in ("pass", "reject"):
             raise ContractError(f"the hidden tests came to nothing ({check.reason}): {check.feedback}")

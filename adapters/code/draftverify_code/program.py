@@ -7,7 +7,10 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from draftverify import ContractError
 
-__all__ = ["REASONS", "Reason", "program_of", "texts_of"]
+__all__ = ["PYTHON", "REASONS", "Reason", "in_python", "program_of", "texts_of"]
+
+PYTHON = ("python", "py", "python3")
+"""What models and published files call it."""
 
 Reason: TypeAlias = Literal[
     "patch",  # it does not apply, or changes what it may not
@@ -58,6 +61,11 @@ def program_of(item: Any, fields: Mapping[str, Any] = {}) -> str:
         )
     parts = (fields.get("prologue"), text.removeprefix("\ufeff"), fields.get("epilogue"))
     return "\n".join(part for part in parts if part is not None)
+
+
+def in_python(fields: Mapping[str, Any]) -> bool:
+    """Whether a task's input asks for programs in Python, as it does where it names no `language`."""
+    return str(fields.get("language") or "python").lower() in PYTHON
 
 
 def texts_of(values: Any, label: str) -> tuple[str, ...]:

@@ -229,8 +229,8 @@ class Apps(PublishedFile):
 class MultiplE(PublishedFile):
     """HumanEval and MBPP in other languages: MultiPL-E.
 
-    A task's `test` is what follows a program, its `stop_tokens` are where a completion ends. `code.tests` judges those
-    in Python, a stage for other languages the others.
+    A task's `test` is what follows a program, and its `stop_tokens` are where completions are cut. `code.tests` judges
+    those in Python, `code.language` the others.
 
     Args:
         path: a `.jsonl`, `.jsonl.gz` or `.json`.

@@ -155,7 +155,7 @@ class Endpoint:
             return
         note_urls(self.base_url)
         key = Secret(self.api_key or "").strip()
-        need("httpx", doing=f"asking {self.base_url}")
+        need("httpx", doing=f"asking {self.base_url}", extra="endpoint")
         import httpx
 
         if not re.match(r"https?://[^/\s]+\S*$", self.base_url):
@@ -475,7 +475,7 @@ class Endpoint:
                     for limiter, weight in self._weighed(body):
                         await limiter.try_acquire_async(weight=weight)
                     return await asyncio.wait_for(self._post(client, path, body), self.timeout_seconds)
-                except (_Again, httpx.RequestError, asyncio.TimeoutError) as trouble:
+                except (TimeoutError, _Again, httpx.RequestError) as trouble:
                     await asyncio.sleep(self._wait(trouble, attempt))
         raise AssertionError("the last attempt raises")
 
@@ -619,7 +619,7 @@ def _request_id(response: httpx.Response) -> str:
 
 
 def _limiter(per_minute: int) -> tuple[Limiter, int]:
-    need("pyrate_limiter", doing="keeping to a rate")
+    need("pyrate_limiter", doing="keeping to a rate", extra="endpoint")
     from pyrate_limiter import Duration, Limiter, Rate, StateBucket
 
     return Limiter(StateBucket([Rate(per_minute, Duration.MINUTE)])), per_minute

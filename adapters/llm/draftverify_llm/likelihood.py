@@ -29,7 +29,9 @@ class Likelihood:
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per sample."""
         logprobs = sample_logprobs(proposal)
-        counts = proposal.evidence.get("tokens_out", ()) if self.by == "token" else [1] * len(logprobs)
+        counts = [1] * len(proposal) if self.by == "answer" else proposal.evidence.get("tokens_out", ())
+        if len(counts) != len(proposal):
+            counts = [0] * len(proposal)
         return Verification(
             checks=tuple(
                 [

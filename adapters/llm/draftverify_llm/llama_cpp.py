@@ -68,11 +68,12 @@ class LlamaCpp:
                 self._server, self._chats = self._load()
 
     def check(self) -> None:
-        """Refuse weights that cannot be found, before anything is loaded or fetched.
+        """Refuse weights that cannot be found, or a missing package, before anything is loaded or fetched.
 
         Raises:
-            ResourceError: they name no catalogue entry, files or hub id.
+            ResourceError: they name no catalogue entry, files or hub id; or xllamacpp is not installed.
         """
+        self._need_package()
         on_disk(str(self.weights))
 
     def close(self) -> None:
@@ -138,8 +139,11 @@ class LlamaCpp:
                 self._server, self._chats = self._load()
             return self._server, self._chats
 
-    def _load(self) -> tuple[Any, bool]:
+    def _need_package(self) -> None:
         need("xllamacpp", doing=f"sampling from {self.weights} with llama.cpp")
+
+    def _load(self) -> tuple[Any, bool]:
+        self._need_package()
         path = gguf_file(str(self.weights))
         import xllamacpp  # type: ignore[import-untyped,unused-ignore]
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 from draftverify import (
     BlockSize,
@@ -31,6 +32,8 @@ from draftverify.traits import GeneratorTraits, has_methods, offers, traits_of
 from draftverify_llm import CATALOGUE, LocalModel, before_stop
 from draftverify_tokens.block_size import default_block
 from draftverify_tokens.draft_model import DraftModel
+from draftverify_tokens.eagle import Eagle
+from draftverify_tokens.eagle_config import is_eagle
 from draftverify_tokens.first_of import FirstOf
 from draftverify_tokens.forced import Forced
 from draftverify_tokens.models import TokenModel
@@ -56,6 +59,10 @@ DRAFTERS: dict[str, Callable[[TokenModel], Generator]] = {
 
 SEEDED = 8
 """The block of draws that are to come out the same again: one that is measured depends on the clock."""
+
+_CONTROLLERS: WeakKeyDictionary[Any, dict[Any, BlockSize]] = WeakKeyDictionary()
+"""By the module: for each drafter with a name, way to choose, type and device, what calls in this process have taught
+the block size."""
 
 ELSEWHERE = {
     "assistant_model": "drafter",
@@ -121,7 +128,8 @@ class Decoder:
     Args:
         model: a transformers module (with `tokenizer`; it is read as in eval mode, and stays as it is), a `LocalModel`
             or another TokenModel, a name of the catalogue, or a directory.
-        drafter: a name of `DRAFTERS`, a generator, or a smaller model in any form that `model` may have.
+        drafter: a name of `DRAFTERS`, a generator, the directory of a trained layer (`Eagle`), or a smaller model
+            in any form that `model` may have.
         tokenizer: of a module, which does not know its own.
         max_new_tokens: the most tokens in an answer; None: as many as the model has positions for.
         temperature: 0 takes the likeliest token each time, as transformers' greedy decoding. The sampling settings that
@@ -179,7 +187,8 @@ class Decoder:
             self._target = (ScoredTarget if logprobs else Target)(self.model)
             self._settings = {"temperature": temperature, **settings}
             self._generator = self._drafting(drafter)
-            self._block = self._sized(block, drawn=temperature != 0)
+            name = drafter if isinstance(drafter, str) and drafter in DRAFTERS else None
+            self._block = self._sized(block, name, drawn=temperature != 0)
             self.pipeline = self._made(self._stop)
             self.pipeline.open()
             self._closing.callback(self.pipeline.close)
@@ -266,6 +275,8 @@ class Decoder:
                 "catalogue, a directory, a LocalModel",
                 path="drafter",
             )
+        if isinstance(drafter, (str, Path)) and is_eagle(Path(drafter)):
+            return Eagle(self.model, Path(drafter))
         module = hasattr(drafter, "config") and not hasattr(drafter, "encode_prompt")
         if module and not isinstance(drafter, type):
             self._check_shares_tokens(drafter)
@@ -290,7 +301,8 @@ class Decoder:
                 path="drafter",
             )
 
-    def _sized(self, block: int | BlockSize | None, *, drawn: bool) -> int | BlockSize:
+    def _sized(self, block: int | BlockSize | None, name: str | None, *, drawn: bool) -> int | BlockSize:
+        """The block size: of a drafter with a name the controller that earlier calls with this model have taught."""
         if block is not None:
             return block
         size: int | BlockSize = (
@@ -298,7 +310,15 @@ class Decoder:
             if offers(self._generator, BringsBlock) and not isinstance(self._generator, type)
             else default_block(traits_of(self._generator, GeneratorTraits).shape or "chain")
         )
-        return SEEDED if drawn and self.seed is not None and not isinstance(size, int) else size
+        if isinstance(size, int):
+            return size
+        if drawn and self.seed is not None:
+            return SEEDED
+        if name is None:
+            return size
+        weight = self.model.model.get_input_embeddings().weight
+        taught = _CONTROLLERS.setdefault(self.model.model, {})
+        return taught.setdefault((name, drawn, weight.dtype, weight.device), size)
 
     def _made(self, done: Any) -> Pipeline:
         traits = traits_of(self._generator, GeneratorTraits)

@@ -32,7 +32,7 @@ class PromptLookup:
         A. Saxena, "Prompt Lookup Decoding" (2023).
     """
 
-    traits = GeneratorTraits(shape="chain", laws={"given"}, reads=frozenset())
+    traits = GeneratorTraits(shape="chain", laws={"given"}, reads=frozenset(), free=True)
 
     def __init__(
         self, ngram: Annotated[int, Field(ge=1)] = 3, at_least: Annotated[int, Field(ge=1)] = 2

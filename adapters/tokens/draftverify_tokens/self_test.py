@@ -21,7 +21,7 @@ from draftverify_llm import evaluating
 from draftverify_tokens.fingerprint import Fingerprint
 from draftverify_tokens.states import StateReader, reader_of
 
-__all__ = ["ordinary_tokens", "self_test"]
+__all__ = ["chain_of", "later", "ordinary_tokens", "self_test", "session_of"]
 
 Rows = list[tuple[Sequence[int], Any]]
 """Of one pass: logits [vocabulary], each with the tokens that they stand behind."""
@@ -87,7 +87,7 @@ class _Trial:
     def run(self) -> str | None:
         """As `self_test`."""
         self._attempt("without a cache", self._alone)
-        session = _session(self.text[:1])
+        session = session_of(self.text[:1])
         if self._attempt("in blocks", lambda: self._first(session)):
             raise self._refusal("given positions and a mask, it computes other logits than without them")
         states = isinstance(self.reader, StateReader)
@@ -188,30 +188,30 @@ class _Trial:
 
     def _first(self, session: Any) -> Iterator[Rows]:
         """Three tokens in one pass, the first of a text."""
-        yield self._read((session, _chain(self.text[1:3])))
+        yield self._read((session, chain_of(self.text[1:3])))
 
     def _second(self, session: Any) -> Iterator[Rows]:
         """Three more of them."""
-        yield self._read((_later(session, self.text[1:4]), _chain(self.text[4:6])))
+        yield self._read((later(session, self.text[1:4]), chain_of(self.text[4:6])))
 
     def _batch(self) -> Iterator[Rows]:
         """Six tokens in one pass beside one, and what follows: the six are one too many, and taken back."""
         text = self.text
-        long, short = _session(text[:5]), _session(text[:1])
-        self._read((long, _chain(text[6:7])), (short, _chain(())))
+        long, short = session_of(text[:5]), session_of(text[:1])
+        self._read((long, chain_of(text[6:7])), (short, chain_of(())))
         yield self._read(
-            (_later(long, text[5:6]), _chain(text[6:8])), (_later(short, text[1:3]), _chain(text[3:4]))
+            (later(long, text[5:6]), chain_of(text[6:8])), (later(short, text[1:3]), chain_of(text[3:4]))
         )
 
     def _tree(self) -> Iterator[Rows]:
         """Four siblings, the last of which goes on: looked at are the tokens that stand further from the prompt than
         their position says. Then their path is accepted and read on."""
         text = self.text
-        session = _session(text[:2])
+        session = session_of(text[:2])
         items = (text[4], text[5], text[6], text[2], text[7], text[3], text[4])
         rows = self._read((session, Proposal.tree(items, (-1, -1, -1, -1, 3, 3, 5))))
         yield [rows[4], *rows[6:]]
-        yield self._read((_later(session, text[2:6]), _chain(text[6:8])))
+        yield self._read((later(session, text[2:6]), chain_of(text[6:8])))
 
 
 class _Session(NamedTuple):
@@ -222,16 +222,18 @@ class _Session(NamedTuple):
     scratch: dict[Any, Any]
 
 
-def _session(prompt: Sequence[int]) -> Any:
+def session_of(prompt: Sequence[int]) -> Any:
+    """A session that is new, as a reader sees it."""
     return _Session(Task(id="self-test", input={"prompt_ids": list(prompt)}), (), {})
 
 
-def _later(session: Any, accepted: Sequence[int]) -> Any:
+def later(session: Any, accepted: Sequence[int]) -> Any:
     """The same session, with its cache, once so much was accepted."""
     return session._replace(accepted=tuple(accepted))
 
 
-def _chain(items: Sequence[int]) -> Proposal:
+def chain_of(items: Sequence[int]) -> Proposal:
+    """A block."""
     return Proposal.chain(tuple(items))
 
 

@@ -59,7 +59,7 @@ class Suffix:
     @property
     def traits(self) -> GeneratorTraits:
         """Chains, or trees where they were asked for."""
-        return GeneratorTraits(shape=self._shape, reads=frozenset())
+        return GeneratorTraits(shape=self._shape, reads=frozenset(), free=True)
 
     @property
     def _shape(self) -> Shape:

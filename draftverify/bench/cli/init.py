@@ -1,4 +1,4 @@
-"""`draftverify init`: an experiment that runs as it stands, a package of parts that does, or a schema for editors.
+"""`draftverify init`: an experiment that runs as it stands, an example, a package of parts, or a schema for editors.
 
 A package is written from the files in templates/adapter: those of `every` package, and those of a small domain that
 has the wanted shape. In their names and lines `@name@` and the like are filled in; a line or a name that begins with a
@@ -29,6 +29,7 @@ TEMPLATES = {
 DOMAINS = {"chain": "routes", "alternatives": "alternatives", "tree": "routes"}
 CHOICES = ("plain", "scored", "chain", "alternatives", "tree")
 FOLDER = Path(__file__).parent / "templates"
+PACKAGE = Path(__file__).parents[2]
 CONFIG = "experiment.yaml"
 SCHEMA = "draftverify.schema.json"
 
@@ -36,10 +37,20 @@ SCHEMA = "draftverify.schema.json"
 @click.command(epilog="\b\n" + "\n".join(f"{name:<14}{words}" for name, words in TEMPLATES.items()))
 @click.argument("directory", type=click.Path(path_type=Path), default=".")
 @click.option("--template", type=click.Choice([*TEMPLATES]), help="The shape; alternatives when absent.")
+@click.option(
+    "--example", metavar="NAME", help="Write an example of the documentation into DIRECTORY/examples."
+)
 @click.option("--adapter", metavar="NAME", help="Write the package draftverify-NAME into DIRECTORY instead.")
 @click.option("--scored", is_flag=True, help="With --adapter: its verifier scores, and a rule compares.")
 @click.option("--schema", "only_schema", is_flag=True, help="Write the schema anew, and nothing else.")
-def init(directory: Path, template: str | None, adapter: str | None, scored: bool, only_schema: bool) -> None:
+def init(
+    directory: Path,
+    template: str | None,
+    example: str | None,
+    adapter: str | None,
+    scored: bool,
+    only_schema: bool,
+) -> None:
     """Write a small experiment into DIRECTORY (here, when it is left out). It needs no model and runs as it stands.
 
     --adapter NAME writes a package to publish: a generator, a verifier, a metric, their tests and an experiment, on a
@@ -48,13 +59,17 @@ def init(directory: Path, template: str | None, adapter: str | None, scored: boo
     """
     if scored and adapter is None:
         raise click.UsageError("--scored goes with --adapter NAME")
-    if only_schema and (template or adapter):
+    if only_schema and (template or example or adapter):
         raise click.UsageError("--schema writes the schema alone")
+    if example and (template or adapter):
+        raise click.UsageError("--example writes an example alone")
     if only_schema:
         config = directory / CONFIG if directory.is_dir() else directory
         lacking = directory.is_dir() and not config.exists()
         _write(config.parent, {SCHEMA: _schema(None if lacking else config)})
         click.echo(f"wrote {config.parent / SCHEMA}")
+    elif example is not None:
+        _write_example(example, directory)
     elif adapter is not None:
         _write_package(adapter, directory, template or "alternatives", scored)
     else:
@@ -82,6 +97,48 @@ def _write_experiment(directory: Path, template: str | None) -> None:
     finally:
         sys.dont_write_bytecode = caches
     click.echo(f"wrote {', '.join((*files, SCHEMA))} into {directory}\nnext: draftverify run {config}")
+
+
+def _write_example(name: str, directory: Path) -> None:
+    """Write an example, and whatever it names of what stands beside it, where the documentation has it.
+
+    Raises:
+        ConfigError: another file stands in the place of one of them, or it reads what only a clone has. Nothing is
+            written.
+    """
+    # A wheel has the examples in the package, a clone beside it.
+    folder = next(path for path in (PACKAGE / "examples", PACKAGE.parent / "examples") if path.is_dir())
+    examples = {path: path.stem for path in sorted(folder.iterdir()) if path.suffix in (".yaml", ".py")}
+    examples |= {path: path.parent.name for path in sorted(folder.glob("*/README.md"))}
+    chosen = [path for path, stem in examples.items() if stem == name]
+    if not chosen:
+        raise click.UsageError(
+            f"there is no example {name}; there are {', '.join(sorted({*examples.values()}))}"
+        )
+    text = "\n".join(path.read_text(encoding="utf-8") for path in chosen if path.parent == folder)
+    if "path: ../docs" in text and not (directory / "docs").is_dir():
+        raise ConfigError("the example reads ../docs, which a clone of the repository has", where=name)
+    entries = {path if path.parent == folder else path.parent for path in chosen}
+    entries |= {folder / word for word in re.findall(r"\w[\w.-]*", text) if (folder / word).exists()}
+    sources = sorted(path for entry in entries for path in (entry, *entry.rglob("*")) if path.is_file())
+    files = {
+        str(path.relative_to(folder.parent)): path.read_bytes()
+        for path in sources
+        if "__pycache__" not in path.parts
+    }
+    differing = [path for path, data in files.items() if _differs(directory / path, data)]
+    if differing:
+        trouble = f"{differing[0]} stands there already, and differs; name another directory"
+        raise ConfigError(trouble, where=str(directory))
+    _write(directory, files)
+    steps = {".yaml": "draftverify run", ".py": "python", ".md": "read"}
+    click.echo(f"wrote {len(files)} files into {directory / 'examples'}; next:")
+    for path in chosen:
+        click.echo(f"  {steps[path.suffix]} {directory / path.relative_to(folder.parent)}")
+
+
+def _differs(path: Path, data: bytes) -> bool:
+    return path.exists() and (path.is_dir() or path.read_bytes() != data)
 
 
 def _schema(config: Path | None) -> bytes:

@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import KW_ONLY, InitVar, dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -209,7 +209,7 @@ class RunDirectory:
             if start == (last if command else replace(last, command=())):
                 return
         changed = self._changed(about)
-        at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        at = datetime.now(UTC).isoformat(timespec="seconds")
         yield replace(start, at=at, accepted=tuple(changed) if changed else UNSET)
 
     def _tagged(self, about: About) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -118,7 +118,7 @@ class MonitorEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 def now() -> str:
     """The time now, as it is written."""
-    return time(datetime.now(timezone.utc))
+    return time(datetime.now(UTC))
 
 
 def time(time: datetime) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -31,7 +31,7 @@ class Questions(Database):
         Returns:
             False when another holds it, or when it is no longer the question that waits.
         """
-        until = time(datetime.now(timezone.utc) + timedelta(seconds=seconds))
+        until = time(datetime.now(UTC) + timedelta(seconds=seconds))
         return self._change_question(question, holder, {"holder": holder, "held_until": until})
 
     def answer(

@@ -36,11 +36,7 @@ class RecordReader(Database):
 
     def tasks(self, phase: str | None = None, *, id: str | None = None) -> tuple[Task, ...]:
         """The run's tasks in their order: all, those of a phase, or the one of an id."""
-        query = (
-            sa.select(tables.tasks)
-            .where(tables.tasks.c.run == self._run)
-            .order_by(tables.tasks.c.phase, tables.tasks.c.place)
-        )
+        query = sa.select(tables.tasks).where(tables.tasks.c.run == self._run).order_by(*tables.in_order)
         if phase is not None:
             query = query.where(tables.tasks.c.phase == phase)
         if id is not None:
@@ -136,9 +132,7 @@ class RecordReader(Database):
         query = query.where(*(column == value for column, value in filters if value is not None))
         if not every_attempt:
             query = query.where(tables.LATEST)
-        query = query.order_by(
-            tables.tasks.c.phase, tables.tasks.c.place, tables.records.c.pipeline, tables.records.c.attempt
-        )
+        query = query.order_by(*tables.in_order, tables.records.c.pipeline, tables.records.c.attempt)
         rows = self._read(query)
         for start in range(0, len(rows), LOT):
             some = rows[start : start + LOT]
@@ -244,7 +238,7 @@ class RecordReader(Database):
             tables.tasks, (of_tasks.run == columns.run) & (of_tasks.task == columns.task)
         )
         query = sa.select(columns.pipeline, columns.data, columns.written).select_from(joined)
-        query = query.where(columns.run == self._run).order_by(of_tasks.phase, of_tasks.place)
+        query = query.where(columns.run == self._run).order_by(*tables.in_order)
         if phase is not None:
             query = query.where(of_tasks.phase == phase)
         if alarmed:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.text import Text
 
 from draftverify.bench.tables.task_rows import OUTCOMES, Plain, ended_as, select
-from draftverify.bench.tables.words import NAME, clean, cost_words, seconds_words, words
+from draftverify.bench.tables.words import NAME, clean, cost_words, seconds_words, some_of, words
 from draftverify.values import EMPTY
 
 KINDS = ("all", *OUTCOMES, "slowest")
@@ -19,8 +19,6 @@ TROUBLES = {
     "abstained": "abstained (no answer)",
     "wrong": "accepted and wrong",
 }
-NAMED = 3
-"""Tasks of a pipeline that a line of trouble names."""
 
 _STYLES = {"accepted": "green", "failed": "red", "open": "dim"}
 
@@ -44,7 +42,7 @@ def trouble(rows: Sequence[Plain], run: str, places: Mapping[str, str] = EMPTY) 
             total = sum(map(len, tasks_of.values()))
             at = {name: f" ({place})" for name, place in places.items() if kind == "failed"}
             places_and_tasks = "; ".join(
-                f"{name}{at.get(name, '')} {_some(tasks)}" for name, tasks in tasks_of.items()
+                f"{name}{at.get(name, '')} {some_of(tasks)}" for name, tasks in tasks_of.items()
             )
             yield Text.assemble(
                 (f"{title}: {total}", "red" if kind == "failed" else "yellow"), f"  {clean(places_and_tasks)}"
@@ -100,11 +98,6 @@ def _line(name: str, cell: Plain, width: int, currency: str) -> Text:
     )
     line.append(f"  {' · '.join(facts)}" if facts else "")
     return line.append(f"  {words(cell['why'])}" if cell.get("why") else "", style="dim")
-
-
-def _some(tasks: Sequence[str]) -> str:
-    count = f", … ({len(tasks)})" if len(tasks) > NAMED else ""
-    return ", ".join(words(task, 40) for task in tasks[:NAMED]) + count
 
 
 def _counted(count: int, noun: str) -> str:

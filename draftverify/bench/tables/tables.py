@@ -27,7 +27,7 @@ from draftverify.bench.tables.summary import (
     SummaryFigure,
     ValueDivergence,
 )
-from draftverify.bench.tables.words import NAME, clean, cost_words, seconds_words, words
+from draftverify.bench.tables.words import NAME, clean, cost_words, seconds_words, some_of, words
 
 SHOWN = 10
 """Divergences that the terminal names; the HTML report and summary.json have all."""
@@ -329,13 +329,12 @@ def _samples(pipeline: PipelineSummary, limit: int | None) -> Iterator[str]:
     if samples is None:
         return
     if samples.left_out:
-        task_texts = [f"{words(task, NAME)} ({words(why, 120)})" for task, why in samples.left_out.items()]
-        note = (
-            []
-            if limit is None or len(task_texts) <= limit
-            else [f"{len(task_texts) - limit} more in summary.json"]
-        )
-        yield f"{pipeline.name}: tasks that are in no pass@k: {', '.join([*task_texts[:limit], *note])}"
+        tasks_of: dict[str, list[str]] = {}
+        for task, why in samples.left_out.items():
+            tasks_of.setdefault(words(why, 120), []).append(task)
+        reasons = [f"{some_of(tasks)}: {why}" for why, tasks in tasks_of.items()]
+        more = [] if limit is None or len(reasons) <= limit else ["others in summary.json"]
+        yield f"{pipeline.name}: in no pass@k are {'; '.join([*reasons[:limit], *more])}"
     if samples.biased:
         which = " and ".join(
             name

@@ -178,8 +178,8 @@ def _says(outcome: Outcome) -> str:
 
 
 def _judged(frame: RunFrame, pipeline: str, task: str) -> float | None:
-    """The first metric's score of a task."""
-    return frame.scores.get((pipeline, task, frame.metrics[0])) if frame.metrics else None
+    """What the first metric that says right or wrong says of a task."""
+    return frame.scores.get((pipeline, task, frame.judge)) if frame.judge else None
 
 
 def differs(outcome: Outcome, base: Outcome) -> bool:
@@ -194,7 +194,8 @@ class RunFrame(msgspec.Struct, frozen=True, kw_only=True):
         names: the pipelines, in order.
         bases: what each is compared with; "" for nothing.
         waiting: questions that are open, by (pipeline, task).
-        metrics: their names; the first says what is solved.
+        metrics: their names.
+        judge: the first of them that says right or wrong (in an unfinished run, the first); None without one.
         scores: what metrics said, by (pipeline, task, metric).
         own_tasks: of pipelines that do not run over all tasks, the ids of theirs.
         currency: of costs; "" where the experiment names none.
@@ -204,6 +205,7 @@ class RunFrame(msgspec.Struct, frozen=True, kw_only=True):
     bases: Mapping[str, str]
     waiting: Mapping[tuple[str, str], Question]
     metrics: tuple[str, ...]
+    judge: str | None
     scores: Mapping[tuple[str, str, str], float | None]
     own_tasks: Mapping[str, frozenset[str]] = {}
     currency: str = ""
@@ -217,6 +219,7 @@ class RunFrame(msgspec.Struct, frozen=True, kw_only=True):
         """The frame of a run as it stands."""
         config = run.config
         names = list(dict.fromkeys((*run.names, *(pipeline for _, pipeline, _ in run.store.counts()))))
+        metrics = tuple(config.get("metrics", {}))
         common, baselines = config.get("baseline"), config.get("baselines", {})
         bases = {name: baselines.get(name, common) or "" for name in names}
         return RunFrame(
@@ -227,7 +230,8 @@ class RunFrame(msgspec.Struct, frozen=True, kw_only=True):
                 for question in run.questions
                 if question.state != "used"
             },
-            metrics=tuple(config.get("metrics", {})),
+            metrics=metrics,
+            judge=next(iter(run.summary.get("metrics", metrics)), None),
             scores=run.store.named_scores(),
             own_tasks=run.store.own_tasks(),
             currency=run.currency,

@@ -13,6 +13,8 @@ from draftverify.secret import redact
 
 NAME = 1_000
 """For `words` of a task's id or group: whole, as records hold no longer one, and on one line."""
+NAMED = 3
+"""Tasks that one line names."""
 
 _WIDE = 72
 """Characters of a JSON value that stands on one line."""
@@ -122,3 +124,9 @@ def _laid_out(value: Any) -> Iterator[str]:
 def _is_piece(value: Any) -> bool:
     """A number, or a word rather than a text."""
     return not isinstance(value, (dict, list)) and (not isinstance(value, str) or len(value) <= 24)
+
+
+def some_of(tasks: Sequence[str]) -> str:
+    """Some of these tasks, and how many they are where there are others."""
+    count = f", … ({len(tasks)})" if len(tasks) > NAMED else ""
+    return ", ".join(words(task, 40) for task in tasks[:NAMED]) + count

@@ -40,7 +40,8 @@ class AgainstTruth(ABC):
         """
         if tasks and not any(task.expected for task in tasks):
             raise ConfigError(
-                "no task expects anything to compare with; say in `tasks` where it stands (expected: …)"
+                "no task expects anything to compare with; say in `tasks` in which field it stands: "
+                f"expected: {{{self.expected}: FIELD}}"
             )
         for task in tasks:
             if task.expected:

@@ -270,7 +270,7 @@ class Drafts:
         self.log.decides = source.timing.decide if source is not None else 0.0
         amount = 0.0  # of a block that is verified the round's cost is the verifier's answer
         if not block and exhausted and end is not None:
-            amount = rounds[end].timing.cost
+            amount = self.log.cost(end, "draft") if rounds[end].items else rounds[end].timing.cost
         elif block and trusted:
             amount = sum(rounds[number].timing.cost for number in origin)
             verified = any(rounds[number].timing.passes for number in origin)

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 
 from draftverify.errors import ConfigError
+from draftverify.protocols import TimesPasses
 from draftverify.stats.block.costs import REFRESH, BatchCosts, CostTable, pays_until
 from draftverify.stats.block.evidence import NEW, Acceptance, AcceptanceEvidence
 from draftverify.stats.block.fallback import Detour
@@ -24,7 +25,7 @@ from draftverify.stats.block.ledger import Ledger
 from draftverify.stats.block.passes import Pass
 from draftverify.stats.progress import is_alternatives
 from draftverify.stats.task_costs import FIRST_GAP, LAST_GAP
-from draftverify.traits import BlockTraits, VerifierTraits, traits_of
+from draftverify.traits import BlockTraits, GeneratorTraits, VerifierTraits, offers, traits_of
 from draftverify.values import Context, Outcome, Round
 
 __all__ = ["Measured", "Objective"]
@@ -82,6 +83,7 @@ class Measured:
         self._lock = Lock()
         self._here = local()  # a batch is driven by one thread: its pass is that thread's
         self._acceptance = Acceptance(at_most, self)
+        self._free: Any = None  # the generator whose drafts cost nothing
         self._table = CostTable()
         self._paid = False  # whether the parts say what they cost
         self._plain: bool | None = None  # whether an empty block makes progress; None: not known yet
@@ -94,8 +96,23 @@ class Measured:
     def begin(self, verifier: object, *, fallback: bool = False) -> None:
         """Learn whether an empty block brings a value (`plain_steps`), else the first rounds show it; and whether a
         task may go to a fallback at once."""
-        self._plain = True if traits_of(verifier, VerifierTraits).plain_steps else self._plain
+        self._plain = True if traits_of(verifier, VerifierTraits).goes_on_plainly else self._plain
         self._detour = Detour(Ledger(self.allowance), MARGIN) if fallback else None
+
+    def check_pipeline(self, pipeline: Any) -> None:
+        """Learn of parts that are open whether drafts are free, and what passes take where the verifier knows it."""
+        generator, verifier = pipeline.generator, pipeline.verifier
+        traits = traits_of(generator, GeneratorTraits)
+        is_free = traits.free and traits.shape == "chain" and traits.concurrent and traits.laws == {"given"}
+        self._free = generator if is_free else None
+        if self._table.at or self.objective == "cost" or not offers(verifier, TimesPasses):
+            return
+        seconds = verifier.pass_seconds()
+        with self._lock:
+            if seconds and not self._table.at:
+                costs = self._table.of(1)
+                costs.know(seconds, self.at_most)
+                self._ledger.credit(costs.unit)
 
     def drafts(self, context: Context) -> bool:
         """Whether to draft for this task at all; else it goes to the fallback at once."""
@@ -105,6 +122,8 @@ class Measured:
     def size(self, context: Context) -> int:
         """How many items to draft now: the same for all sessions that were in the last pass or join them now."""
         with self._lock:
+            if self._free is not None:
+                self._draft_shadow(context)
             current: Pass | None = getattr(self._here, "now", None)
             if current is not None and current.batch > 1:
                 if current.choice is None and (sessions := current.sessions()):
@@ -123,18 +142,34 @@ class Measured:
                 first_size = self._here.first = self._choose(context, batch, [self._acceptance.task(context)])
             return first_size
 
+    def _draft_shadow(self, context: Context) -> None:
+        """Draft for the round that comes, whether it will be verified or not."""
+        task = self._acceptance.task(context)
+        try:
+            task.shadow = self._free.propose(context, self.at_most).items
+        except Exception:  # the generator's own call will say so
+            task.shadow = None
+
     def _choose(self, context: Context, batch: int, members: Sequence[AcceptanceEvidence]) -> int:
         """The size for a pass of so many sessions, of whom `members` are known."""
         if self._plain is None:
             return 1
         costs = self._table.of(batch)
-        n, gain = self._best(costs, batch, members)
+        speeds = self._speeds(costs, batch, members)
+        shadow = members[0].shadow if batch == 1 else None
+        if shadow is not None and self._plain:
+            speeds = speeds[: len(shadow)]
+        if not len(speeds):
+            return 0
+        n, gain = self._best(costs, speeds)
         if not self._plain:
             return n
         unit = self._table.unit(batch)
         if not costs.warm or costs.since >= REFRESH or not unit:
             return 0
         if gain < MARGIN:
+            if shadow is not None and costs.known:
+                return 0  # plain steps say when this changes
             task = members[0]
             waited, gap = (task.rounds - task.last, task.gap) if batch == 1 else (costs.idle, costs.gap)
             if waited < gap:
@@ -143,8 +178,9 @@ class Measured:
             n = min(PROBE, self._reach(costs))
         unopened = 1.0 - sum(member.opened for member in members) / max(batch, 1)
         balance = self._ledger.balance
-        while n and balance < DEEP * unit and balance < unit * self._risk(costs, n, unopened):
-            n //= 2
+        if balance < DEEP * unit and balance < unit * self._risk(costs, n, unopened):
+            sizes = [size for size in range(1, n) if balance >= unit * self._risk(costs, size, unopened)]
+            n = max(sizes, key=lambda size: float(speeds[size - 1]), default=0)
         if not n:
             owed = self._risk(costs, 1, unopened) - balance / unit
             rounds = owed / self.allowance if self.allowance else LAST_GAP
@@ -155,7 +191,7 @@ class Measured:
 
     def _rest(self, context: Context, batch: int, rounds: int) -> None:
         """Leave a session that is alone in peace until so many rounds, less those timed before a probe, are over."""
-        if batch == 1 and rounds > FRESH:
+        if batch == 1 and rounds > FRESH and self._free is None:
             self._here.rest = (context.task.id, context.attempt, len(context.rounds) + rounds - FRESH)
 
     def _rests(self, context: Context) -> bool:
@@ -172,29 +208,42 @@ class Measured:
         """The largest block to consider: a size is not trusted before one half as large was timed."""
         return min(self.at_most, max(1 if self._plain else PROBE, 2 * self._table.timed(costs)))
 
-    def _best(
-        self, costs: BatchCosts, batch: int, members: Sequence[AcceptanceEvidence]
-    ) -> tuple[int, float]:
-        """The best size above 0 for sessions that share a pass, and its expected gain over plain steps."""
+    def _speeds(self, costs: BatchCosts, batch: int, members: Sequence[AcceptanceEvidence]) -> Any:
+        """The expected gain over plain steps of blocks of 1, 2, … for sessions that share a pass."""
         if batch > 1:
             joining = [NEW] * (batch - len(members))
-            return self._optimum(costs, Counter(self._acceptance.keys([*members[:batch], *joining])))
+            return self._gains(costs, Counter(self._acceptance.keys([*members[:batch], *joining])))
         (key,) = self._acceptance.keys(members)
-        best = costs.best.get(key)
-        if best is None:
-            best = costs.best[key] = self._optimum(costs, Counter((key,)))
-        return best
+        drafted = members[0].shadow is not None
+        speeds = costs.speeds.get((key, drafted))
+        if speeds is None:
+            speeds = costs.speeds[key, drafted] = self._gains(costs, Counter((key,)), drafted=drafted)
+        return speeds
 
-    def _optimum(self, costs: BatchCosts, keys: Counter[int]) -> tuple[int, float]:
-        """The best size and its gain, for so many sessions at each place in the grid of curves."""
-        filled = max(self._filled, 0.02)
+    def _best(self, costs: BatchCosts, speeds: Any) -> tuple[int, float]:
+        """The best size above 0, and its expected gain."""
+        best = int(speeds.argmax())
+        if best + 1 not in costs.tried and not costs.known:
+            # A size's first block costs more than it teaches, so it must look better than those that were tried.
+            tried = max(
+                (n - 1 for n in costs.tried if n <= len(speeds)), key=speeds.__getitem__, default=best
+            )
+            best = tried if MARGIN * speeds[tried] >= speeds[best] else best
+        return best + 1, float(speeds[best])
+
+    def _gains(self, costs: BatchCosts, keys: Counter[int], *, drafted: bool = False) -> Any:
+        """The expected gain of blocks of 1, 2, …, for so many sessions at each place in the grid of curves.
+
+        Args:
+            drafted: whether the draft is known, and is not empty.
+        """
+        filled = 1.0 if drafted else max(self._filled, 0.02)
         someone = 1.0 - (1.0 - filled) ** costs.batch  # else nobody's generator found anything: a plain step
         cost = costs.vector
         if cost is None:
             floor = 1.0 if self._plain else 0.0  # what seems cheaper than an empty block was timed badly
-            look = costs.look * (1.0 - someone) / someone
             sizes = range(1, self._reach(costs) + 1)
-            cost = np.array([look + max(floor, costs.verify.at(n)) + costs.draft.at(n) for n in sizes])
+            cost = np.array([max(floor, costs.verify.at(n)) + costs.draft.at(n) for n in sizes])
             costs.vector = cost
         splice = 0.0 if self._acceptance.alternatives else self._splice
         share, total = filled / someone, 0.0
@@ -202,13 +251,8 @@ class Measured:
             emitted = splice + share * self._acceptance.curve(key)[: len(cost)]
             total = total + (count / emitted if self.objective == "latency" else count * emitted)
         mean = keys.total() / total if self.objective == "latency" else total / keys.total()
-        speeds = mean / cost
-        best = int(speeds.argmax())
-        if best + 1 not in costs.tried:
-            # A size's first block costs more than it teaches, so it must look better than those that were tried.
-            tried = max((n - 1 for n in costs.tried if n <= len(cost)), key=speeds.__getitem__, default=best)
-            best = tried if MARGIN * speeds[tried] >= speeds[best] else best
-        return best + 1, float(speeds[best]) / (splice or 1.0)
+        looks = costs.look * (1.0 - someone) / someone
+        return mean / (cost + looks) / (splice or 1.0)
 
     def observe(self, context: Context, round: Round) -> None:
         """Learn from a round that has just been decided."""
@@ -360,9 +404,12 @@ class Measured:
         """
         with self._lock:
             main = max(self._table.at.values(), key=lambda costs: costs.passes, default=BatchCosts(1))
-            n, gain = self._best(main, main.batch, [NEW])
+            n, gain = self._best(main, self._speeds(main, main.batch, [NEW]))
             detour = self._detour if self._detour is not None and self._plain is not True else None
-            batches = {costs.batch: self._best(costs, costs.batch, [NEW]) for costs in self._table.measured()}
+            batches = {
+                costs.batch: self._best(costs, self._speeds(costs, costs.batch, [NEW]))
+                for costs in self._table.measured()
+            }
             gains = {batch: gain for batch, (_, gain) in batches.items()}
             until = pays_until(gains, MARGIN) if self._plain else None
             account = self._ledger if detour is None else detour.ledger
@@ -372,7 +419,7 @@ class Measured:
                 drafting, worth, plain = gain >= MARGIN and account.balance > 0.0, gain, main.unit
                 at = f" at batch {main.batch}" if main.batch > 1 else ""
                 why = f"blocks of {n} are expected to run at {gain:.2f} of plain decoding{at}"
-                if not main.verify.counts:
+                if not main.verify.counts and not main.known:
                     why += " by a guess, since none was timed yet"
                 lost = f", and drafting has lost {-won:.1f} plain steps" if won < 0.0 else ""
             elif detour is not None and detour.unit:

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from draftverify.stats.task_costs import FIRST_GAP, SHARED, WARM_UP
 
 __all__ = ["BatchCosts", "CostTable", "Line", "pays_until"]
@@ -31,6 +33,9 @@ class Line:
         guess: cost of blocks of 1 and of 8: pseudo-observations that keep the slope defined while one size was seen.
         weight: for how many observations each of the two counts.
     """
+
+    known: Any = None
+    """The cost of blocks of 0, 1, 2, … as it was timed before, which then stands in the line's place."""
 
     def __init__(self, guess: tuple[float, float], weight: float) -> None:
         y_1, y_8 = guess
@@ -60,7 +65,11 @@ class Line:
 
     def at(self, n: int) -> float:
         """The line's value, drawn towards the size's own mean the more often that size was seen."""
-        value = max(1e-9, self.intercept + self.slope * n)
+        known = self.known
+        if known is None:
+            value = max(1e-9, self.intercept + self.slope * n)
+        else:
+            value = float(known[min(n, len(known) - 1)])
         count = self.counts.get(n)
         return value if count is None else value + count / (count + 4.0) * (self.means[n] - value)
 
@@ -80,7 +89,7 @@ class BatchCosts:
             alone a session has its own).
         once: (batch size, block size) pairs that were seen, so that what only the first costs is not learned; `tried`
             their block sizes.
-        vector, best: caches, emptied by `solve`: cost of blocks of 1, 2, …; best size and gain by acceptance.
+        vector, speeds: caches, emptied by `solve`: cost of blocks of 1, 2, …; their expected gains by acceptance.
     """
 
     def __init__(self, batch: int) -> None:
@@ -94,12 +103,25 @@ class BatchCosts:
         self.once: set[tuple[int, int]] = set()
         self.tried: set[int] = set()
         self.vector: Any = None
-        self.best: dict[int, tuple[int, float]] = {}
+        self.speeds: dict[tuple[int, bool], Any] = {}
 
     @property
     def warm(self) -> bool:
         """Whether enough plain steps were timed."""
         return len(self.plain) >= WARM_UP
+
+    @property
+    def known(self) -> int:
+        """The longest block whose cost is known from the beginning; 0 where none is."""
+        return 0 if self.verify.known is None else len(self.verify.known) - 1
+
+    def know(self, seconds: Mapping[int, float], at_most: int) -> None:
+        """Begin with what passes were found to take, by block size; 0 is a plain step."""
+        sizes = sorted(seconds)
+        self.unit = seconds[0]
+        self.plain.extend([self.unit] * WARM_UP)
+        costs = [seconds[size] / self.unit for size in sizes]
+        self.verify.known = np.interp(range(min(at_most, sizes[-1]) + 1), sizes, costs)
 
     def step(self, cost: float) -> None:
         """Learn the cost of a plain step.
@@ -130,7 +152,7 @@ class BatchCosts:
         self.verify.solve()
         self.draft.solve()
         self.vector = None
-        self.best.clear()
+        self.speeds.clear()
 
 
 class CostTable:
@@ -191,7 +213,7 @@ class CostTable:
 
     def timed(self, costs: BatchCosts) -> int:
         """The longest block that was timed at this batch size or, where it can only be dearer, at a larger one."""
-        return max(
+        return costs.known or max(
             (n for shared in self.at.values() if shared.batch >= costs.batch for n in shared.verify.counts),
             default=0,
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,25 +23,52 @@ GRAIN = 32
 """Acceptance is looked up in steps of 1/32."""
 
 
+Hits: TypeAlias = tuple[int, int, int, int]
+"""Trials and hits of first items, trials and hits of later ones."""
+
+
 class AcceptanceEvidence:
     """Decayed trials and hits of a block's first item, and of later items whose predecessors left them a chance.
 
     For a task also how far its rounds were counted, when it last drafted, how long to wait with the next probe when it
-    is alone, and whether the generator has read its prompt (`opened`).
+    is alone, and whether the generator has read its prompt (`opened`). Where drafts are free: the draft for the round
+    that comes (`shadow`; None: unknown), and how many of the latest values in a row drafts have foretold (`streak`),
+    behind which every item is a later one.
     """
 
     def __init__(self) -> None:
         self.first_trials = self.first_hits = self.later_trials = self.later_hits = 0.0
-        self.rounds = self.last = 0
+        self.rounds = self.last = self.streak = 0
         self.gap = FIRST_GAP
         self.opened = False
+        self.shadow: Sequence[Any] | None = None
 
-    def add(self, keep: float, hits: tuple[int, int, int]) -> None:
+    def add(self, keep: float, hits: Hits) -> None:
         """Count what was seen of a round; what was counted before keeps the share `keep` of its weight."""
-        self.first_trials = keep * self.first_trials + 1.0
-        self.first_hits = keep * self.first_hits + hits[0]
-        self.later_trials = keep * self.later_trials + hits[1]
-        self.later_hits = keep * self.later_hits + hits[2]
+        self.first_trials = keep * self.first_trials + hits[0]
+        self.first_hits = keep * self.first_hits + hits[1]
+        self.later_trials = keep * self.later_trials + hits[2]
+        self.later_hits = keep * self.later_hits + hits[3]
+
+    def foretold(self, values: Sequence[Any]) -> Hits | None:
+        """How the shadow agrees with the values that came, whoever brought them; None where there was nothing drafted.
+
+        A draft whose items are as they would be without verifying is accepted as often as it agrees, under any rule
+        that emits the verifier's distribution.
+        """
+        shadow, self.shadow = self.shadow or (), None
+        agreed = 0
+        for item, value in zip(shadow, values, strict=False):
+            if item != value:
+                break
+            agreed += 1
+        trials = min(agreed + 1, len(shadow), len(values))
+        if not trials:
+            self.streak = 0
+            return None
+        first = not self.streak
+        self.streak = self.streak + agreed if trials == agreed else 0
+        return first, first and agreed > 0, trials - first, max(agreed - first, 0)
 
 
 NEW = AcceptanceEvidence()
@@ -85,7 +112,10 @@ class Acceptance:
 
     def count(self, task: AcceptanceEvidence, round: Round, batch: int = 0) -> None:
         """Count a round in its task and, as one of the `batch` of a pass unless that is 0, in the run."""
-        hits = _judged(round, self.alternatives)
+        if task.shadow is None:
+            hits = _judged(round, self.alternatives)
+        else:
+            hits = task.foretold(round.decision.emitted)
         task.rounds += 1
         task.opened = task.opened or round.asked > 0
         if hits is not None:
@@ -108,6 +138,7 @@ class Acceptance:
                 keep = IDLE_MEMORY ** (task.rounds - task.last)
                 a = (keep * task.first_hits + weight * a) / (keep * task.first_trials + weight)
                 b = (keep * task.later_hits + weight * b) / (keep * task.later_trials + weight)
+            a = b if task.streak else a
             keys.append(int(a * GRAIN) * 64 + int(b * GRAIN))
         return keys
 
@@ -121,18 +152,18 @@ class Acceptance:
         return curve
 
 
-def _judged(round: Round, alternatives: bool) -> tuple[int, int, int] | None:
-    """Hit or miss of the block's first item, and trials and hits of later ones; None when nothing was judged."""
+def _judged(round: Round, alternatives: bool) -> Hits | None:
+    """Trials and hits of the block's first item and of later ones; None when nothing was judged."""
     if not round.items or round.failure is not None or round.source != "generator":
         return None
     tally = round.tally
     if alternatives:
         if not tally.accepted:
-            return (0, tally.trials - 1, 0) if tally.trials else None
+            return (1, 0, tally.trials - 1, 0) if tally.trials else None
         place = first_accepted(round)
-        return int(place == 1), place - 1, int(place > 1)
+        return 1, int(place == 1), place - 1, int(place > 1)
     count = len(round.decision.kept)
     stopped = count < len(round.items) and tally.trials > tally.accepted
     if count:
-        return 1, count - 1 + stopped, count - 1
-    return (0, 0, 0) if stopped else None
+        return 1, 1, count - 1 + stopped, count - 1
+    return (1, 0, 0, 0) if stopped else None

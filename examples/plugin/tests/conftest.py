@@ -1,23 +1,13 @@
-"""Data for the tests: a tiny TPC-H, made once, and the package's entry points where it is not installed."""
+"""Data for the tests: a tiny TPC-H, made once."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from draftverify_sql import Database, Tpch
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-PLUGIN = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="session")
@@ -32,23 +22,3 @@ def data(cache: Path) -> Iterator[Database]:
     database.open()
     yield database
     database.close()
-
-
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    """For a process that finds the package's entry points, installed or not."""
-    paths = [str(PLUGIN / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    try:
-        metadata.version("draftverify-sql")
-    except metadata.PackageNotFoundError:
-        project = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]
-        info = tmp_path / "site" / "draftverify_sql-0.1.0.dist-info"
-        info.mkdir(parents=True)
-        info.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: draftverify-sql\nVersion: 0.1.0\n")
-        groups = (
-            f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in entries.items())
-            for group, entries in project["entry-points"].items()
-        )
-        info.joinpath("entry_points.txt").write_text("\n".join(groups))
-        paths.append(str(info.parent))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

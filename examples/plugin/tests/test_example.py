@@ -19,9 +19,7 @@ from draftverify_sql import OWN, SHORTCUTS, SQLGLOT, AsWritten, Database, Querie
 PLUGIN = Path(__file__).parents[1]
 
 
-def test_the_example_runs_and_shows_what_it_saved(
-    cache: Path, data: Database, tmp_path: Path, environment: dict[str, str]
-) -> None:
+def test_the_example_runs_and_shows_what_it_saved(cache: Path, data: Database, tmp_path: Path) -> None:
     """From YAML by entry points alone: the same results, a speed-up with its interval, the caveat of what passed."""
     text = (PLUGIN / "rewrites.yaml").read_text()
     for scale in ("0.1", "0.05"):
@@ -32,9 +30,7 @@ def test_the_example_runs_and_shows_what_it_saved(
     )
     (tmp_path / "rewrites.yaml").write_text(text)
     command = [sys.executable, "-m", "draftverify", "run", "rewrites.yaml", "--out", "run"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200, check=False
-    )
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = {
         each["name"]: each["rows"][-1]

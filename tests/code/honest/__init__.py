@@ -11,16 +11,15 @@ The files beside this one are read, never imported. A program stands in a cell:
     # wrong: old => new
 
 `# tests: asserts` makes each assert statement a test of its own, with what stands before it; `# tests: check f` is for
-a `def check(candidate)` that is given `f`; `# tests: doctest` for examples in a string. A name that ends with "(3.11)"
-needs that Python. A wrong variant is the program with one text, which stands in it once, exchanged for another; its
-tests must refuse it. No verdict is written down: plain Python's is found by running it (benchmarks/code/plain.py).
+a `def check(candidate)` that is given `f`; `# tests: doctest` for examples in a string. A wrong variant is the program
+with one text, which stands in it once, exchanged for another; its tests must refuse it. No verdict is written down:
+plain Python's is found by running it (benchmarks/code/plain.py).
 """
 
 from __future__ import annotations
 
 import ast
 import re
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,7 +80,7 @@ def cases() -> list[Case]:
                 _case(f"{path.stem}: {name}", text)
                 for name, text in zip(cells[::2], cells[1::2], strict=True)
             ]
-    return [case for case in found if sys.version_info >= (3, 11) or not case.name.endswith("(3.11)")]
+    return found
 
 
 def _case(name: str, text: str) -> Case:

@@ -154,7 +154,7 @@ else:
 # wrong: from error => from None
 
 
-# %% notes (3.11)
+# %% notes
 def load(rows):
     for number, row in enumerate(rows):
         try:
@@ -176,7 +176,7 @@ else:
 # wrong: f"row {number}" => f"row {row}"
 
 
-# %% exception groups (3.11)
+# %% exception groups
 def validate(form):
     errors = []
     if not form.get("name"):

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from draftverify_code.generators.examples import before_examples
 from draftverify_code.names import BUILTINS, FUNCTIONS, binds, bound, free, is_definition
+from draftverify_code.program import PYTHON
 
 __all__ = ["extract", "fenced", "parsed", "preamble", "truncate"]
 
@@ -23,7 +24,6 @@ LONGEST = 100_000  # characters; a longer text is not parsed
 TRIES = 24  # how often a run of lines is cut and parsed again, and how many runs are looked for in one text
 LABOUR = 12  # times its own length that of a text is parsed while such runs are looked for, beyond
 SLACK = 20_000  # characters
-_PYTHON = ("python", "py", "python3")
 _ALIASES = (
     ("c++", "cpp", "cc", "cxx"), ("c#", "cs", "csharp"), ("diff", "patch"), ("go", "golang"), ("javascript", "js"),
     ("rust", "rs"), ("typescript", "ts"),
@@ -57,7 +57,13 @@ def truncate(text: str, stop: Sequence[str]) -> str:
 
 
 def extract(
-    answer: str, *, prompt: str = "", entry_point: str = "", continues: bool = False, language: str = "python"
+    answer: str,
+    *,
+    prompt: str = "",
+    entry_point: str = "",
+    continues: bool = False,
+    language: str = "python",
+    stop: Sequence[str] = (),
 ) -> str:
     """The program in an answer.
 
@@ -75,20 +81,24 @@ def extract(
         entry_point: the name that the program must define; "" when it has none.
         continues: whether the prompt is code that the answer may continue.
         language: of the program. Only Python is parsed; for others the fenced block is all that is looked for.
+        stop: where a completion would end. Where that is a closing brace, the task's tests bring it: of a program in
+            another language all from the last one on is left out.
 
     Returns:
         A program; where nothing parses the most likely text; "" for an answer of white space.
     """
     text = _spoken(answer)
     blocks = list(fenced(text))
-    if language.lower() not in _PYTHON:
-        return _by_tag(text, blocks, prompt if continues else "", entry_point, language)
+    if language.lower() not in PYTHON:
+        program = _by_tag(text, blocks, prompt if continues else "", entry_point, language)
+        ends = [program.rfind(mark) for mark in stop if mark.strip() == "}" and mark in program]
+        return program[: max(ends)] if ends else program
     if len(text) > LONGEST:
         return max((block for _, block in blocks), key=len, default=text)
     reader = _AnswerReader(
         prompt if continues else "", entry_point, LABOUR * (len(text) + len(prompt)) + SLACK
     )
-    regions = [block for tag, block in blocks if not tag or tag.lower() in _PYTHON]
+    regions = [block for tag, block in blocks if not tag or tag.lower() in PYTHON]
     regions = regions or [block for _, block in blocks]
     programs = [program for region in regions for program in reader.read(region)]
     if not any(program.defines_it for program in programs):
@@ -125,7 +135,7 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
                     yield "", match["code"].strip(" \t")
                 continue
             begins = mark["tag"] + mark["more"]
-            code = bool(_CODE.match(begins)) and begins.split()[0] not in _PYTHON
+            code = bool(_CODE.match(begins)) and begins.split()[0] not in PYTHON
             if mark["before"].strip() and mark["more"].strip() and not code:
                 continue  # three backticks in the middle of prose
             indentation = len(mark["before"]) if not mark["before"].strip() else 0
@@ -138,7 +148,7 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
         if bare and set(bare) == {fence[0]} and len(bare) >= len(fence):
             yield tag, "\n".join(content)
             opened = None
-        elif mark is not None and mark["fence"][0] == fence[0] and mark["tag"].lower() in _PYTHON:
+        elif mark is not None and mark["fence"][0] == fence[0] and mark["tag"].lower() in PYTHON:
             yield tag, "\n".join(content)  # the last block was never closed
             opened, content = (mark["fence"], mark["tag"], 0), []
         elif bare.endswith(fence) and fence[0] == "`":

@@ -49,7 +49,7 @@ class RecordedPrograms(RecordedSamples):
             path when absent.
         form: "program": a text as it stands; "completion": a text that continues the prompt (the recorded one where
             there is one, else the task's), joined to it; "text": a model's answer, the program taken out of it.
-        stop: strings at the first of which a completion is cut.
+        stop: strings at the first of which a completion is cut; the task's `stop_tokens` when there are none.
         items: "text" proposes programs; "sample" objects with `text` and what else was recorded, for rules that vote
             by `answer`.
         match: how a task finds its samples. "task_id": by its id. "prompt": by the recorded prompt, which is the task's
@@ -94,8 +94,9 @@ class RecordedPrograms(RecordedSamples):
     def _item(self, sample: RecordedSample, recorded: RecordedTask, task: Task) -> Any:
         text = sample.text
         prompt = recorded.prompt or task.input.get("prompt", "")
+        stop = task.input.get("stop_tokens", ())
         if self.form == "completion":
-            text = prompt + truncate(text, self.stop)
+            text = prompt + truncate(text, self.stop or stop)
         elif self.form == "text":
             text = extract(
                 text,
@@ -103,6 +104,7 @@ class RecordedPrograms(RecordedSamples):
                 entry_point=task.input.get("entry_point", ""),
                 continues=task.input.get("form") == "completion",
                 language=task.input.get("language", "python"),
+                stop=stop,
             )
         if self.items == "text":
             return text

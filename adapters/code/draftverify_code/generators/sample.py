@@ -47,7 +47,8 @@ class SamplePrograms:
             pipeline's setting, without one 0.8.
         top_p: sample among the likeliest tokens that hold this probability together. When absent the pipeline's
             setting, without one 0.95.
-        stop: strings that end an answer. When absent: none for chat, those that end a function for Python without chat.
+        stop: strings that end an answer. When absent: none for chat; without chat the task's `stop_tokens`, or else
+            those that end a function in Python.
         attempts: how many refused programs are shown at most.
         at_most: the most programs in a block; as many as asked for when absent. A dear model that steps in for a cheap
             one is asked in that one's block size.
@@ -152,6 +153,7 @@ class SamplePrograms:
                 entry_point=task.entry_point,
                 continues=task.continues,
                 language=task.language,
+                stop=task.stop_tokens,
             )
         # A backend may know only some of the stop strings.
         return (task.prompt if task.continues else "") + truncate(text, stop)
@@ -169,6 +171,7 @@ class _CodeTask:
         self.continues = task.input.get("form") == "completion"
         self.entry_point: str = task.input.get("entry_point", "")
         self.language: str = task.input.get("language", "python")
+        self.stop_tokens: Sequence[str] = task.input.get("stop_tokens", ())
 
     @property
     def request(self) -> str:
@@ -184,8 +187,8 @@ class _CodeTask:
 
     def stop(self, chat: bool) -> tuple[str, ...]:
         """The strings that end an answer."""
-        if chat or self.language != "python":
-            return ()
+        if chat or self.language != "python" or self.stop_tokens:
+            return () if chat else tuple(self.stop_tokens)
         return COMPLETION_STOP if self.continues else WRITING_STOP
 
 

@@ -29,8 +29,10 @@ WRITTEN = 64 << 20
 BOUNDED = ("sh", "-c", '(ulimit -v 2097152) 2>&- && ulimit -v 2097152; exec "$@"', "sh")
 """Before git reads what a model wrote: 2 GiB of address space, where that is less than now. A binary patch of a MiB
 may hold a thousand."""
-MAPPED = ("-c", "core.packedGitWindowSize=32m", "-c", "core.packedGitLimit=256m")
-"""How much of a user's packs git maps then."""
+READING = (
+    "-c", "core.packedGitWindowSize=32m", "-c", "core.packedGitLimit=256m", "-c", "core.protectHFS=true",
+)  # fmt: skip
+"""How much of a user's packs git maps then, and that it refuses what macOS takes for `.git`."""
 OWN = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -118,7 +120,7 @@ class Repository:
         with tempfile.NamedTemporaryFile(dir=self.folder) as index:
             shutil.copyfile(self.folder / "index", index.name)
             own = {"GIT_INDEX_FILE": index.name}
-            applying = (*MAPPED, "apply", "--cached", "--3way", "--whitespace=nowarn", "-")
+            applying = (*READING, "apply", "--cached", "--3way", "--whitespace=nowarn", "-")
             done = self._git(*applying, stdin=patch, environment=own, bounded=True)
             if done.returncode:
                 lines = done.stderr.decode(errors="replace").strip().splitlines()

@@ -16,8 +16,12 @@ LINK = 0o120000  # git's mode of a symbolic link
 def unpack(names):
     """Write the files of archives; those of later archives replace those of earlier ones, and a mode of 0 removes."""
     placed, links = set(), []
-    for name in reversed(names):
-        with open(name, "rb") as archive:
+    archives = [open(name, "rb") for name in reversed(names)]  # noqa: SIM115 - closed below
+    for name in names:
+        if os.path.dirname(name) == "":  # else it is shared
+            remove(name)  # and a candidate's file of its name is one like any other
+    for archive in archives:
+        with archive:
             archive.seek(-8, 2)
             length = int.from_bytes(archive.read(8), "big")
             archive.seek(-8 - length, 2)
@@ -31,8 +35,6 @@ def unpack(names):
                     put(os.fsdecode(path), int(mode), content)
                     if int(mode) == LINK and not command:
                         links.append(os.fsdecode(path))
-        if os.path.dirname(name) == "":  # else it is shared
-            remove(name)
     for path in links:
         follow(path)
     if os.path.isdir("src"):

@@ -7,7 +7,9 @@ harness: whoever only edits tests has changed nothing.
 from __future__ import annotations
 
 import json
+import os
 import posixpath
+import re
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +34,8 @@ from draftverify_code.stages.running import SHARED, capped, imported, verified
 __all__ = ["PROTECTED", "Workspace", "workspace_of"]
 
 PROTECTED = (
-    "test_*.py", "*_test.*", "*.test.*", "*.spec.*", "conftest.py", "tests/", "__tests__/", "test/*",
+    "test_*.py", "tests.py", "*_test.*", "*.test.*", "*.spec.*", "conftest.py", "tests/", "__tests__/", "test/*",
+    "__pycache__/",
     "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "noxfile.py",
     ".github/", ".gitlab/", ".gitlab-ci.yml", ".circleci/", ".travis.yml", "azure-pipelines.yml", "Jenkinsfile",
 )  # fmt: skip
@@ -40,10 +43,13 @@ PROTECTED = (
 path, any other a file's name."""
 PATCH = 10 << 20  # characters of a patch
 FILES = 2000  # that a candidate changes
+LONGEST = 255  # bytes of a file's name
 CHANGE = ".draftverify-change"
 """The name of a candidate's archive in the scratch directory."""
 NOT_STARTED = f"draftverify {secrets.token_hex(16)}: "
 """What is written before the reason why a command could not be started: a program that runs has never seen it."""
+_GITS_OWN = re.compile(r"(\.\W*g\W*i\W*t|git~1)\W*$", re.IGNORECASE)
+"""What Windows and macOS take for `.git`."""
 REGULAR, EXECUTABLE, SYMBOLIC = 0o100644, 0o100755, 0o120000
 
 
@@ -163,7 +169,7 @@ class Workspace:
         lock, judged = Lock(), dict[Any, Future[Check]]()
 
         def check_one(name: str) -> Check:
-            draft = self._draft(items[name])
+            draft = self._draft(name, items[name])
             if isinstance(draft, Check):
                 return draft
             key = frozenset(draft.change.items())
@@ -213,11 +219,15 @@ class Workspace:
         )
         return msgspec.structs.replace(command, argv=argv, files=files, limits=limits)
 
-    def _draft(self, item: Any) -> JudgedChange | Check:
+    def _draft(self, name: str, item: Any) -> JudgedChange | Check:
         """What a candidate makes of the files, or why it is refused."""
         try:
+            name.encode()
             if not _is_text(item):
-                return self._settled(self._written(_files(item, "a candidate's files")), dict(item))
+                files = _files(item, "a candidate's files")
+                if len(files) < len(item):
+                    raise Unapplied("it has a file twice")
+                return self._settled(self._written(files), dict(item))
             text = program_of(item, self.fields)
             if self.target:
                 change = self._written({self.target: GitFile(REGULAR, text.encode(errors="replace"))})
@@ -227,8 +237,8 @@ class Workspace:
                 raise Unapplied(f"the patch has more than {PATCH >> 20} MiB")
             patch = _terminated(text)
             return self._settled(self._repository.apply(patch).change, patch)
-        except Unapplied as error:
-            return Check("reject", 0.0, "patch", capped(str(error)))
+        except (Unapplied, UnicodeEncodeError) as error:
+            return Check("reject", 0.0, "patch", capped(_plain(str(error))))
 
     def _written(self, files: Mapping[str, GitFile]) -> Change:
         """Files as a candidate writes them, whose modes stay as they are."""
@@ -295,7 +305,9 @@ class Workspace:
                     raise Unapplied(f"{path} is a directory")
             if file.mode == SYMBOLIC:
                 end = file.content.decode(errors="replace")
-                if end.startswith("/") or not _is_inside(posixpath.join(posixpath.dirname(path), end)):
+                # Behind another link `..` is not what it looks like: `link/../x` may lead anywhere.
+                inside = _is_inside(posixpath.join(posixpath.dirname(path), end))
+                if end.startswith("/") or end != posixpath.normpath(end) or not inside:
                     raise Unapplied(f"{path} is a symbolic link out of the repository")
             elif file.mode not in (REGULAR, EXECUTABLE):
                 raise Unapplied(f"{path} is a repository of its own")
@@ -330,7 +342,7 @@ def _name(item: Any) -> str:
     if _is_text(item):
         return program_of(item)
     _files(item, "a candidate's files")
-    return json.dumps(dict(item), sort_keys=True)
+    return json.dumps(dict(item), sort_keys=True, ensure_ascii=False)
 
 
 def _files(files: Any, label: str) -> dict[str, GitFile]:
@@ -348,13 +360,13 @@ def _files(files: Any, label: str) -> dict[str, GitFile]:
 
 
 def _is_inside(path: str) -> bool:
-    """Whether a path leads to a file below, and not to git's own."""
+    """Whether a path leads to a file below that any system can write, and not to git's own on any of them."""
     parts = posixpath.normpath(path).split("/")
     return (
         bool(path)
-        and "\0" not in path
+        and not {"\0", "\\"} & {*path}
         and not {"", ".", ".."} & {*parts}
-        and ".git" not in map(str.lower, parts)
+        and not any(_GITS_OWN.match(part) or len(os.fsencode(part)) > LONGEST for part in parts)
     )
 
 
@@ -367,10 +379,15 @@ def _marked(draft: JudgedChange, check: Check) -> Check:
     """A check with what was left out of the candidate: what was judged in its place, or words for whoever mends it."""
     if not draft.protected:
         return check
-    words = f"left as they were, since they are protected: {_listed(draft.protected)}"
+    words = _plain(f"left as they were, since they are protected: {_listed(draft.protected)}")
     correction = draft.judged if check.verdict == "pass" else UNSET
     feedback = "\n".join(filter(None, (check.feedback, words)))
     return msgspec.structs.replace(check, feedback=feedback, correction=correction)
+
+
+def _plain(words: str) -> str:
+    """Words that can be recorded, though a path in them is no text."""
+    return words.encode(errors="backslashreplace").decode()
 
 
 def _listed(paths: Sequence[str]) -> str:

@@ -413,7 +413,11 @@ def run_unittest(job, tell, collected):
         name = os.path.relpath(path, root or ".")[: -len(".py")].replace(os.sep, ".")
         try:
             __import__(name)
-            suites.append(loader.loadTestsFromModule(sys.modules[name]))
+            module = sys.modules[name]
+            if os.path.abspath(getattr(module, "__file__", None) or "") != os.path.abspath(path):
+                tell({"tampered": f"another module stands in the place of {path}"})
+                return
+            suites.append(loader.loadTestsFromModule(module))
         except unittest.SkipTest:
             continue
         except BaseException as error:

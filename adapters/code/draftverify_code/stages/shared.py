@@ -11,9 +11,9 @@ import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from doctest import SKIP, DocTestParser
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from signal import SIGKILL
+from signal import SIGKILL, SIGUSR1
 from typing import Any
 
 import msgspec
@@ -24,7 +24,7 @@ from draftverify_code.sandbox import Sandbox
 from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxCommand, Suite, SuiteFinding
 from draftverify_code.stages.running import abnormal, capped, is_refusal, lacking, weakened
 
-__all__ = ["OUTPUT", "Event", "ExpectedTests", "Run", "beside", "judged", "report"]
+__all__ = ["OUTPUT", "UNASKED", "Beside", "Event", "ExpectedTests", "Run", "judged", "report"]
 
 OUTPUT = 8 * MIB
 """Bytes of report that a run may write."""
@@ -96,30 +96,66 @@ class Run(msgspec.Struct, frozen=True):
         )
 
 
-def beside(box: Sandbox, suite: Suite, programs: Sequence[str], limits: Limits) -> list[SuiteFinding]:
-    """Run a suite on programs, each in one process with its tests.
+UNASKED = """\
+import os
+import signal
+
+_process = os.getpid()
+
+
+def _asked(*args, **kwargs):
+    os.kill(_process, signal.SIGUSR1)
+
+
+"""
+"""The beginning of a program that ends as soon as it is asked for something."""
+
+
+_ASKS_NOTHING = SuiteFinding(
+    Check(
+        "error", reason="tests", feedback="the tests ask nothing of a program: they end without a call of it"
+    )
+)
+
+
+class Beside:
+    """A suite that runs on programs, each in one process with its tests.
 
     Args:
         box: where.
         suite: the tests; they need not name what they take from the program.
-        programs: Python sources.
         limits: of one program, and all its tests together.
-
-    Returns:
-        A SuiteFinding per program, its check with the caveat. Where one passes, and one whose functions all fail too,
-        the tests asked nothing of it: an error.
     """
-    findings = _findings(box, suite, programs, limits)
-    passing = [finding.check.verdict == "pass" for finding in findings]
-    if any(passing):
-        names = "".join(f"{name} = _unasked\n" for name in suite.entry_points)
-        unasked = f"def _unasked(*args, **kwargs):\n    raise NotImplementedError\n\n\n{names}"
-        [finding] = _findings(box, suite, [unasked], limits)
-        if finding.check.verdict == "pass":
-            message = "the tests ask nothing of a program: they pass if all its functions fail"
-            error = SuiteFinding(Check("error", reason="tests", feedback=message))
-            return [error if passes else finding for passes, finding in zip(passing, findings, strict=True)]
-    return findings
+
+    def __init__(self, box: Sandbox, suite: Suite, limits: Limits) -> None:
+        self.box = box
+        self.suite = suite
+        self.limits = limits
+
+    def findings(self, programs: Sequence[str]) -> list[SuiteFinding]:
+        """A SuiteFinding per Python source, its check with the caveat.
+
+        Tests that end with a program as they end with one that they ask for nothing are an error, and no word on it.
+        """
+        findings = _findings(self.box, self.suite, programs, self.limits)
+        return [_ASKS_NOTHING if self._is_unasked(finding.check) else finding for finding in findings]
+
+    def _is_unasked(self, check: Check) -> bool:
+        if check.verdict not in ("pass", "reject") or check.reason == "missing":
+            return False
+        unasked = self._unasked
+        timed = check.reason in ("wall", "cpu")  # and the feedback says how long it took
+        return check == unasked or (
+            timed and (check.verdict, check.reason) == (unasked.verdict, unasked.reason)
+        )
+
+    @cached_property
+    def _unasked(self) -> Check:
+        """How the tests end with a program that is ended as soon as they ask it."""
+        program = UNASKED + "".join(f"{name} = _asked\n" for name in self.suite.entry_points)
+        [finding] = _findings(self.box, self.suite, [program], self.limits)
+        asked = f"by signal {SIGUSR1:d} " in finding.check.feedback
+        return Check("abstain") if asked else finding.check
 
 
 def _findings(box: Sandbox, suite: Suite, programs: Sequence[str], limits: Limits) -> list[SuiteFinding]:

@@ -32,7 +32,7 @@ from draftverify_code.stages.running import (
     limits_of,
     seconds_of,
 )
-from draftverify_code.stages.shared import OUTPUT, Event, ExpectedTests, Run, judged, report
+from draftverify_code.stages.shared import OUTPUT, UNASKED, Event, ExpectedTests, Run, judged, report
 
 __all__ = ["Suites"]
 
@@ -52,7 +52,7 @@ class Suites(Sandboxed):
     texts. With `FAIL_TO_PASS` and `PASS_TO_PASS`, as SWE-bench has them, the files that hold these tests run, and they
     alone count. Before the first candidate the tests run without one: where one of PASS_TO_PASS fails then, or one of
     FAIL_TO_PASS passes, the tests or their surroundings are broken, which is an error of all candidates. So are tests
-    that find of a program what they find of one whose functions all fail: they asked nothing of it.
+    that end with a program as they end without a call of it.
 
     Program and tests share a process here, as pytest and unittest have it, so the record says `integrity:
     shared-process`. What is done about it: which tests there are is learned before, from a run that collects them
@@ -72,6 +72,7 @@ class Suites(Sandboxed):
         memory: MiB of one program.
         processes, threads: how many of each it may have at once.
         protected: what a patch may not change: such paths stay as they were, and of a passed patch the rest is taken.
+            Unless it is empty, also what unittest takes for tests, `test*.py`, where that is the runner.
     """
 
     @cached_property
@@ -109,7 +110,8 @@ class Suites(Sandboxed):
                 are not as they must be.
         """
         task = context.task
-        workspace = workspace_of(context, self.protected)
+        discovered = ("test*.py",) if self.runner == "unittest" and self.protected else ()
+        workspace = workspace_of(context, (*self.protected, *discovered))
         if posixpath.basename(workspace.target) == "conftest.py":
             raise ContractError(
                 f"the `target` of task {task.id}, to which programs are written, is a conftest.py"
@@ -137,7 +139,7 @@ class Suites(Sandboxed):
             ended = box.run([run.command])[0]
             if plan.unasked and _outcomes(report(run, ended)) == plan.unasked:
                 return _broken(
-                    "the tests ask nothing of a program: they end the same if all its functions fail; "
+                    "the tests ask nothing of a program: they end without a call of it; "
                     f"do they import {workspace.target}?"
                 )
             return self._check(plan, run, ended)
@@ -392,19 +394,15 @@ def _outcomes(events: Iterable[Event]) -> dict[str, tuple[str, str]]:
 
 
 def _unasked() -> GitFile:
-    """A program whose every function fails, with words that no other one has."""
-    return GitFile(REGULAR, _UNASKED.replace("WORDS", secrets.token_hex(16)).encode())
+    """A program that ends as soon as a function of it is called; as a script it has words that no other one has."""
+    return GitFile(REGULAR, (UNASKED + _ALL_NAMES.replace("WORDS", secrets.token_hex(16))).encode())
 
 
-_UNASKED = """\
+_ALL_NAMES = """\
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
-
-    def function(*args, **kwargs):
-        raise NotImplementedError("WORDS")
-
-    return function
+    return _asked
 
 
 if __name__ == "__main__":

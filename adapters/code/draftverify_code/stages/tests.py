@@ -14,7 +14,7 @@ import msgspec
 from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Task, Verification
 from draftverify.traits import VerifierTraits
 from draftverify_code.names import BUILTINS, bound
-from draftverify_code.program import program_of, texts_of
+from draftverify_code.program import in_python, program_of, texts_of
 from draftverify_code.sandbox import Sandbox, Suite, SuiteFinding
 from draftverify_code.stages.running import (
     SHARED,
@@ -31,7 +31,7 @@ from draftverify_code.stages.running import (
     sandbox_for,
     seconds_of,
 )
-from draftverify_code.stages.shared import beside
+from draftverify_code.stages.shared import Beside
 from draftverify_code.stages.suites import Suites
 from draftverify_code.stages.test_files import framework_of, with_test_file
 
@@ -202,8 +202,10 @@ class Tests(Sandboxed):
                 if program not in needing:
                     findings.setdefault(program, finding)
 
+        shared = Beside(box, suite, limits)
+
         def together(piece: list[str]) -> list[Check]:
-            findings.update(zip(piece, beside(box, suite, piece, limits), strict=True))
+            findings.update(zip(piece, shared.findings(piece), strict=True))
             return [findings[program].check for program in piece]
 
         checks_apart = {program: finding.check for program, finding in findings.items()}
@@ -238,9 +240,8 @@ def suite_of(fields: Mapping[str, Any], owner: str, *, doctest: bool = False) ->
         NoTests: it has none.
         ContractError: they do not parse, or a check function has no entry point.
     """
-    language = str(fields.get("language") or "python")
-    if language.lower() not in ("python", "python3", "py"):
-        raise NoTests(f"the tests of {owner} are for programs in {language}")
+    if not in_python(fields):
+        raise NoTests(f"the tests of {owner} are for programs in {fields['language']}")
     entry = str(fields.get("entry_point") or "")
     setup = str(fields.get("setup") or "")
     if doctest or (fields.get("doctest") and not fields.get("test") and not fields.get("test_list")):
