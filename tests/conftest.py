@@ -7,6 +7,7 @@ is tried with 200 examples and not with 25.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -70,6 +71,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if sweeps:
         config.hook.pytest_deselected(items=sweeps)
         items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: no later search for garbage goes through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 class _Skips:

@@ -1161,7 +1161,9 @@ def tribunal(forks):
     )
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize(  # test_redteam.py has many lists, too
+    "name", [pytest.param(name, marks=[pytest.mark.exhaustive] * (name == "many lists")) for name in HOSTILE]
+)
 def test_no_hostile_program_passes_and_none_harms_the_next(tribunal, name):
     """Rejected, out of time, or in need of one process; an honest program is still judged as it should be."""
     found = tribunal.run(FORGE + HOSTILE[name], {**LIMITS, "wall": 1.0, "memory": 1 << 30})

@@ -125,7 +125,7 @@ ALL = tuple(itertools.product(EXECUTORS, ("task", "round")))
     [
         pytest.param(NESTED, EACH, id="nested"),
         pytest.param(DEEP, FURTHEST, id="deep"),
-        pytest.param(PARTIAL, FURTHEST, id="partial"),
+        pytest.param(PARTIAL, FURTHEST, id="partial", marks=pytest.mark.exhaustive),
         *(pytest.param(text, ALL, marks=pytest.mark.exhaustive) for text in (NESTED, DEEP, PARTIAL)),
     ],
 )
