@@ -32,7 +32,6 @@ MODULES = {
     "audit_lossless": f"{TOKENS} draftverify/kit/audit",
     "cascades": f"{TOKENS} draftverify/stats/paired.py",
     "certify": "draftverify/lab/certificate.py draftverify/lab/certified_threshold.py draftverify/stats/judgement",
-    "closed_loop": "draftverify/lab/training adapters/tokens/draftverify_tokens/drafter_training.py",
     "code_agreement": f"{PROGRAMS} adapters/code/draftverify_code/published.py",
     "code_block": f"{PROGRAMS} draftverify/engine/scheduler.py",
     "code_codet": f"{PROGRAMS} adapters/code/draftverify_code/agreement.py draftverify/rules/agreement.py",

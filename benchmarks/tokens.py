@@ -39,7 +39,7 @@ from draftverify.rules import Speculative, Tree
 from draftverify.stats import measured_ratio, predict
 from draftverify.stats.block import Measured
 from draftverify_llm import LlamaCpp, LocalModel
-from draftverify_tokens import DraftModel, EarlyExit, FirstOf, NoDraft, PromptLookup, Stop, Suffix, Target
+from draftverify_tokens import DraftModel, FirstOf, NoDraft, PromptLookup, Stop, Suffix, Target
 
 T_975 = {
     2: 4.303,
@@ -147,7 +147,6 @@ def ways(model: LocalModel, options: argparse.Namespace) -> dict[str, Callable[[
 
         return lambda: ours(made)
 
-    exit_layers = options.exit_layers
     found = {
         "plain": build(NoDraft(), 0),
         "lookup": build(PromptLookup(), options.block),
@@ -156,13 +155,12 @@ def ways(model: LocalModel, options: argparse.Namespace) -> dict[str, Callable[[
         "suffix tree": build(Suffix(threshold=0.02, tree=True), 2 * options.block, rule=Tree()),
         "suffix, measured": build(Suffix(), ("measured", 16)),
         "lookup, measured": build(PromptLookup(), ("measured", 16)),
-        "early exit": build(EarlyExit(mine, exit_layers), 3),
         "transformers": lambda: transformers_way(model, options.tokens),
         "transformers lookup": lambda: transformers_way(
             model, options.tokens, prompt_lookup_num_tokens=options.block
         ),
         "transformers early exit": lambda: transformers_way(
-            model, options.tokens, assistant_early_exit=exit_layers
+            model, options.tokens, assistant_early_exit=options.exit_layers
         ),
     }
     if four is not None and draft is not None:

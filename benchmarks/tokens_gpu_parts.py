@@ -25,7 +25,6 @@ from draftverify_llm import LocalModel
 from draftverify_tokens import (
     DraftModel,
     DraftTree,
-    EarlyExit,
     NoDraft,
     PromptLookup,
     Stop,
@@ -105,9 +104,9 @@ class Lab:
         return layers
 
     @cached_property
-    def drafter(self) -> EarlyExit:
+    def drafter(self) -> DraftModel:
         """The early exit."""
-        return EarlyExit(self.model, self.layers_of(self.model.model))
+        return DraftModel(first_layers(self.model, self.layers_of(self.model.model)))
 
     @cached_property
     def target(self) -> Target:
@@ -243,6 +242,19 @@ def watched(device: str) -> Iterator[Counter[str]]:
 WAYS = ("lookup", "suffix", "draft model", "early exit", "tree")
 
 
+def first_layers(model: LocalModel, layers: int) -> LocalModel:
+    """A model of a Llama's first layers, its last norm and its head, all of them shared."""
+    module = model.model
+    config = copy.deepcopy(module.config)
+    config.num_hidden_layers = layers
+    with torch.device("meta"):
+        short = type(module)(config).eval()
+    for name in ("embed_tokens", "norm", "rotary_emb"):
+        setattr(short.model, name, getattr(module.model, name))
+    short.model.layers, short.lm_head = module.model.layers[:layers], module.lm_head
+    return LocalModel.from_module(short, NoTokenizer())
+
+
 class Small:
     """Small models in float32 for tokens to be compared, and the tokens that any way must make.
 
@@ -282,7 +294,7 @@ class Small:
             "lookup": lambda: PromptLookup(at_least=1),
             "suffix": lambda: Suffix(threshold=0.02),
             "draft model": lambda: DraftModel(self.draft),
-            "early exit": lambda: EarlyExit(self.model, 2),
+            "early exit": lambda: DraftModel(first_layers(self.model, 2)),
             "tree": lambda: DraftTree(DraftModel(self.draft), (2, 2, 1)),
         }
         return made[way]()

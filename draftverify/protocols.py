@@ -10,7 +10,7 @@ each, found by its name (`draftverify.traits.offers`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Annotated, Any, Protocol, TypeAlias, runtime_checkable
 
 from draftverify.randomness import Draws
@@ -35,6 +35,9 @@ that `context.rounds` ends before it, since its record is not made yet; `new` ar
 
 Threshold: TypeAlias = Annotated[float, "threshold"]
 """A score that a rule compares with: in a config a number, or a part of the role threshold, `{use: certified, …}`."""
+
+VoteShare: TypeAlias = Annotated[float, "vote share"]
+"""As a `Threshold`, of the share of the vote that the answer has, which every run records: no item is judged by it."""
 
 Metric: TypeAlias = Callable[[Task, Outcome], object]
 """A metric, `metric(task, outcome)`: how right the outcome is by `task.expected`, 0 to 1 or a truth value, or None
@@ -204,6 +207,14 @@ class ChecksGenerator(Protocol):
 
     def check_generator(self, generator: Any) -> None:
         """Refuse, with a ConfigError, one whose blocks it cannot verify; called when both have been opened."""
+        ...
+
+
+class KeepsHidden(Protocol):
+    """Is a model whose hidden states a generator may read."""
+
+    def keep_hidden(self, layers: Set[int]) -> None:
+        """Keep these from now on, as indices into transformers' `hidden_states`; called when the pipeline is built."""
         ...
 
 

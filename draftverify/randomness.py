@@ -127,7 +127,7 @@ def inverse_cdf(weights: Array, u: Array) -> Array:
     """
     xp = array_namespace(weights)
     size = weights.shape[-1]
-    if size < 2 * RUN:
+    if size < 4 * RUN:
         cumulative = xp.cumulative_sum(xp.astype(weights, xp.float64), axis=-1)
         # u is at most 1 - 2^-53, so u·total rounds to less than the total, and the first sum above it has just grown.
         return _reached(xp, cumulative, u * cumulative[..., -1])

@@ -172,6 +172,8 @@ class GeneratorTraits(Traits):
             have the same. A function that reads it is called where there is something to compare.
         needs_feedback: whether it refines what it made by what others say of it, and so is refused in a pipeline whose
             policy has no feedback clause or whose verifier is of its own family.
+        hidden: which of the target's hidden states it reads, as indices into transformers' `hidden_states`; a target
+            that can keeps them for it.
         drafts_from: what its drafts depend on beside the task, so that recorded ones can be replayed under another
             rule, block or policy (`DraftsFrom`); None: a draft is replayed only where the whole context is as recorded.
     """
@@ -181,6 +183,7 @@ class GeneratorTraits(Traits):
     families: Set[str] = frozenset()
     vocabulary: Vocabulary = None
     needs_feedback: bool = False
+    hidden: Set[int] = frozenset()
     drafts_from: DraftsFrom | None = None
 
 

@@ -2,7 +2,7 @@
 
 A skipped test that allowed_skips.txt does not list fails the run. A test marked `exhaustive` is left out, unless the
 command line names that mark (`-m exhaustive`) or the test itself (`file.py::test`). Where it names the mark, a property
-is tried with 200 examples and not with 50.
+is tried with 200 examples and not with 25.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from draftverify import secret
 from tests.browser import chromium as chromium  # a fixture of every test below
 
 # Machines are shared and imports are lazy: a slow example is no failure.
-settings.register_profile("draftverify", deadline=None, max_examples=50)
+settings.register_profile("draftverify", deadline=None, max_examples=25)
 settings.register_profile("exhaustive", deadline=None, max_examples=200)
 settings.load_profile("draftverify")
 
@@ -33,6 +33,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # the whole library again, and every run the tests.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# Each of several workers computes on a core of its own; threads of all of them on all cores would wait for each other.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # What the tests run with no isolation is their own; root is asked twice for that.
 os.environ.setdefault("DRAFTVERIFY_NO_ISOLATION_AS_ROOT", "1")

@@ -197,3 +197,14 @@ def test_the_benchmark_of_monitors_measures_the_monitor(monkeypatch):
     for run, at in enumerate(monitors.first(monitors.gamblers("known", np.random.default_rng(1), 4), hits)):
         own = RateMonitor(monitors.RATE)
         assert [own.observe(float(hit)) for hit in hits[run]].index(True) == at
+
+
+def test_the_learned_benchmark_knows_prompts_that_are_alike() -> None:
+    """A prompt that goes on from a measured one, or is the beginning of it, shares its runs of words; another none."""
+    from benchmarks.learned import MOST, runs_of, shared
+
+    asked = runs_of(
+        "Compose an engaging travel blog post about a recent trip to Hawaii, with its cultural experiences"
+    )
+    assert shared("compose an engaging travel blog post about a recent trip to Iceland!", [asked]) > MOST
+    assert shared("Write an engaging blog post about bread.", [asked, runs_of("Name a river.")]) == 0

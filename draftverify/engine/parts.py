@@ -28,6 +28,7 @@ from draftverify.protocols import (
     Done,
     Finishes,
     Generator,
+    KeepsHidden,
     Prepares,
     Settles,
     Stops,
@@ -252,6 +253,13 @@ class Parts:
                 f"{who} has the vocabulary {own}, the verifier {name_of(self.verifier)} {other}; their items do not "
                 "mean the same"
             )
+
+        if traits.hidden:
+            if not offers(self.verifier, KeepsHidden):
+                raise PipelineError(
+                    f"{who} reads a target's hidden states, which the verifier {name_of(self.verifier)} does not keep"
+                )
+            self.verifier.keep_hidden(traits.hidden)
 
     def _check_feedback(self, generator: Any) -> None:
         """Refuse a generator that refines what it made where nobody says what is wrong with it."""

@@ -230,11 +230,11 @@ def certify(
         raise ConfigError(f"the rule {rule} has no threshold to certify", path="rule")
     if not overlap:
         refuse_overlap(pipeline, recording.tasks.values())
-    thresholds = _thresholds(recording.records)
+    votes = threshold_of(type(pipeline.rule), ("vote share",)) is not None
+    thresholds = _steps(_shares(recording, argument) if votes else _scores(recording.records))
     if not thresholds:
-        raise ConfigError(
-            "no item of the run passed with a score, so there is no threshold to try", path="verifier"
-        )
+        lack = "no task came to a vote" if votes else "no item of the run passed with a score"
+        raise ConfigError(f"{lack}, so there is no threshold to try", path="verifier")
     counts: list[Trial] = []
 
     def trials() -> Iterator[tuple[int, int]]:
@@ -288,22 +288,26 @@ def _shown(part: Any) -> str:
     return "none" if part is None else name_of(part)
 
 
-def _thresholds(records: Sequence[TaskRecord]) -> list[float]:
-    """The scores of items that passed, highest first, at equal steps where they are many."""
-    scores = sorted(
-        (
-            check.score
-            for record in records
-            for round in record.rounds
-            for check in round.checks
-            if check.verdict == "pass" and check.score is not None
-        ),
-        reverse=True,
-    )
-    places = (
-        {round(step * (len(scores) - 1) / CANDIDATES) for step in range(CANDIDATES + 1)} if scores else set()
-    )
-    return sorted({scores[place] for place in places}, reverse=True)
+def _steps(values: Iterable[float]) -> list[float]:
+    """The thresholds to try, highest first, at equal steps where they are many."""
+    ordered = sorted(values, reverse=True)
+    places = {round(step * (len(ordered) - 1) / CANDIDATES) for step in range(CANDIDATES + 1)}
+    return sorted({ordered[place] for place in places if ordered}, reverse=True)
+
+
+def _scores(records: Iterable[TaskRecord]) -> Iterator[float]:
+    """The scores of items that passed."""
+    for record in records:
+        for check in (check for round in record.rounds for check in round.checks):
+            if check.verdict == "pass" and check.score is not None:
+                yield check.score
+
+
+def _shares(recording: Recording, argument: str) -> Iterator[float]:
+    """The shares of the vote that elected answers have where any share elects."""
+    for record, _, _ in recording.answers([f"rule.{argument}=0"]):
+        if record is not None and record.outcome.support is not None:
+            yield record.outcome.support
 
 
 def _trial(recording: Recording, path: str, threshold: float) -> Trial:

@@ -59,7 +59,7 @@ def fit_blocks(
     overlap: bool = False,
     watcher: Watcher | None = None,
     ran: Callable[[RunResult], None] = lambda result: None,
-    chosen: Callable[[OperatingPoint], None] = lambda calibrated: None,
+    chosen: Callable[[OperatingPoint], None] = lambda point: None,
     command: Sequence[str] = (),
 ) -> list[OperatingPoint]:
     """Measure the operating point of an experiment's pipelines, write it down, and try it on tasks not yet seen.
@@ -116,17 +116,17 @@ def fit_blocks(
     ran(perform(unseen_run, out=folder / "unseen"))
     scored_unseen = read_scored(unseen_run, folder / "unseen", metric).records
     measured = []
-    for calibrated, tested in choices:
+    for point, tested in choices:
         gain = solved_ratio(scored_unseen[tested.name], scored_unseen[tested.base])
-        artifact = replace(calibrated.artifact, measured=interval_of(gain), unmeasured="")
+        artifact = replace(point.artifact, measured=interval_of(gain), unmeasured="")
         if math.isnan(gain.value):
             unsolved = tested.name if any(value for _, value in scored_unseen[tested.base]) else tested.base
             solved = "accepted" if metric is None else "solved"
             artifact = replace(artifact, unmeasured=f"{unsolved} {solved} none of the unseen tasks")
-        if artifact != calibrated.artifact:
+        if artifact != point.artifact:
             artifact = replace(artifact, measured_at=now())
-            write_artifact(calibrated.path, artifact)
-        measured.append(OperatingPoint(calibrated.path, artifact))
+            write_artifact(point.path, artifact)
+        measured.append(OperatingPoint(point.path, artifact))
     return measured
 
 

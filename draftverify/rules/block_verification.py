@@ -28,11 +28,10 @@ class BlockVerification(ChainRule):
     """
 
     traits = replace(ON_CHAINS, exact=True)
+    goes_on_plainly = True
 
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
         """Keep the longest accepted prefix, which is looked for from the end."""
-        if not any(batch.lengths):
-            return batch.after_nothing(batch.draws[1])
         xp, n, ends = array_namespace(batch.p), batch.items.shape[1], batch.ends
         (u, v), (p_x, q_x) = batch.draws, batch.of_items()
         weight = _prefix_weights(p_x, q_x)  # p_0 … p_γ

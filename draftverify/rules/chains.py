@@ -28,7 +28,7 @@ class Blocks(NamedTuple):
     """A batch of chains, padded to the longest: n items of V possible ones.
 
     Args:
-        p: [batch, n + 1, V], the target's rows; of blocks that are all empty one row, though n is 1.
+        p: [batch, n + 1, V], the target's rows.
         q: [batch, n, V], the rows the items were drawn from; None when each item was given: all mass on it.
         items: [batch, n] int64.
         places: [batch, 1] and [n], the indices of all blocks and of all items.
@@ -102,11 +102,6 @@ class Blocks(NamedTuple):
             item = blamed(item, q, self.ends > 0)
         return self.decided(lengths, item, "improbable", drift)
 
-    def after_nothing(self, v: Array) -> list[Decision]:
-        """Draw what follows where all blocks are empty: a sample of p."""
-        p = self.p[:, 0, :]
-        return self.decided(self.ends, sample(p, p, v), "")
-
     def decided(self, lengths: Array, item: Array, reason: str, drift: Array | None = None) -> list[Decision]:
         """The round's end on the host, in one transfer.
 
@@ -154,9 +149,11 @@ class ChainRule(BatchRule):
 
     Attributes:
         reads_q: whether it reads what the items were drawn from.
+        goes_on_plainly: whether what follows an empty block is a sample of p, and no more is said of it.
     """
 
     reads_q: ClassVar[bool] = True
+    goes_on_plainly: bool = False
 
     @property
     def traits(self) -> RuleTraits:
@@ -166,6 +163,8 @@ class ChainRule(BatchRule):
     def judge(
         self, proposals: Sequence[Proposal], verifications: Sequence[Verification], rngs: Sequence[Draws]
     ) -> list[Decision]:
+        if self.goes_on_plainly and not any(len(proposal.items) for proposal in proposals):
+            return plain_splices(verifications, rngs)
         return self.judge_chains(self.blocks(proposals, verifications, rngs), rngs)
 
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
@@ -200,6 +199,21 @@ class ChainRule(BatchRule):
             q_max = _maxima(p, drafted, lengths, n, "generator")
         away = any(hasattr(proposal.items, "shape") for proposal in proposals)
         return Blocks(p, q, items, (of_blocks, of_items), lengths, ends, p_max, q_max, away, tuple(draws))
+
+
+def plain_splices(verifications: Sequence[Verification], rngs: Sequence[Draws]) -> list[Decision]:
+    """What empty blocks come to: a sample of the row after each context.
+
+    Raises:
+        ContractError: there are no rows, or one is no distribution.
+    """
+    p = target_rows(verifications, 1)[:, 0, :]
+    decisions = []
+    for value in sample(p, p, numbers(rngs, 0)[1]).tolist():
+        if value < 0:
+            raise no_distribution(value, 0, 0)
+        decisions.append(Decision(spliced=(value,)))
+    return decisions
 
 
 def _maxima(

@@ -37,6 +37,11 @@ class Positionwise(ChainRule):
 
     measure_drift: bool = False
 
+    @property
+    def goes_on_plainly(self) -> bool:  # type: ignore[override]
+        """Whether drift is not measured, which is said of each emitted value."""
+        return not self.measure_drift or self.traits.exact
+
     def known(self, p: Array, q: Array, p_max: Array = None, q_max: Array = None) -> tuple[Array, ...]:
         """What the law must know of a position's whole rows, [..., 1] each. Most need nothing."""
         return ()
@@ -79,11 +84,8 @@ class Positionwise(ChainRule):
     def judge_chains(self, batch: Blocks, rngs: Sequence[Draws]) -> list[Decision]:
         """Keep items while u·q(x) < a(x), then splice from the residual, or from p when all were kept."""
         u, v = batch.draws
-        metered = self.measure_drift and not self.traits.exact
-        if not any(batch.lengths) and not metered:
-            return batch.after_nothing(v)
         lengths = batch.leading(self._accepted(batch, u))
-        drift = drift_of(batch, lengths, self.emitted) if metered else None
+        drift = None if self.goes_on_plainly else drift_of(batch, lengths, self.emitted)
         return batch.spliced(
             lengths, lambda p, q, *maxima: self.residual(p, q, *self.known(p, q, *maxima)), v, drift
         )

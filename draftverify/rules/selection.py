@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 from msgspec import UNSET
 
 from draftverify.errors import ConfigError, ContractError
-from draftverify.protocols import Threshold
+from draftverify.protocols import Threshold, VoteShare
 from draftverify.randomness import Draws
 from draftverify.rules.ballots import count
 from draftverify.rules.bounds import at_least_one, between, score_or_none
@@ -360,7 +360,7 @@ class Majority:
     weighted: ClassVar[bool] = False
     log_odds: bool = False
 
-    def __init__(self, field: str | None = "answer", *, share: float = 0.0, ballots: int = 1) -> None:
+    def __init__(self, field: str | None = "answer", *, share: VoteShare = 0.0, ballots: int = 1) -> None:
         self.field = field
         self.share = between("share", share, 0, 1)
         self.ballots = at_least_one("ballots", ballots)
@@ -407,7 +407,7 @@ class WeightedVote(Majority):
         self,
         field: str | None = "answer",
         *,
-        share: float = 0.0,
+        share: VoteShare = 0.0,
         ballots: int = 1,
         log_odds: bool = False,
     ) -> None:

@@ -431,7 +431,7 @@ def test_a_hostile_test_spoils_itself_alone(hostile: str, tmp_path: Path) -> Non
     """What the others find stays what it is, and nothing is read or written outside."""
     target = tmp_path / "written"
     tests = [SQUARES[0], hostile.replace("{here!r}", repr(str(target))), SQUARES[1]]
-    found = verify(GeneratedTests(timeout=1.0), PROGRAMS[0], tests=tests)
+    found = verify(GeneratedTests(timeout=0.5), PROGRAMS[0], tests=tests)
     (before, spoilt, after) = found.evidence.cross[0]
     assert (before, after) == (1, 1)
     assert spoilt != 1

@@ -271,7 +271,7 @@ class T(unittest.TestCase):
 }
 
 
-@pytest.mark.parametrize("runner", TESTS)
+@pytest.mark.parametrize("runner", ["unittest", pytest.param("pytest", marks=pytest.mark.exhaustive)])
 def test_tests_may_skip_themselves_and_programs_may_not(box, runner):
     """A skip counts where the test speaks of it."""
     skips = GOOD.replace("return a + b", "import unittest; raise unittest.SkipTest")
@@ -472,7 +472,7 @@ def test_a_test_file_that_is_rewritten_before_it_is_read_is_noticed(box, runner)
     assert checks[2].feedback == "it changed the file test_calc.py"
 
 
-@pytest.mark.parametrize("runner", TESTS)
+@pytest.mark.parametrize("runner", ["unittest", pytest.param("pytest", marks=pytest.mark.exhaustive)])
 def test_tests_that_the_broken_original_kept_from_being_collected_are_still_expected(box, runner):
     """A file of tests that never imports the program is not all that there is."""
     alone = (
@@ -484,7 +484,7 @@ def test_tests_that_the_broken_original_kept_from_being_collected_are_still_expe
     assert (skips.verdict, skips.reason) == ("reject", "no tests")
 
 
-@pytest.mark.parametrize("runner", TESTS)
+@pytest.mark.parametrize("runner", ["unittest", pytest.param("pytest", marks=pytest.mark.exhaustive)])
 def test_a_talkative_program_is_judged_by_its_tests(box, runner):
     """What it prints is no part of the report, and does not crowd it out."""
     talk = "import sys\nsys.stdout.write('x' * 6_000_000)\nsys.stderr.write('y' * 6_000_000)\n"

@@ -79,6 +79,6 @@ def load(path: Path, **changes: Any) -> Experiment:
 
 
 def results(path: Path) -> dict[tuple[str, str], TaskRecord]:
-    """All records of a run directory without their times, calibration too."""
+    """All records of a run directory without their times, those that predict too."""
     with load_run(path) as run:
         return {(entry.pipeline, entry.record.task): timeless(entry.record) for entry in run.store.entries()}

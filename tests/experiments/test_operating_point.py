@@ -1,4 +1,4 @@
-"""Calibration: the best size of known curves, predicted before it is measured; and pipelines that use it."""
+"""Fits of blocks: the best size of known curves, predicted before it is measured; and pipelines that use it."""
 
 from __future__ import annotations
 
@@ -28,38 +28,38 @@ from draftverify.errors import ConfigError
 from draftverify.lab import fit_blocks
 from draftverify.lab.operating_point import split
 from draftverify.rules import Limit, LongestPrefix
-from tests.experiments.calibrated_parts import Chain, OnePass, Prefix
+from tests.experiments.known_costs import Chain, OnePass, Prefix
 
-PARTS = Path(__file__).with_name("calibrated_parts.py")
+PARTS = Path(__file__).with_name("known_costs.py")
 
 CHAIN = """
 name: chain
 parts: [{parts}]
-tasks: {{use: calibrated_parts.Tasks, count: 14}}
+tasks: {{use: known_costs.Tasks, count: 14}}
 defaults:
-  verifier: {{use: calibrated_parts.OnePass}}
+  verifier: {{use: known_costs.OnePass}}
   rule: {{use: longest_prefix}}
   done: {{use: limit, items: 60}}
 pipelines:
-  plain: {{generator: {{use: calibrated_parts.Chain, chance: 0.5}}, block: 0}}
-  spec: {{generator: {{use: calibrated_parts.Chain, chance: {chance}, seconds: {seconds}}}}}
+  plain: {{generator: {{use: known_costs.Chain, chance: 0.5}}, block: 0}}
+  spec: {{generator: {{use: known_costs.Chain, chance: {chance}, seconds: {seconds}}}}}
 baseline: plain
 """
 
 ALTERNATIVES = """
 name: alternatives
 parts: [{parts}]
-tasks: {{use: calibrated_parts.Tasks, count: 60}}
-metrics: {{right: {{use: python, function: calibrated_parts.right}}}}
+tasks: {{use: known_costs.Tasks, count: 60}}
+metrics: {{right: {{use: python, function: known_costs.right}}}}
 pipelines:
   one:
-    generator: {{use: calibrated_parts.Guesses, chance: 0.2, seconds: 0.1}}
-    verifier: {{use: calibrated_parts.Scorer}}
+    generator: {{use: known_costs.Guesses, chance: 0.2, seconds: 0.1}}
+    verifier: {{use: known_costs.Scorer}}
     rule: {{use: best}}
     block: 1
   many:
-    generator: {{use: calibrated_parts.Guesses, chance: 0.2, seconds: 0.1}}
-    verifier: {{use: calibrated_parts.Scorer}}
+    generator: {{use: known_costs.Guesses, chance: 0.2, seconds: 0.1}}
+    verifier: {{use: known_costs.Scorer}}
     rule: {{use: best, threshold: 0.5}}
 baseline: one
 matrix:
@@ -70,15 +70,15 @@ matrix:
 SMALL = """
 name: small
 parts: [{parts}]
-tasks: {{use: calibrated_parts.Tasks, count: 7}}
-metrics: {{right: {{use: python, function: calibrated_parts.right}}}}
+tasks: {{use: known_costs.Tasks, count: 7}}
+metrics: {{right: {{use: python, function: known_costs.right}}}}
 defaults:
-  verifier: {{use: calibrated_parts.Scorer}}
+  verifier: {{use: known_costs.Scorer}}
   rule: {{use: best}}
   on_rejection: [{{do: regenerate, times: 2}}]
 pipelines:
-  one: {{generator: {{use: calibrated_parts.Guesses, chance: {base}}}, block: 1}}
-  many: {{generator: {{use: calibrated_parts.Guesses, chance: {chance}}}}}
+  one: {{generator: {{use: known_costs.Guesses, chance: {base}}}, block: 1}}
+  many: {{generator: {{use: known_costs.Guesses, chance: {chance}}}}}
 baseline: one
 """
 
@@ -116,8 +116,8 @@ def test_the_best_size_of_a_tree_is_found(tmp_path: Path) -> None:
     """Two guesses a value, right down to a depth of two: blocks of 8 give two values and a correction for 1.96 s, those
     of 4 have none to correct, those of 16 no more values, and an empty one gives a value for 1 s."""
     file = written(tmp_path)
-    text = file.read_text().replace("calibrated_parts.OnePass", "calibrated_parts.Every")
-    text = text.replace("calibrated_parts.Chain, chance: 0.8, seconds: 0.1", "calibrated_parts.Branches")
+    text = file.read_text().replace("known_costs.OnePass", "known_costs.Every")
+    text = text.replace("known_costs.Chain, chance: 0.8, seconds: 0.1", "known_costs.Branches")
     file.write_text(text.replace("count: 14", "count: 7").replace("items: 60", "items: 12"))
     (made,) = fit_blocks(load_experiment(file), out=tmp_path / "run", at_most=16)
     assert (made.artifact.block, made.artifact.drafts) == (8, True)
@@ -170,7 +170,7 @@ def test_of_alternatives_size_and_threshold_are_chosen_by_what_a_solved_task_cos
 
 def test_the_prediction_is_written_before_the_unseen_tasks_run(tmp_path: Path) -> None:
     """When a choice is told its file is there, without a measured figure, and no unseen task has been begun. Stopped
-    there, a calibration does nothing twice and keeps what it predicted; done, it runs no task."""
+    there, a fit does nothing twice and keeps what it predicted; done, it runs no task."""
 
     def stop(made: Any) -> None:
         assert read_artifact(made.path, OperatingPointFile) == made.artifact
@@ -206,8 +206,8 @@ def test_a_candidate_that_is_the_baseline_is_not_tried_against_it(tmp_path: Path
     """At its block a pipeline of the same parts is the baseline: it runs once, and cannot win by chance."""
     file = written(tmp_path, chance=0.1, seconds=0.5)
     text = file.read_text().replace(
-        "{use: calibrated_parts.Chain, chance: 0.5}, block: 0",
-        "{use: calibrated_parts.Chain, chance: 0.1, seconds: 0.5}, block: 1",
+        "{use: known_costs.Chain, chance: 0.5}, block: 0",
+        "{use: known_costs.Chain, chance: 0.1, seconds: 0.5}, block: 1",
     )
     file.write_text(text)
     (made,) = fit_blocks(load_experiment(file), out=tmp_path / "run", at_most=4)
@@ -223,9 +223,9 @@ def test_a_candidate_that_is_the_baseline_is_not_tried_against_it(tmp_path: Path
 @pytest.mark.parametrize(
     ("base", "block", "drafts"),
     [
-        ("{use: calibrated_parts.Chain, chance: 0.9, seconds: 0.01}, block: 4", 2, False),
-        ("{use: calibrated_parts.Chain, chance: 0.6}, block: 1", 2, True),
-        ("{use: calibrated_parts.Chain, chance: 0.1}, block: 0", 2, True),
+        ("{use: known_costs.Chain, chance: 0.9, seconds: 0.01}, block: 4", 2, False),
+        ("{use: known_costs.Chain, chance: 0.6}, block: 1", 2, True),
+        ("{use: known_costs.Chain, chance: 0.1}, block: 0", 2, True),
     ],
 )
 def test_an_empty_block_is_written_only_where_it_costs_less(
@@ -234,7 +234,7 @@ def test_an_empty_block_is_written_only_where_it_costs_less(
     """A quick baseline of other parts says: do not draft. But plain steps would cost half as much again as blocks of
     two, so a pipeline that uses the file keeps those."""
     file = written(tmp_path, chance=0.6)
-    text = file.read_text().replace("{use: calibrated_parts.Chain, chance: 0.5}, block: 0", base)
+    text = file.read_text().replace("{use: known_costs.Chain, chance: 0.5}, block: 0", base)
     file.write_text(text.replace("count: 14", "count: 9").replace("items: 60", "items: 30"))
     (made,) = fit_blocks(load_experiment(file), out=tmp_path / "run", at_most=2)
     assert (made.artifact.block, made.artifact.drafts) == (block, drafts)
@@ -244,14 +244,14 @@ def test_an_empty_block_is_written_only_where_it_costs_less(
 LOTTERY = """
 name: lottery
 parts: [{parts}]
-tasks: {{use: calibrated_parts.Tasks, count: 24}}
+tasks: {{use: known_costs.Tasks, count: 24}}
 defaults:
-  verifier: {{use: calibrated_parts.Lottery}}
+  verifier: {{use: known_costs.Lottery}}
   rule: {{use: best}}
   done: {{use: rounds, n: 1}}
 pipelines:
-  one: {{generator: {{use: calibrated_parts.Guesses, chance: 0.5, seconds: 0.01}}, block: 204}}
-  many: {{generator: {{use: calibrated_parts.Guesses, chance: 0.5, seconds: 0}}}}
+  one: {{generator: {{use: known_costs.Guesses, chance: 0.5, seconds: 0.01}}, block: 204}}
+  many: {{generator: {{use: known_costs.Guesses, chance: 0.5, seconds: 0}}}}
 baseline: one
 """
 
@@ -295,9 +295,7 @@ def test_a_choice_that_solved_no_unseen_task_is_said_to_have_done_so(tmp_path: P
     known = sorted(task.id for task in split(tasks, 0.3, 0)[0])
     (tmp_path / "seen.py").write_text(f"def known(task, outcome):\n    return float(task.id in {known})\n")
     text = (
-        file.read_text()
-        .replace("parts: [", "parts: [seen.py, ")
-        .replace("calibrated_parts.right", "seen.known")
+        file.read_text().replace("parts: [", "parts: [seen.py, ").replace("known_costs.right", "seen.known")
     )
     file.write_text(text)
     (made,) = fit_blocks(load_experiment(file), out=tmp_path / "run", at_most=2)
@@ -309,9 +307,7 @@ def test_a_choice_that_solved_no_unseen_task_is_said_to_have_done_so(tmp_path: P
 def test_tasks_that_failed_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They count as unsolved, which may be what a choice rests on; so they are told, and the exit is that of `run`."""
     file = written(tmp_path)
-    text = file.read_text().replace(
-        "calibrated_parts.Chain, chance: 0.8", "calibrated_parts.Faulty, chance: 0.8"
-    )
+    text = file.read_text().replace("known_costs.Chain, chance: 0.8", "known_costs.Faulty, chance: 0.8")
     file.write_text(text.replace("count: 14", "count: 7").replace("items: 60", "items: 8"))
     assert main(["fit", "block", str(file), "--out", str(tmp_path / "out"), "--at-most", "1"]) == 6
     said = capsys.readouterr().out
@@ -357,9 +353,7 @@ def test_too_few_tasks_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("names", "said"), [(["plain"], "is the baseline"), (["spce"], "did you mean spec")])
-def test_only_pipelines_that_can_be_compared_are_calibrated(
-    names: list[str], said: str, tmp_path: Path
-) -> None:
+def test_only_pipelines_that_can_be_compared_are_fitted(names: list[str], said: str, tmp_path: Path) -> None:
     """The baseline itself, and a name that nothing has, are refused before anything runs."""
     with pytest.raises(ConfigError, match=said):
         fit_blocks(load_experiment(written(tmp_path)), out=tmp_path / "run", pipelines=names)
@@ -425,9 +419,9 @@ def test_other_parts_refuse_it(
     file = used(tmp_path, point, **{key: each for key, each in blanks.items() if key == "chance"})
     text = file.read_text()
     if "each" in blanks:
-        text = text.replace("calibrated_parts.OnePass}", "calibrated_parts.OnePass, each: 0.5}")
+        text = text.replace("known_costs.OnePass}", "known_costs.OnePass, each: 0.5}")
     if "rule" in blanks:
-        text = text.replace("longest_prefix", "calibrated_parts.Prefix")
+        text = text.replace("longest_prefix", "known_costs.Prefix")
     file.write_text(text)
     assert main(["run", str(file), "--out", str(tmp_path / "run")]) == 3
     said = capsys.readouterr().err.replace("\n", " ")
@@ -478,9 +472,7 @@ def told_of(file: Path) -> list[str]:
     return [each for each in marks_of(made, file.parent, experiment.executor) if "elsewhere" in each]
 
 
-def test_the_calibration_of_a_pipeline_that_drafts_for_another_counts_too(
-    point: Path, tmp_path: Path
-) -> None:
+def test_the_fit_of_a_pipeline_that_drafts_for_another_counts_too(point: Path, tmp_path: Path) -> None:
     """Its remarks are told with its place, and a run rests on its file."""
     made = read_artifact(point, OperatingPointFile)
     path = tmp_path / "inner.json"
@@ -488,8 +480,8 @@ def test_the_calibration_of_a_pipeline_that_drafts_for_another_counts_too(
     file = used(tmp_path, path)
     text = file.read_text()
     inner = next(line for line in text.splitlines() if "  spec:" in line).partition("{generator: ")[2]
-    parts = "verifier: {use: calibrated_parts.OnePass}, rule: {use: longest_prefix}, done: {use: limit, items: 60}"
-    outer = "verifier: {use: calibrated_parts.Scorer}, rule: {use: best}"
+    parts = "verifier: {use: known_costs.OnePass}, rule: {use: longest_prefix}, done: {use: limit, items: 60}"
+    outer = "verifier: {use: known_costs.Scorer}, rule: {use: best}"
     wrapped = f"{{generator: {{generator: {inner[:-1]}, {parts}}}, {outer}}}"
     file.write_text(text.replace(f"{{generator: {inner}", wrapped))
     (told,) = told_of(file)
@@ -508,9 +500,7 @@ def test_a_file_that_is_missing_or_damaged_is_refused(point: Path, tmp_path: Pat
         Builder().bench(load_experiment(used(tmp_path, damaged)))
 
 
-def test_a_rule_has_the_threshold_of_its_calibration(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rule_has_the_threshold_of_its_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is printed with the cell, and another one is refused."""
     file = written(tmp_path, ALTERNATIVES)
     (made,) = fit_blocks(load_experiment(file), out=tmp_path / "run")
@@ -565,7 +555,7 @@ def test_the_command_says_when_the_tasks_were_too_few(
 
 
 @pytest.mark.parametrize("template", ["chain", "tree"])
-def test_the_shipped_examples_are_calibrated(
+def test_the_shipped_examples_are_fitted(
     template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chains and trees whose passes cost one each: every pipeline has its file, which says to draft though no second is

@@ -1,4 +1,4 @@
-"""A whole run: committed once, taken up by the same call, calibrated first, answered questions taken up."""
+"""A whole run: committed once, taken up by the same call, predicted first, answered questions taken up."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_failed_tasks_are_recorded_and_counted(tmp_path: Path) -> None:
 
 
 def test_predictions_are_written_before_the_measuring_run(tmp_path: Path) -> None:
-    """Calibration tasks are the first of each group, are in no table, and predict each group and the whole."""
+    """Tasks that predict are the first of each group, are in no table, and predict each group and the whole."""
     watch = Watch()
 
     class Stop(Watch):
@@ -230,8 +230,8 @@ def test_predictions_are_written_before_the_measuring_run(tmp_path: Path) -> Non
     assert done.summary.coverage.trials == 2
 
 
-def test_calibration_must_leave_something_to_measure(tmp_path: Path) -> None:
-    """Calibrating on every task is a mistake of the config, and leaves no directory behind that is in the way later."""
+def test_predictions_must_leave_something_to_measure(tmp_path: Path) -> None:
+    """Predicting from every task is a mistake of the config, and leaves no directory behind to be in the way."""
     with pytest.raises(ConfigError, match="leaves none to measure"):
         run(load(tmp_path, count=4, more="predict: {limit: 2}"), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -109,7 +109,7 @@ def value_at(experiment: Experiment, name: str, path: str) -> Any:
     }[path.rpartition(".")[2]]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(matrices())
 def test_the_laws_of_expansion(
     folder: Path, drawn: tuple[dict[str, Any], list[list[dict[str, Any]]]]

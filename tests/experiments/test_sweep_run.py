@@ -100,17 +100,17 @@ def test_cells_have_tasks_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 5])
-@pytest.mark.parametrize("calibrate", [None, 1, 2, 3])
-def test_a_limit_counts_in_each_group(tmp_path: Path, limit: int, calibrate: int | None) -> None:
+@pytest.mark.parametrize("predicting", [None, 1, 2, 3])
+def test_a_limit_counts_in_each_group(tmp_path: Path, limit: int, predicting: int | None) -> None:
     """At most so many are measured, and as many predict beside them; whatever the source's own limit let through."""
-    more = {} if calibrate is None else {"predict": {"limit": calibrate}}
+    more = {} if predicting is None else {"predict": {"limit": predicting}}
     tasks = {"use": "run_parts.Numbered", "count": 40, "groups": 3, "limit": 36}
     file = write(tmp_path, tasks=tasks, **more)
     load = workload(load_experiment(file, limit=limit), Builder())
     first = Counter(task.group for task in load.predicting)
     measured = Counter(task.group for task in load.measured)
     assert first == Counter(
-        {f"g{i}": min(calibrate or 0, limit) for i in range(3)} if calibrate and limit else {}
+        {f"g{i}": min(predicting or 0, limit) for i in range(3)} if predicting and limit else {}
     )
     assert measured == Counter({f"g{i}": limit for i in range(3)} if limit else {})
     assert [task.id for task in load.predicting] == [f"t{i}" for i in range(len(load.predicting))]
@@ -204,7 +204,7 @@ def test_an_interval_that_says_nothing_is_told_in_words() -> None:
 
 @pytest.mark.parametrize("epoch", [None, 4])
 def test_estimates_change_no_result(tmp_path: Path, epoch: int | None) -> None:
-    """Calibration tasks come first, and of an epoch no task before the last one is whole: each sees what it taught."""
+    """Tasks that predict come first, and of an epoch no task before the last one is whole: each sees what it taught."""
     lines = [json.dumps({"id": f"{kind}{i}", "kind": kind}) for kind in "xy" for i in range(10)]
     (tmp_path / "tasks.jsonl").write_text("\n".join(lines))
     log = tmp_path / "log"
@@ -239,7 +239,7 @@ def test_an_estimate_rests_on_all_that_it_did(tmp_path: Path, capsys: pytest.Cap
     assert "from the first 12 tasks" in capsys.readouterr().out
 
 
-def test_no_prediction_is_made_before_all_that_calibrates_is_done(tmp_path: Path) -> None:
+def test_no_prediction_is_made_before_all_that_predicts_is_done(tmp_path: Path) -> None:
     """A small group beside a large one, and epochs of two: an estimate does some of what predicts, and no more."""
     lines = [json.dumps({"id": f"x{i}", "kind": "xy"[i > 0]}) for i in range(12)]
     (tmp_path / "tasks.jsonl").write_text("\n".join(lines))

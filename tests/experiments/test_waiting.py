@@ -218,8 +218,8 @@ def test_exports_have_a_row_of_a_waiting_task(both: dict[str, RunResult]) -> Non
         assert len(found[0]) == (40 if level == "tasks" else 46)
 
 
-def test_records_predictions_and_calibration_count_waiting_tasks(both: dict[str, RunResult]) -> None:
-    """Acceptance, what was predicted from the first tasks, and what a calibration reads."""
+def test_records_and_predictions_count_waiting_tasks(both: dict[str, RunResult]) -> None:
+    """Acceptance, what was predicted from the first tasks, and what a fit reads."""
     found: list[dict[str, Any]] = []
     for policy, result in both.items():
         with load_run(result.path) as records:

@@ -431,7 +431,7 @@ def test_an_operating_point_may_be_what_it_compares_with(tmp_path: Path) -> None
 
 
 def test_groups_are_compared_in_the_shares_that_the_run_has() -> None:
-    """Where as many of each calibrate, only so many count; a run whose groups are what they were does not alarm."""
+    """Where as many of each predict, only so many count; a run whose groups are what they were does not alarm."""
     first = [Task(id=f"{group}{n}", group=group) for group in "ab" for n in range(40)]
     measured = [Task(id=f"m{n}", group="b" if n % 10 == 0 else "a") for n in range(600)]
     chosen = alike(first, measured)

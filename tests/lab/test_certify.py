@@ -1,8 +1,7 @@
-"""A certified threshold: its promise is broken as seldom as said, by enumeration, and it is one pipeline's answers'."""
+"""A certified threshold is of one pipeline's answers: what may be certified, the number, and who may take it."""
 
 from __future__ import annotations
 
-import functools
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,141 +19,9 @@ from draftverify.bench.monitors import Monitor, MonitoredPipeline
 from draftverify.bench.records.directory import load_run
 from draftverify.bench.runner.bench import Bench
 from draftverify.lab import Certificate, CertifiedThreshold, Promise, Recording, certify
-from draftverify.lab.certificate import Trial, fewest_tasks, last_kept, parts_of, starts
+from draftverify.lab.certificate import Trial, parts_of
 from draftverify.rejection import escalate, retry
 from draftverify.rules import All, Best, First, Threshold
-
-# What a promise is worth: exact, no simulation
-
-
-def broken(tasks: int, levels: Sequence[tuple[float, float]], promise: Promise) -> float:
-    """The chance that a threshold is certified whose promise does not hold, over runs of so many tasks.
-
-    Args:
-        tasks: of a run.
-        levels: of each threshold, the strictest first: the share of tasks that it answers beside those that stricter
-            ones answer, and the share of those answers that is right.
-    """
-    total, right, answers = 0.0, 0.0, 0.0
-    holds = []
-    for share, chance in levels:
-        answers, right = answers + share, right + share * chance
-        holds.append(
-            right / answers >= promise.share
-            if promise.of == "precision"
-            else answers - right <= promise.share
-        )
-
-    def walk(place: int, trials: tuple[tuple[int, int], ...], seen: float, chance: float) -> None:
-        nonlocal total
-        if place == len(levels):
-            last, _ = last_kept(trials, promise, tasks=tasks)
-            total += chance * (last is not None and not holds[last])
-            return
-        answered, wrong = trials[-1] if trials else (0, 0)
-        share, good = levels[place]
-        taken = min(share / (1.0 - seen), 1.0) if seen < 1.0 else 0.0
-        for more in range(tasks - answered + 1):
-            now = chance * pmf(more, tasks - answered, taken)
-            for mistakes in range(more + 1):
-                probability = now * pmf(mistakes, more, 1.0 - good)
-                if probability > 1e-9:
-                    trial = (answered + more, wrong + mistakes)
-                    walk(place + 1, (*trials, trial), seen + share, probability)
-
-    walk(0, (), 0.0, 1.0)
-    return total
-
-
-@functools.cache
-def pmf(count: int, of: int, chance: float) -> float:
-    """Of a binomial."""
-    return float(binom.pmf(count, of, chance))
-
-
-@pytest.mark.parametrize("tasks", [19, 22, 40, 150, 400])
-@pytest.mark.parametrize("share", [0.5, 0.8, 0.9, 0.95, 0.99])
-@pytest.mark.parametrize("delta", [0.05, 0.1])
-def test_one_score_for_all_breaks_no_promise_more_often_than_said(
-    tasks: int, share: float, delta: float
-) -> None:
-    """Whatever the precision is below the promised one: the most that it can be, and a little below it."""
-    promise = Promise("precision", share, delta)
-    kept = [wrong for wrong in range(tasks + 1) if last_kept([(tasks, wrong)], promise, tasks=tasks)[0] == 0]
-    for precision in (share - 1e-9, share - 0.02):
-        assert binom.pmf(kept, tasks, 1.0 - precision).sum() <= delta
-
-
-LEVELS = {
-    "the lower one bad": [(0.5, 0.97), (0.5, 0.8)],
-    "both at the edge": [(0.5, 0.8999), (0.5, 0.8999)],
-    "the higher one bad": [(0.4, 0.85), (0.6, 0.93)],
-    "the higher one a little bad": [(0.3, 0.88), (0.7, 0.9085)],
-    "some tasks never answered": [(0.5, 0.9), (0.3, 0.89)],
-}
-
-
-@pytest.mark.parametrize("levels", LEVELS.values(), ids=LEVELS)
-@pytest.mark.parametrize("tasks", [24, 60])
-def test_two_scores_break_no_promise_more_often_than_said(
-    tasks: int, levels: list[tuple[float, float]]
-) -> None:
-    """Two thresholds are tried, and the chance is that of one: of the precision, and of wrong answers among all."""
-    assert broken(tasks, levels, Promise("precision", 0.9, 0.1)) <= 0.1
-    assert broken(tasks, levels, Promise("wrong", 0.08, 0.1)) <= 0.1
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("levels", [[(1 / 3, 0.8999)] * 3, [(0.2, 0.85), (0.4, 0.92), (0.4, 0.89)]])
-def test_three_scores_break_no_promise_more_often_than_said(levels: list[tuple[float, float]]) -> None:
-    """Of a precision that runs as small as these can promise."""
-    assert broken(14, levels, Promise("precision", 0.7, 0.1)) <= 0.1
-
-
-def test_so_many_tasks_certify_it_were_all_of_them_right() -> None:
-    """22 for .9 at .1 (.9^22 < .1), 21 do not; and the first test waits for as many answers."""
-    promise = Promise()
-    assert fewest_tasks(promise) == 22
-    for tasks, place in ((21, None), (22, 0)):
-        assert last_kept([(tasks, 0)], promise, tasks=tasks)[0] == place
-    assert last_kept([(1, 1), (21, 0), (50, 0)], promise, tasks=50) == (2, [1.0, 1.0, pytest.approx(0.9**50)])
-    assert (starts(promise, 40), starts(promise, 200)) == ({22: 0.1}, {29: 0.05, 100: 0.05})
-
-
-def test_a_threshold_that_fails_ends_the_sequence_or_a_half_of_it() -> None:
-    """What follows it is not even asked for once half of the tasks are answered; before, the other half is to come."""
-    asked: list[tuple[int, int]] = []
-
-    def trials(*each: tuple[int, int]) -> Any:
-        asked.clear()
-        for trial in each:
-            asked.append(trial)
-            yield trial
-
-    assert last_kept(trials((30, 0), (60, 9), (100, 0)), Promise(), tasks=100)[0] == 0
-    assert asked == [(30, 0), (60, 9)]
-    assert last_kept(trials((30, 9), (40, 9), (100, 3)), Promise(), tasks=100)[0] == 2
-    assert len(asked) == 3
-
-
-def test_a_part_of_delta_is_spent_once() -> None:
-    """Also where a threshold answers fewer tasks than a stricter one, as no rule of ours does."""
-    assert last_kept([(30, 9), (20, 0), (31, 0)], Promise(), tasks=200)[0] is None
-
-
-def test_a_share_that_floats_cannot_tell_from_1_is_refused() -> None:
-    """Rather than to divide by nothing."""
-    with pytest.raises(ConfigError, match="too near to 0 or 1"):
-        Promise("precision", 1e-17)
-
-
-@pytest.mark.parametrize("name", ["share", "delta"])
-@pytest.mark.parametrize("value", [0.0, 1.0, 2.0])
-def test_nothing_is_promised_for_certain(name: str, value: float) -> None:
-    """A share and a chance lie between 0 and 1."""
-    with pytest.raises(ConfigError, match=name):
-        Promise(**{name: value})
-
 
 # Pipelines: what is certified is what they answer
 
@@ -203,6 +70,17 @@ class Yes:
         return Verification(checks=(Check("pass"),) * len(proposal))
 
 
+class Voters:
+    """Three of four vote for the right answer, of every fifth task half of them for the same wrong one."""
+
+    traits = GeneratorTraits(shape="alternatives", drafts_from="round", deterministic=True)
+
+    def propose(self, context, n):
+        drawn = random.Random(f"{context.task.id}/{context.round}")
+        wrong = 0.5 if int(context.task.id) % 5 == 0 else 0.1
+        return Proposal.alternatives([{"answer": 0.1 if drawn.random() < wrong else 0.9} for _ in range(n)])
+
+
 class Keep:
     """A rule of one's own, which calls its threshold otherwise."""
 
@@ -219,8 +97,17 @@ class Keep:
         return context.accepted[0] if context.accepted else None
 
 
+class Nine(Keep):
+    def __init__(self):
+        super().__init__(0.9)
+
+
 def right(task, outcome):
     return outcome.status == "accepted" and outcome.value > 0.5
+
+
+def elected(task, outcome):
+    return outcome.status == "accepted" and outcome.value["answer"] > 0.5
 '''
 
 RULES = {
@@ -357,7 +244,7 @@ def certificate(threshold: float = 0.5, **fields: Any) -> Certificate:
     ("change", "words"),
     [
         ("metrics={}", "the run has no metric that says what is right"),
-        ("pipelines.one.rule={use: majority}", "the rule Majority has no threshold"),
+        ("pipelines.one.rule={use: own.Nine}", "the rule Nine has no threshold"),
         ("pipelines.one.rule={use: best_step, threshold: 0.5}", "takes steps of answers"),
     ],
 )
@@ -456,6 +343,37 @@ def test_a_persons_answers_are_not_the_pipelines(config: Path) -> None:
         made = certify(recording, Promise("precision", 0.5, 0.1))
     assert made.tried[0].answered == 36
     assert made.tried[0].unknown == made.tried[0].wrong >= len(asked)
+
+
+def test_a_share_of_the_vote_is_certified_of_any_run(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every run records its votes; whoever is elected by less than what was certified gives no answer."""
+    write_tasks(Path("tasks.jsonl"), range(80))
+    vote = ["--set", "pipelines.one.generator={use: own.Voters}", "--set", "pipelines.one.block=9"]
+    vote += [
+        "--set",
+        "metrics={right: {use: python, function: own.elected}}",
+        "--set",
+        "pipelines.one.verifier={use: own.Yes}",
+    ]
+    rule = "pipelines.one.rule={use: majority, share: %s}"
+    assert main(["run", str(config), *vote, "--set", rule % 0.95]) == 0
+    assert main(["certify", "runs/answers", "--precision", "0.9", "--out", "c.json"]) == 0
+    made = read_artifact("c.json", Certificate)
+    assert made.threshold is not None
+    assert 0.5 < made.threshold < 0.95
+    certified = rule % "{use: certified, path: ./c.json}"
+    assert main(["run", str(config), *vote, "--set", certified, "--out", "runs/sure"]) == 0
+    with load_run("runs/sure") as run:
+        answers = [record.outcome for record in run if record.outcome.status == "accepted"]
+    trial = next(trial for trial in made.tried if trial.threshold == made.threshold)
+    assert len(answers) == trial.answered < 80
+    assert sum(outcome.value["answer"] < 0.5 for outcome in answers) == trial.wrong
+    capsys.readouterr()
+    vote += ["--set", "pipelines.one.block=7"]
+    assert main(["run", str(config), *vote, "--set", certified, "--out", "runs/7"]) == 3
+    assert "made with the block" in " ".join(capsys.readouterr().err.split())
 
 
 def test_labels_are_the_runs_own(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

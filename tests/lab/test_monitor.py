@@ -151,8 +151,8 @@ def test_a_known_rate_is_seldom_alarmed_at(rate: float, alike: float) -> None:
     assert sum(t <= LENGTH for t in found) <= 35
 
 
-@pytest.mark.parametrize(("rate", "alike", "calibration"), [(0.8, 0.5, 8), (0.97, 0.3, 8), (0.5, 0.0, 30)])
-def test_an_estimated_rate_is_no_known_one(rate: float, alike: float, calibration: int) -> None:
+@pytest.mark.parametrize(("rate", "alike", "reference"), [(0.8, 0.5, 8), (0.97, 0.3, 8), (0.5, 0.0, 30)])
+def test_an_estimated_rate_is_no_known_one(rate: float, alike: float, reference: int) -> None:
     """With the rate from a few batches at most 5 % of runs alarm, where taking the estimate for the truth would not do.
 
     A true probability of .05 gives more than 12 alarms in 100 runs with probability .0015. The monitor that takes the
@@ -160,7 +160,7 @@ def test_an_estimated_rate_is_no_known_one(rate: float, alike: float, calibratio
     """
     draw = np.random.default_rng(2)
     before, after = (
-        shares(draw, (100, calibration), rate, alike),
+        shares(draw, (100, reference), rate, alike),
         shares(draw, (100, LENGTH * 4), rate, alike),
     )
     assert sum(t <= LENGTH for t in alarms(estimated(before), after[:, :LENGTH])) <= 12
@@ -203,10 +203,10 @@ def test_a_change_is_noticed() -> None:
         assert sum(t > 64 + within for t in found) <= 2
 
 
-def test_a_long_calibration_tells_a_change_at_once() -> None:
+def test_a_long_reference_tells_a_change_at_once() -> None:
     """A rate that falls by a quarter right after a reference of 64 batches: half of 20 runs see it within 20 more.
 
-    The median over 200 runs is 10; that the calibration's own evidence counts is what makes it so.
+    The median over 200 runs is 10; that the reference's own evidence counts is what makes it so.
     """
     draw = np.random.default_rng(3)
     found = alarms(estimated(shares(draw, (20, 64), 0.9, 0.3)), shares(draw, (20, 200), 0.65, 0.3))
@@ -214,10 +214,10 @@ def test_a_long_calibration_tells_a_change_at_once() -> None:
 
 
 @pytest.mark.parametrize(("tasks", "within"), [(1_000, 320), (100_000, 280)])
-def test_a_fall_of_a_tenth_is_seen_soon_after_a_long_calibration(tasks: int, within: int) -> None:
+def test_a_fall_of_a_tenth_is_seen_soon_after_a_long_reference(tasks: int, within: int) -> None:
     """From .8 to .7 in items: half of 100 runs see it in time (the median is near 300 and 250; 150 of a known rate).
 
-    Alternatives that do not come nearer as the calibration grows lose evidence on it (46 nats of 100,000 tasks).
+    Alternatives that do not come nearer as the reference grows lose evidence on it (46 nats of 100,000 tasks).
     """
     draw = np.random.default_rng(6)
     hits = draw.binomial(tasks, 0.8, 100)
@@ -258,7 +258,7 @@ def test_an_alarm_stays() -> None:
     assert monitor.alarmed
 
 
-def test_extreme_calibrations_are_no_trouble() -> None:
+def test_extreme_references_are_no_trouble() -> None:
     """A stage that passed everything (or nothing) is not alarmed at by more of the same, and is by the contrary."""
     for all_of_it in (1.0, 0.0):
         monitor = RateMonitor([all_of_it] * 12)
@@ -269,7 +269,7 @@ def test_extreme_calibrations_are_no_trouble() -> None:
 
 @pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan])
 def test_bad_arguments_are_refused(bad: float) -> None:
-    """Shares outside [0, 1], known rates at its ends, an empty calibration and a level that is none."""
+    """Shares outside [0, 1], known rates at its ends, an empty reference and a level that is none."""
     with pytest.raises(ConfigError, match=r"in \[0, 1\]"):
         RateMonitor(0.5).observe(bad)
     with pytest.raises(ConfigError, match=r"in \[0, 1\]"):

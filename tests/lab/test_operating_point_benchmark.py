@@ -22,14 +22,14 @@ from draftverify.rules import Limit, LongestPrefix
 CHAIN = """
 name: chain
 parts: [{parts}]
-tasks: {{use: calibrated_parts.Tasks, count: 17}}
+tasks: {{use: known_costs.Tasks, count: 17}}
 defaults:
-  verifier: {{use: calibrated_parts.OnePass}}
+  verifier: {{use: known_costs.OnePass}}
   rule: {{use: longest_prefix}}
   done: {{use: limit, items: 30}}
 pipelines:
-  plain: {{generator: {{use: calibrated_parts.Chain, chance: 0.5}}, block: 0}}
-  spec: {{generator: {{use: calibrated_parts.Chain, chance: 0.8}}}}
+  plain: {{generator: {{use: known_costs.Chain, chance: 0.5}}, block: 0}}
+  spec: {{generator: {{use: known_costs.Chain, chance: 0.8}}}}
 baseline: plain
 """
 
@@ -37,7 +37,7 @@ baseline: plain
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[splits.Measured, Path]:
     folder = tmp_path_factory.mktemp("splits")
-    parts = Path(__file__).parent.parent / "experiments" / "calibrated_parts.py"
+    parts = Path(__file__).parent.parent / "experiments" / "known_costs.py"
     (folder / "chain.yaml").write_text(CHAIN.format(parts=parts))
     return splits.Measured(load_experiment(folder / "chain.yaml"), folder / "sizes", 4), folder
 

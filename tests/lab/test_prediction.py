@@ -56,7 +56,7 @@ def test_a_group_is_compared_alone() -> None:
 
 @pytest.mark.parametrize("per_group", [1, 2, 4])
 def test_predictions_hold_as_often_as_they_say(per_group: int) -> None:
-    """Five groups of one, two or four calibration tasks each, three new ones: intervals hold in at least 91 %.
+    """Five groups of one, two or four first tasks each, three new ones: intervals hold in at least 91 %.
 
     150 runs of 5 intervals. Within a run they share the pooled spread, so some 300 are independent: at a true coverage
     of .95 the share falls below .91 with probability .002.
@@ -99,7 +99,7 @@ def test_one_task_per_group_borrows_the_spread_between_groups() -> None:
 
 
 def test_one_task_in_all_says_nothing_of_the_spread() -> None:
-    """A single calibration task gives a value and an open interval."""
+    """A single task gives a value and an open interval."""
     found = predict([took("a", 1.0, group="x")], [took("a", 2.0, group="x")], {"x": 3, "y": 3})
     assert found["x"].value == pytest.approx(2.0)
     assert (found["x"].low, found["x"].high) == (0.0, math.inf)

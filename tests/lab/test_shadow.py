@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from draftverify import Context, Pipeline, Proposal, TaskRecord, Verification
 from draftverify.rules import Speculative
@@ -48,6 +49,7 @@ class Counting:
         return Verification(evidence=Evidence(target=target), cost=cost)
 
 
+WEIGHTS = np.asarray([0.5, 0.3, 0.2])
 CHEAP = {0: 1.0, 1: 1.0, 2: 1.0, 4: 1.0, 8: 1.1, 16: 1.5}
 JAGGED = {0: 1.0, 1: 1.7, 2: 2.1, 3: 1.4, 4: 1.6, 8: 2.0, 16: 2.6}
 DEAR = {0: 1.0, 1: 4.0, 16: 40.0}
@@ -151,6 +153,27 @@ def test_a_drafter_that_fails_fails_its_own_call() -> None:
     outcome = pipeline.run("count")
     assert "no index" in outcome.reason
     assert "block size" not in outcome.reason
+
+
+def test_a_size_that_looks_at_the_draft_leaves_the_distribution_as_it_is() -> None:
+    """At temperature 1: two values of 2,000 tasks are spread as the target says, and most were drafted; chi-square."""
+
+    class Drawing(Counting):
+        def verify(self, context: Context, proposal: Proposal) -> Verification:
+            counted = super().verify(context, proposal)
+            return replace(counted, evidence=Evidence(target=np.tile(WEIGHTS, (len(proposal) + 1, 1))))
+
+    done = lambda context, new: 2 - len(context.accepted) + len(new) if len(context.accepted) >= 2 else None
+    drafts = lambda start: [start % 3, (start + 1) % 3, 0]
+    pipeline = Pipeline(Foreseen(drafts), Drawing(CHEAP), Speculative(), block=Measured(), done=done)
+    records = pipeline.record(({"prompt": str(number)} for number in range(2000)), size=1)
+    seen = np.zeros((3, 3))
+    for answer in records:
+        seen[answer.outcome.value] += 1
+    expected = 2000 * np.outer(WEIGHTS, WEIGHTS)
+    assert ((seen - expected) ** 2 / expected).sum() < 26.1  # of 8 degrees of freedom: once in a thousand
+    drafted = sum(bool(sizes(answer)[0]) for answer in records)
+    assert drafted > 500
 
 
 def test_items_behind_what_was_foretold_are_later_items() -> None:

@@ -71,7 +71,7 @@ def test_intervals_hold_as_often_as_they_say() -> None:
 
 
 def test_predictions_hold_as_often_as_they_say() -> None:
-    """From 20 calibration tasks to the ratio on 40 new ones, 300 times: at least 91 % inside (fails at .002)."""
+    """From 20 first tasks to the ratio on 40 new ones, 300 times: at least 91 % inside (fails at .002)."""
     rng = random.Random(6)
     inside = 0
     for _ in range(300):
@@ -82,7 +82,7 @@ def test_predictions_hold_as_often_as_they_say() -> None:
 
 
 def test_a_group_that_tells_nothing_is_predicted_from_all_and_nothing_from_nothing() -> None:
-    """A group whose calibration tasks were all missed takes the others' ratio; where none is solved nothing is said."""
+    """A group whose first tasks were all missed takes the others' ratio; where none is solved nothing is said."""
     own = [took("x/1", 1, 1), took("x/2", 1, 1), took("y/1", 1, 0)]
     base = [took("x/1", 2, 1), took("x/2", 2, 1), took("y/1", 2, 1)]
     found = predict_solved(own, base, {"x": 3, "y": 3})

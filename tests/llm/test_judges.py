@@ -419,7 +419,7 @@ def test_judges_conform(kind, tiny):
     """The kit's contract, with a model that replies and with a local one, which both call alike."""
     check_component(kind(Says(lambda prompt: "A" if "answer A" in prompt else "yes")), trials=30)
     if kind is Judge:
-        check_component(kind(tiny), trials=3)
+        check_component(kind(tiny, max_tokens=4), trials=3)
 
 
 @pytest.mark.parametrize("against", ["all", "knockout"])

@@ -19,7 +19,7 @@ def shaped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of chains of numbers with words, calibrated first; one task of it fails."""
+    """A run of chains of numbers with words, predicted first; one task of it fails."""
     folder = tmp_path_factory.mktemp("tokens")
     experiment = load(
         folder,

@@ -110,6 +110,26 @@ def test_the_vectors_are_kept(tmp_path, structure, monkeypatch):
     assert encoder.encoded == ["A new one."]
 
 
+@pytest.mark.parametrize("structure", ["hnsw", "ivf"])
+def test_an_approximate_index_takes_in_new_rows(tmp_path, structure, monkeypatch):
+    """Wherever they stand in the corpus, and one that says what another says; where rows went it is made anew."""
+    index = tmp_path / "index"
+    Dense(corpus_of(tmp_path, MANY, index=index), Hashed(), structure).open()
+    documents = {"first": "A new one.", **MANY, "again": MANY["d7"], "last": "Quite another."}
+    with monkeypatch.context() as patched:
+        patched.setattr(dense_module, "_empty", None)
+        for _ in range(2):
+            dense = Dense(corpus_of(tmp_path, documents, index=index), Hashed(), structure, breadth=1000)
+            names = [
+                [dense.corpus.passage(row)["id"] for row in rows]
+                for rows in dense.search(["A new one.", "Quite another.", MANY["d7"]], 2)[0].tolist()
+            ]
+            assert [names[0][0], names[1][0], names[2]] == ["first", "last", ["d7", "again"]]
+    Dense(corpus_of(tmp_path, MANY, index=index), Hashed(), structure).open()
+    fewer = Dense(corpus_of(tmp_path, {"d7": MANY["d7"]}, index=index), Hashed(), structure)
+    assert fewer.search(["document"], 2)[0].tolist() == [[0, -1]]
+
+
 def test_encoding_that_was_interrupted_goes_on(tmp_path, monkeypatch):
     """What the index kept in the meantime is not encoded again, and the result is the same."""
     monkeypatch.setattr(dense_module, "KEEP_EVERY", 0.0)

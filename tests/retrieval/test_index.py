@@ -8,11 +8,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import draftverify_retrieval.index as index_module
 from draftverify import ResourceError
-from draftverify_retrieval.index import DIGEST, DamagedIndexError, IndexDirectory, digest_of, rows_before
+from draftverify_retrieval.index import (
+    DIGEST,
+    DamagedIndexError,
+    IndexDirectory,
+    digest_of,
+    rows_before,
+    runs_of,
+)
 
 OLD = {"one": ({"is": "old"}, b"old one"), "two": ({}, b"old two")}
 NEW = {"one": ({"is": "new"}, b"new one, longer"), "three": ({}, b"new three")}
@@ -165,9 +173,11 @@ def test_a_full_disk_is_an_error_that_names_the_directory(tmp_path, monkeypatch)
 
 
 def test_rows_before():
-    """Where each row stood; new ones stood nowhere."""
+    """Where each row stood; new ones stood nowhere, and a second one that says the same is new."""
     a, b, c = (digest_of(each) for each in "abc")
     assert len(a) == DIGEST
-    assert rows_before(a + b, c + b + a + a).tolist() == [-1, 1, 0, 0]
+    assert rows_before(a + b, c + b + a + a).tolist() == [-1, 1, 0, -1]
+    assert rows_before(a + b + a + c, a + c + a).tolist() == [0, 3, 2]
+    assert list(runs_of(np.array([-1, -1, 0, 1, 3, -1]))) == [(0, 2, -1), (2, 4, 0), (4, 5, 3), (5, 6, -1)]
     assert rows_before(b"", a).tolist() == [-1]
     assert rows_before(a, b"").tolist() == []

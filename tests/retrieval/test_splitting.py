@@ -155,7 +155,9 @@ def test_a_file_that_is_no_markdown_has_no_headings():
     assert words("# one\ntwo", "paragraph") == ["# one\ntwo"]
 
 
-@pytest.mark.parametrize("by", ["paragraph", "sentence", "window"])
+@pytest.mark.parametrize(
+    "by", [pytest.param("paragraph", marks=pytest.mark.exhaustive), "sentence", "window"]
+)
 @pytest.mark.parametrize(
     "text",
     ["." * 10**6, ". " * 500_000, "a. " * 300_000, "# " + " " * 10**6 + "x", "x" * 10**6, "\n" * 10**6 + "a",

@@ -98,7 +98,11 @@ def test_chain_rules_emit_the_target_s_joint_distribution(
     assert error(joint(model, n + 1, n, rule, drafter), target_joint(model, n + 1)) < EXACT
 
 
-@pytest.mark.parametrize("rule", [Speculative(), BlockVerification()], ids=["speculative", "block"])
+@pytest.mark.parametrize(
+    "rule",
+    [pytest.param(Speculative(), marks=pytest.mark.exhaustive), BlockVerification()],
+    ids=["speculative", "block"],
+)
 def test_the_largest_case(rule: Any) -> None:
     """Five items, blocks of three, four items out."""
     model = Model(5, 3)

@@ -50,7 +50,7 @@ COUNTED = {
 @pytest.mark.parametrize("broken", [*BROKEN, *ODD], ids=lambda kind: kind.__name__)
 def test_each_defect_is_caught_by_the_check_that_names_it(broken: Any) -> None:
     """A component with one defect fails one check."""
-    trials = 1000 if broken.caught_by in COUNTED else 200
+    trials = 1000 if broken.caught_by in COUNTED else 100
     with pytest.raises(ConformanceError) as caught:
         check_component(broken(), trials=trials)
     assert caught.value.report.failed == (broken.caught_by,), str(caught.value)
@@ -228,7 +228,7 @@ RIGHT = [
 
 
 @parametrize_with_checks(
-    [*RIGHT, *HONEST, Subject(TossesHonestly(), proposals=[Proposal.alternatives(["a", "b"])])], trials=250
+    [*RIGHT, *HONEST, Subject(TossesHonestly(), proposals=[Proposal.alternatives(["a", "b"])])], trials=100
 )
 def test_right_components_pass(component: Any, check: Any) -> None:
     """Scripted parts, the table pair, lifted functions, plain rules and parts of odd forms pass every check."""

@@ -64,7 +64,7 @@ SAMPLING = [
 ]
 
 
-@parametrize_with_checks([*SELECTION, *SAMPLING], trials=200)
+@parametrize_with_checks([*SELECTION, *SAMPLING], trials=100)
 def test_rules_conform(component: Any, check: Any) -> None:
     """Every rule passes every check that applies to it."""
     check(component)

@@ -19,6 +19,6 @@ COUNTED = {"law_is_honest", "exact_means_the_targets_distribution"}
 def test_a_slip_is_caught_by_the_check_meant_for_it(one: Slip) -> None:
     """By that check alone, or the skipped ones that stand on it."""
     with pytest.raises(ConformanceError) as caught:
-        check_component(one.part, trials=1000 if one.check in COUNTED else 200)
+        check_component(one.part, trials=1000 if one.check in COUNTED else 100)
     assert caught.value.report.failed == (one.check,), str(caught.value)
     assert one.says in str(caught.value)

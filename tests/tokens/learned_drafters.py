@@ -1,8 +1,7 @@
-"""Learned drafters, written as a plugin's author would: public names alone, features from `context.last`.
+"""Learned drafters, written as a plugin's author would: public names alone, the target's hidden states.
 
 A Medusa-like drafter has heads on the target's last hidden state, one for each place to come; an EAGLE-like one goes on
-from hidden state to hidden state with a layer of its own. Both draft trees. What they lack, after a round that they did
-not see or a scratch that was emptied, they go without.
+from hidden state to hidden state with a layer of its own. Both draft trees.
 """
 
 from __future__ import annotations
@@ -17,23 +16,7 @@ from typing import Any, Literal
 import torch
 
 from draftverify import Context, GeneratorTraits, Proposal
-from draftverify_tokens import DraftTree, History, TokenModel, probabilities
-
-
-def features(context: Context) -> tuple[int, torch.Tensor] | None:
-    """Hidden states of what the last pass read and the rule kept.
-
-    Returns:
-        The place of the first token in prompt and answer, and [tokens, width], up to the last token but one: the
-        spliced one has not been read yet. None where there was no pass, or it gave no hidden states.
-    """
-    last = context.last
-    if last is None or last.verification.evidence is None or last.verification.evidence.hidden is None:
-        return None
-    states, start = last.verification.evidence.hidden
-    read = len(states) - len(last.proposal)
-    kept = [read + index for index in last.decision.kept]
-    return start, states[[*range(read), *kept], 0]
+from draftverify_tokens import DraftTree, History, TokenModel, hidden_states, probabilities
 
 
 def room(context: Context, n: int) -> int:
@@ -54,7 +37,7 @@ class MedusaLike:
         widths: how many tokens of each head are tried.
     """
 
-    traits = GeneratorTraits(shape="tree")
+    traits = GeneratorTraits(shape="tree", hidden={-1})
 
     def __init__(self, heads: Path, widths: Sequence[int] = (4, 3, 2)) -> None:
         self.heads = heads
@@ -66,11 +49,11 @@ class MedusaLike:
 
     def propose(self, context: Context, n: int) -> Proposal:
         """The likeliest paths through the heads' tokens."""
-        found = features(context)
+        states = hidden_states(context, start=len(context.task.input["prompt_ids"]) - 1)
         n = room(context, n)
-        if found is None or n < 1:
+        if states is None or n < 1:
             return Proposal.chain(())
-        scores = (found[1][-1] @ self._weights[:, 1:] + self._weights[:, 0]).log_softmax(-1)
+        scores = (states[-1, 0] @ self._weights[:, 1:] + self._weights[:, 0]).log_softmax(-1)
         likely = [
             list(zip(*(part.tolist() for part in row.topk(width)), strict=True))
             for row, width in zip(scores, self.widths, strict=False)
@@ -153,7 +136,7 @@ class EagleLike:
 
     @cached_property
     def traits(self) -> GeneratorTraits:
-        return GeneratorTraits(shape="chain", vocabulary=self.model.vocabulary, concurrent=False)
+        return GeneratorTraits(shape="chain", vocabulary=self.model.vocabulary, hidden={-1}, concurrent=False)
 
     def room(self, context: Context, n: int) -> int:
         """Nothing before there are features."""
@@ -198,14 +181,12 @@ class EagleLike:
         trunk: _Trunk | None = context.scratch.get(self)
         if trunk is not None and trunk.round == context.round:
             return trunk
-        found = features(context)
-        if found is None:
+        states = hidden_states(context, start=0 if trunk is None else trunk.end)
+        if states is None:
             return None
-        start, states = found
-        if trunk is None or trunk.end < start:
+        states = states[:, 0]
+        if trunk is None:
             trunk = context.scratch[self] = _Trunk(states.shape[1])
-            trunk.end = start
-        states = states[trunk.end - start :]
         tokens = [*context.task.input["prompt_ids"], *context.accepted][trunk.end + 1 :]
         n, m = len(states), len(trunk.keys)
         mask = torch.ones(n, m + n, dtype=torch.bool).tril(m)

@@ -12,7 +12,6 @@ from draftverify.traits import GeneratorTraits
 from draftverify_tokens import (
     DraftModel,
     DraftTree,
-    EarlyExit,
     FirstOf,
     NoDraft,
     OtherTokenizer,
@@ -41,7 +40,6 @@ CHAINS = {
     "lookup": PromptLookup(at_least=1),
     "suffix": Suffix(),
     "draft model": DraftModel(DRAFT),
-    "early exit": EarlyExit(TARGET, 1),
     "other tokenizer": OtherTokenizer(DRAFT, TARGET),
     "one of several": FirstOf([NoDraft(), Bare(), PromptLookup(at_least=1), DraftModel(DRAFT)]),
 }

@@ -166,12 +166,15 @@ def test_drafters_share_too(model: Any, size: int) -> None:
         assert sum(read) < 1200
 
 
-def test_a_reader_of_hidden_states_reads_every_prompt(model: Any) -> None:
-    """Its first reading holds the states of the whole prompt."""
-    reader = BlockReader(model.model, hidden=(-1,))
-    for _ in range(2):
-        contexts = [make_context({"prompt_ids": PROMPT}) for _ in range(2)]
-        assert [len(states) for states in reader.read(contexts, [NOTHING] * 2).hidden] == [200, 200]
+def test_hidden_states_are_shared_with_keys_and_values(model: Any) -> None:
+    """A prompt that another session has read gives all its states, without a pass over it."""
+    reader = BlockReader(model.model, hidden=(-1,), owned=True)
+    contexts = [make_context({"prompt_ids": PROMPT}) for _ in range(2)]
+    with counted(model.model) as read:
+        first, second = reader.read(contexts, [NOTHING] * 2).hidden
+    assert first.shape[0] == len(PROMPT)
+    assert sum(read) < 2 * len(PROMPT)
+    torch.testing.assert_close(first, second)
 
 
 @pytest.mark.parametrize("change", ["in place", "converted", "where it lies, uncounted"])

@@ -211,7 +211,11 @@ def even_statistic(drafter: DraftModel, rule: Any) -> tuple[float, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", [Speculative(), BlockVerification()], ids=["speculative", "block"])
+@pytest.mark.parametrize(
+    "rule",
+    [Speculative(), pytest.param(BlockVerification(), marks=pytest.mark.exhaustive)],
+    ids=["speculative", "block"],
+)
 def test_blocks_that_end_at_a_doubtful_token_keep_the_distribution(rule):
     """1,500 answers against the enumerated joint; one honest seed in a million fails. The draft model is in doubt
     behind some first tokens and not behind others, and many blocks are kept whole."""

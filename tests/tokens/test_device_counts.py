@@ -20,18 +20,17 @@ from draftverify.rules import Speculative
 from draftverify.token_summary import read_summaries
 from draftverify.traits import GeneratorTraits
 from draftverify_llm import LocalModel
-from draftverify_tokens import DraftModel, EarlyExit, NoDraft, PromptLookup, Stop, Target
+from draftverify_tokens import DraftModel, NoDraft, PromptLookup, Stop, Target
 from draftverify_tokens.reader import BlockReader
 from tests.tokens.emulated import Counts, Emulation
-from tests.tokens.tiny import byte_tokenizer, tiny_llama
+from tests.tokens.tiny import byte_tokenizer, shortened, tiny_llama
 
 GAMMA, TOKENS, WIDTH = 4, 3, 24
 DRAFTERS: dict[str, Callable[[LocalModel, LocalModel], Any]] = {
     "none": lambda target, small: NoDraft(),
     "lookup": lambda target, small: PromptLookup(at_least=1),
     "draft model": lambda target, small: DraftModel(small),
-    "early exit": lambda target, small: EarlyExit(target, 1),
-    "early exit, no cache": lambda target, small: EarlyExit(target, 1, own_cache=False),
+    "in the target's cache": lambda target, small: DraftModel(shortened(target, 1), own_cache=False),
 }
 
 

@@ -18,10 +18,9 @@ from draftverify.rules import KSeq, Speculative, Tree
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, Stop, Target, probabilities
 from draftverify_tokens.draft_tree import DraftTree
-from draftverify_tokens.early_exit import EarlyExit
 from tests.tokens.joint import deviation
 from tests.tokens.test_decoding import DRAFT, PROMPTS, TARGET, generated
-from tests.tokens.tiny import byte_tokenizer, context_of, rows, tiny_llama, tiny_model, tiny_of
+from tests.tokens.tiny import byte_tokenizer, context_of, rows, shortened, tiny_llama, tiny_model, tiny_of
 
 LAWS = ("given", "without_replacement", "iid")
 SMALL = tiny_model(7, seed=4, spread=0.5, layers=1)
@@ -170,10 +169,10 @@ def test_greedy_output_is_that_of_transformers(law, budget, batch):
 
 @pytest.mark.parametrize("family", ["gemma3", "gpt_neox"])
 def test_trees_on_other_families(family):
-    """Sliding windows and another rotation, with an early exit that drafts the tree."""
+    """Sliding windows and another rotation, with its first layer drafting the tree."""
     model = LocalModel.from_module(tiny_of(family, layers=2, seed=3), byte_tokenizer())
     pipeline = Pipeline(
-        DraftTree(EarlyExit(model, 1), (3, 2, 2)),
+        DraftTree(DraftModel(shortened(model, 1)), (3, 2, 2)),
         Target(model),
         Tree(),
         block=10,
@@ -189,7 +188,7 @@ def test_a_tree_accepts_more_than_its_likeliest_path():
     for layer in model.model.model.layers[1:]:  # what they add decides few tokens
         layer.self_attn.o_proj.weight.data *= 0.3
         layer.mlp.down_proj.weight.data *= 0.3
-    drafter = EarlyExit(model, 1)
+    drafter = DraftModel(shortened(model, 1))
 
     def passes(generator: Any, rule: Any, block: int) -> int:
         pipeline = Pipeline(
@@ -264,7 +263,7 @@ def test_a_tree_whose_draws_nobody_looked_at_is_as_good(law, how):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("law", ["without_replacement", "iid"])
+@pytest.mark.parametrize("law", ["without_replacement", pytest.param("iid", marks=pytest.mark.exhaustive)])
 def test_sampled_output_is_right_where_nobody_looked(law):
     """Siblings for which no mass was left, and what stands on end tokens, do no harm."""
     found, limit = deviation(

@@ -17,6 +17,9 @@ from draftverify.bench.records import load_run
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.run import run
 from draftverify.values import TaskRecord
+from draftverify_tokens import DrafterTraining
+from draftverify_tokens.drafter_training import config_of
+from draftverify_tokens.eagle_network import EagleNetwork, save_eagle
 from tests.tokens.tiny import byte_tokenizer
 
 PAGE = Path(__file__).parents[2] / "docs" / "drafters.md"
@@ -88,7 +91,7 @@ def records_of(file: Path) -> dict[str, list[TaskRecord]]:
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A llama of nine layers over bytes, saved; the page's early exit reads eight of them."""
+    """A llama of nine layers over bytes, saved, with the weights that the page's drafters learned: random ones."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(2)
@@ -98,8 +101,12 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
         eos_token_id=256, pad_token_id=None,
     )  # fmt: skip
     path = tmp_path_factory.mktemp("tiny")
-    LlamaForCausalLM(config).save_pretrained(path)
+    model = LlamaForCausalLM(config)
+    model.save_pretrained(path)
     byte_tokenizer().save_pretrained(path)
+    network = EagleNetwork(config_of(DrafterTraining(path, vocabulary=200), model))
+    network.keep(range(200))
+    save_eagle(network, path / "trained")
     torch.save(torch.randn(2, 257, 64), path / "heads.pt")
     return path
 
@@ -108,7 +115,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_config_under_a_heading_runs(heading: str, tiny: Path, tmp_path: Path) -> None:
     """On a tiny model, each pipeline drafts and emits what plain decoding does, rounding in bfloat16 apart."""
     config = completed(FENCES[heading], weights=str(tiny), tokens=20)
-    (tmp_path / "heads.pt").write_bytes((tiny / "heads.pt").read_bytes())
+    for name in ("heads.pt", "trained"):
+        (tmp_path / name).symlink_to(tiny / name)
     file = written(tmp_path, config, PROMPTS)
     found = records_of(file)
     exact = all(each.get("dtype", "float32") == "float32" for each in config["models"].values())

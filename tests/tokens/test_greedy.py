@@ -21,7 +21,6 @@ from draftverify_llm import LocalModel
 from draftverify_tokens import (
     DraftModel,
     DraftTree,
-    EarlyExit,
     FirstOf,
     NoDraft,
     OtherTokenizer,
@@ -30,7 +29,7 @@ from draftverify_tokens import (
     Suffix,
     Target,
 )
-from tests.tokens.tiny import FAMILIES, byte_tokenizer, tiny_of
+from tests.tokens.tiny import FAMILIES, byte_tokenizer, shortened, tiny_of
 
 SPEC_BENCH = Path(__file__).parents[3] / "shared" / "data" / "spec_bench" / "question.jsonl"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "prompts.jsonl"
@@ -47,21 +46,21 @@ WAYS: dict[str, Callable[[LocalModel], tuple[Any, Any, Any]]] = {
     "lookup": lambda model: (PromptLookup(at_least=1), Speculative(), 8),
     "suffix": lambda model: (Suffix(), BlockVerification(), 8),
     "suffix tree": lambda model: (Suffix(tree=True), Tree(), 12),
-    "early exit": lambda model: (EarlyExit(model, _exit(model)), Speculative(), 4),
+    "first layers": lambda model: (DraftModel(_first(model)), Speculative(), 4),
     "measured": lambda model: (PromptLookup(), GreedyMatch(), Measured(at_most=8)),
-    "likeliest tree": lambda model: (DraftTree(EarlyExit(model, _exit(model))), Tree(), 8),
-    "lookup, else early exit": lambda model: (
-        FirstOf([PromptLookup(), EarlyExit(model, _exit(model))]),
+    "likeliest tree": lambda model: (DraftTree(DraftModel(_first(model))), Tree(), 8),
+    "lookup, else first layers": lambda model: (
+        FirstOf([PromptLookup(), DraftModel(_first(model))]),
         Speculative(),
         5,
     ),
-    "early exit, guessing": lambda model: (
-        EarlyExit(model, _exit(model), own_cache=False, lookup=Suffix()),
+    "in the target's cache, guessing": lambda model: (
+        DraftModel(_first(model), own_cache=False, lookup=Suffix()),
         Speculative(),
         6,
     ),
-    "early exit, where sure": lambda model: (
-        EarlyExit(model, _exit(model), own_cache=False, lookup=Suffix(), margin=0.3),
+    "in the target's cache, where sure": lambda model: (
+        DraftModel(_first(model), own_cache=False, lookup=Suffix(), margin=0.3),
         Speculative(),
         8,
     ),
@@ -69,8 +68,8 @@ WAYS: dict[str, Callable[[LocalModel], tuple[Any, Any, Any]]] = {
 }
 
 
-def _exit(model: LocalModel) -> int:
-    return max(1, int(model.model.config.get_text_config().num_hidden_layers * 0.6))
+def _first(model: LocalModel) -> LocalModel:
+    return shortened(model, max(1, int(model.model.config.get_text_config().num_hidden_layers * 0.6)))
 
 
 def generated(model: LocalModel, prompt: list[int], tokens: int) -> list[int]:
@@ -174,7 +173,7 @@ def compare(case: Real, got: list[Any]) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("way", "batch"),
-    [("suffix tree", 3), ("early exit, where sure", 3), ("suffix", 8), ("likeliest tree", 1)],
+    [("suffix tree", 3), ("in the target's cache, where sure", 3), ("suffix", 8), ("likeliest tree", 1)],
 )
 def test_on_a_real_model(short, way, batch):
     """Token for token, on short prompts."""

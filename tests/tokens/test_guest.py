@@ -13,8 +13,8 @@ from draftverify import ConfigError, Pipeline, Proposal, Task
 from draftverify.kit import make_context
 from draftverify.rules import Speculative, Tree
 from draftverify_llm import LocalModel
-from draftverify_tokens import DraftModel, DraftTree, EarlyExit, FirstOf, NoDraft, Stop, Suffix, Target
-from tests.tokens.tiny import FAMILIES, byte_tokenizer, tiny_of
+from draftverify_tokens import DraftModel, DraftTree, FirstOf, NoDraft, Stop, Suffix, Target
+from tests.tokens.tiny import FAMILIES, byte_tokenizer, shortened, tiny_of
 
 PROMPTS = [
     [1, 2, 3],
@@ -141,7 +141,7 @@ def test_early_layers_draft_the_same_without_a_cache_of_their_own() -> None:
     found = []
     for own in (True, False):
         pipeline = Pipeline(
-            EarlyExit(model, 2, own_cache=own), Target(model), Speculative(), block=3,
+            DraftModel(shortened(model, 2), own_cache=own), Target(model), Speculative(), block=3,
             done=Stop(12, ignore_eos=True), settings={"temperature": 0},
         )  # fmt: skip
         first = pipeline.record(TASKS[3]).rounds[0]

@@ -18,7 +18,7 @@ from draftverify import ConfigError, Pipeline, Proposal
 from draftverify.kit import make_context
 from draftverify.rules import Speculative
 from draftverify_llm import LocalModel, evaluating
-from draftverify_tokens import Decoder, DraftModel, EarlyExit, NoDraft, Stop, Target, generate, stream
+from draftverify_tokens import Decoder, DraftModel, NoDraft, Stop, Target, generate, stream
 from draftverify_tokens.forward import ModuleForward
 from draftverify_tokens.llama import LlamaForward
 from draftverify_tokens.reader import BlockReader
@@ -134,9 +134,6 @@ WAYS: dict[str, Callable[[Any, Any], Any]] = {
     "lookup": lambda model, small: answer(model),
     "drawn": lambda model, small: answer(model, temperature=1.0, n=3, seed=1),
     "draft model": lambda model, small: answer(model, drafter=small),
-    "early exit": lambda model, small: answer(
-        model, drafter=EarlyExit(LocalModel.from_module(model, byte_tokenizer()), 1)
-    ),
     "in its own cache": lambda model, small: answer(
         model, drafter=DraftModel(LocalModel.from_module(model, byte_tokenizer()), own_cache=False)
     ),
@@ -605,20 +602,6 @@ def test_a_drafter_sees_edits_of_its_model() -> None:
         small.load_state_dict(target.state_dict())
         found: Any = kept.generate(PROMPT)
     assert found.drafted == found.accepted > 0
-
-
-@pytest.mark.parametrize("own_cache", [True, False])
-def test_an_early_exit_drafts_with_the_layers_of_now(own_cache: bool) -> None:
-    """All layers of a model draft what it says; so do those that are put in the place of some, and another head."""
-    model = LocalModel.from_module(model_of("llama"), byte_tokenizer())
-    drafter = EarlyExit(model, 2, own_cache=own_cache)
-    with Decoder(model, drafter, max_new_tokens=9, block=4) as kept:
-        for edit in ("another layer", "another head", "hook, layer", "hook, v_proj"):
-            found: Any = kept.generate(PROMPT)
-            assert found.drafted == found.accepted > 0
-            EDITS[edit](model.model)
-        found = kept.generate(PROMPT)
-        assert found.drafted == found.accepted > 0
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt_neox"])

@@ -1,4 +1,4 @@
-"""Learned drafters from outside: features from the last pass, trees, and the target's own output."""
+"""Learned drafters from outside: the target's hidden states, trees, and the target's own output."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from draftverify.kit import make_context
 from draftverify.rules import KSeq, Tree
 from draftverify.traits import BlockTraits
 from draftverify_llm import LocalModel
-from draftverify_tokens import DraftTree, Stop, Target
+from draftverify_tokens import DraftTree, Stop, Target, hidden_states
 from tests.tokens.joint import deviation
-from tests.tokens.learned_drafters import EagleHead, EagleLike, MedusaLike, eagle_tree, features
+from tests.tokens.learned_drafters import EagleHead, EagleLike, MedusaLike, eagle_tree
 from tests.tokens.test_decoding import PROMPTS, generated
 from tests.tokens.tiny import byte_tokenizer, tiny_llama
 
@@ -111,7 +111,7 @@ KINDS = ("medusa", "eagle", "eagle_drawn", "eagle_iid")
 def pipeline_of(part: Any, target: Any = None, rule: Any = None, block: int = 8, **done: Any) -> Pipeline:
     return Pipeline(
         part,
-        target or Target(model_of(24), hidden=(-1,)),
+        target or Target(model_of(24)),
         rule or Tree(),
         block=block,
         done=Stop(30, **done),
@@ -154,41 +154,41 @@ def test_what_was_learned_is_accepted(kind, directory, tmp_path):
 
 
 class Watching(Target):
-    """A target that notes what an independent reading of the context says of the features."""
+    """A target that notes what a drafter may read of each context."""
 
     def __init__(self, model: LocalModel) -> None:
-        super().__init__(model, hidden=(-1,))
-        self.looks: list[tuple[list[int], int, Any]] = []
+        super().__init__(model)
+        self.looks: list[tuple[list[int], Any]] = []
 
     def verify_many(self, contexts, proposals):
         for context in contexts:
-            if (found := features(context)) is not None:
-                tokens = [*context.task.input["prompt_ids"], *context.accepted]
-                self.looks.append((tokens, *found))
+            if (states := hidden_states(context, (-1, 1))) is not None:
+                self.looks.append(([*context.task.input["prompt_ids"], *context.accepted], states))
         return super().verify_many(contexts, proposals)
 
 
-def test_features_are_the_hidden_states_of_what_was_kept(directory):
-    """Those of a pass without any cache, and without gaps: each round begins where the last one ended."""
+@pytest.mark.parametrize("size", [1, 3])
+def test_hidden_states_are_those_of_what_was_kept(size, directory):
+    """Those of a pass without any cache, of prompt and answer up to the last token but one, after trees too; and of a
+    beginning that another prompt lent."""
     target = Watching(model_of(24))
-    pipeline_of(drafter("medusa", directory), target).run({"prompt_ids": PROMPTS[0]})
-    assert target.looks[0][1] == 0
-    end = 0
-    for tokens, start, states in target.looks:
-        assert start == end
-        end = start + len(states)
-        assert end == len(tokens) - 1
+    pipeline = pipeline_of(drafter("medusa", directory), target)
+    target.keep_hidden({0, 1})
+    opening = [i % 20 for i in range(40)]
+    pipeline.run([{"prompt_ids": [*opening, *prompt]} for prompt in PROMPTS[:3]], size=size)
+    assert len(target.looks) > 6
+    for tokens, states in target.looks:
         with torch.inference_mode():
-            whole = model_of(24).model(torch.tensor([tokens]), output_hidden_states=True).hidden_states[-1][0]
-        torch.testing.assert_close(states, whole[start:end], atol=1e-4, rtol=0)
-    assert max(len(states) for _, start, states in target.looks if start) > 2
+            whole = model_of(24).model(torch.tensor([tokens]), output_hidden_states=True).hidden_states
+        expected = torch.stack([whole[-1][0, :-1], whole[1][0, :-1]], 1)
+        torch.testing.assert_close(states, expected, atol=1e-4, rtol=0)
 
 
 class Forgetful(Target):
     """A target before some of whose rounds everybody's scratch is emptied."""
 
     def __init__(self, model: LocalModel, rounds: frozenset[int]) -> None:
-        super().__init__(model, hidden=(-1,))
+        super().__init__(model)
         self.rounds = rounds
 
     def verify_many(self, contexts, proposals):
@@ -208,18 +208,16 @@ def test_lost_features_change_nothing_but_the_cost(directory, rounds, kind, prom
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_features_nothing_is_drafted(kind, directory):
-    """In the first round, and behind a target that gives no hidden states: empty chains of the drafter's law."""
+def test_without_states_nothing_is_drafted(kind, directory):
+    """In the first round: an empty chain of the drafter's law."""
     part = drafter(kind, directory)
     context = make_context(Target(model_of(24)).prepare(Task(id="a", input={"prompt_ids": [1, 2, 3]})))
     proposal = part.propose(context, 5)
     assert (len(proposal), proposal.exhausted) == (0, False)
-    plain = pipeline_of(part, Target(model_of(24)), rule_of(kind)).run({"prompt_ids": [1, 2, 3]})
-    assert plain.rounds == len(plain.value)
 
 
-def test_a_drafter_that_was_not_asked_begins_anew(directory):
-    """Rounds in which no block was asked for leave a gap in its features, and it goes on from what comes next."""
+def test_a_drafter_that_was_not_asked_goes_on(directory):
+    """Rounds in which no block was asked for leave no gap: the states stand with keys and values."""
     from draftverify import Context, Round
 
     class Alternating:
@@ -234,15 +232,15 @@ def test_a_drafter_that_was_not_asked_begins_anew(directory):
     part = EagleLike(model_of(24), directory / "eagle24.pt")
     pipeline = Pipeline(
         DraftTree(part, (3, 2, 2)),
-        Target(model_of(24), hidden=(-1,)),
+        Target(model_of(24)),
         Tree(),
         block=Alternating(),
         done=Stop(30, ignore_eos=True),
         settings={"temperature": 0},
     )
     record = pipeline.record({"prompt_ids": PROMPTS[0]})
-    later = [round for round in record.rounds if round.index % 3 != 2 and round.index > 3]
-    assert all(len(round.items) > 1 for round in later[:-2])
+    asked = [round for round in record.rounds if round.index % 3 != 2 and round.index]
+    assert all(len(round.items) > 1 for round in asked[:-2])
     assert len(record.outcome.value) == 30
 
 
@@ -254,8 +252,7 @@ def test_sampled_output_has_the_targets_distribution(kind, directory):
     """1,000 answers against the enumerated joint; an honest pipeline fails once in a million seeds."""
     model = model_of(6)
     how = {"block": 6, "tasks": 1000, "prompt": [0, 3, 1], "settings": {"temperature": 1.4}, "batch": 50}
-    target = Target(model, hidden=(-1,))
-    found, limit = deviation(drafter(kind, directory, 6), model, rule_of(kind), verifier=target, **how)
+    found, limit = deviation(drafter(kind, directory, 6), model, rule_of(kind), **how)
     assert found < limit
 
 
@@ -276,13 +273,13 @@ pipelines:
     done: {use: tokens.stop, max_tokens: 24}
   medusa:
     generator: {use: my_drafters.MedusaLike, heads: ./medusa24.pt, widths: [4, 2]}
-    verifier: {use: tokens.target, model: target, hidden: [-1]}
+    verifier: {use: tokens.target, model: target}
     rule: {use: tree}
     block: 8
     done: {use: tokens.stop, max_tokens: 24}
   eagle:
     generator: {use: my_drafters.eagle_tree, model: target, head: ./eagle24.pt, law: without_replacement}
-    verifier: {use: tokens.target, model: target, hidden: [-1]}
+    verifier: {use: tokens.target, model: target}
     rule: {use: tree}
     block: 8
     done: {use: tokens.stop, max_tokens: 24}

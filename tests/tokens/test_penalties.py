@@ -269,8 +269,8 @@ def joint() -> dict[tuple[int, ...], float]:
     ids=["model", "lookup", "tree"],
 )
 def test_sampled_output_has_the_constrained_joint_distribution(generator, rule):
-    """The answers of 2,000 tasks against the enumeration; a right pipeline fails with probability 1e-6."""
-    tasks = 2000
+    """The answers of 1,000 tasks against the enumeration; a right pipeline fails with probability 1e-6."""
+    tasks = 1000
     pipeline = Pipeline(
         generator, Target(SMALL_TARGET), rule, block=3, done=Stop(LENGTH), settings=SETTINGS, seed=11
     )

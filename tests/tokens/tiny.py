@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -101,6 +102,21 @@ def tiny_of(
 def tiny_model(vocabulary: int = 257, **how: Any) -> LocalModel:
     """`tiny_llama` with the tokenizer of bytes; with fewer than 257 tokens only ids make sense."""
     return LocalModel.from_module(tiny_llama(vocabulary, **how), byte_tokenizer())
+
+
+def shortened(model: LocalModel, layers: int) -> LocalModel:
+    """A model's first layers with its last norm and head: a draft model that agrees with it now and then."""
+    import torch
+
+    module = copy.deepcopy(model.model)
+    config = module.config.get_text_config()
+    for part in module.modules():
+        if isinstance(part, torch.nn.ModuleList) and len(part) == config.num_hidden_layers:
+            del part[layers:]
+    config.num_hidden_layers = layers
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[:layers]
+    return LocalModel.from_module(module, model.tokenizer)
 
 
 def context_of(model: LocalModel, prompt: list[int], **more: Any) -> Context:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from draftverify import ConfigError, Context
 from draftverify_llm import need, question_text
-from draftverify_retrieval.index import IndexDirectory, digest_of
-from draftverify_retrieval.passages import Passages
-from draftverify_retrieval.postings import Postings, postings_of
+from draftverify_retrieval.passages import Passages, indexed
+from draftverify_retrieval.postings import Bm25Scores, postings_of
 from draftverify_retrieval.ranking import Ranking, RankingDrafter, best, nothing, proposed
 from draftverify_retrieval.relevance_feedback import expanded
-from draftverify_retrieval.terms import Terms, part_of, terms_of
 from draftverify_retrieval.words import TermExtractor
 
 __all__ = ["Bm25"]
@@ -69,8 +66,8 @@ class Bm25(RankingDrafter["_OpenBm25"]):
         opened = self._get()
         rows, scores = nothing(len(queries), k)
         for line, query in enumerate(queries):
-            if terms := opened.numbers(query):
-                best_rows, best_scores = best(opened.postings.scores(terms), k)
+            if terms := opened.terms(query):
+                best_rows, best_scores = best(opened.bm25.scores(terms), k)
                 rows[line, : len(best_rows)], scores[line, : len(best_rows)] = best_rows, best_scores
         return rows, scores
 
@@ -80,15 +77,15 @@ class Bm25(RankingDrafter["_OpenBm25"]):
         rows, scores = self.search([question_text(context.task) for context in contexts], k)
         for line, context in enumerate(contexts):
             if context.feedback and (weights := self._expanded(context)):
-                best_rows, best_scores = best(opened.postings.weighted(weights), k)
+                best_rows, best_scores = best(opened.bm25.weighted(weights), k)
                 rows[line], scores[line] = -1, -np.inf
                 rows[line, : len(best_rows)], scores[line, : len(best_rows)] = best_rows, best_scores
         return rows, scores
 
-    def _expanded(self, context: Context) -> dict[int, float]:
+    def _expanded(self, context: Context) -> dict[str, float]:
         opened = self._get()
-        query = opened.numbers(question_text(context.task))
-        scored = opened.postings.scores(query) if query else np.zeros(len(self.corpus), dtype=np.float32)
+        query = opened.terms(question_text(context.task))
+        scored = opened.bm25.scores(query)
         score_of = proposed(context)
         # Sorting is stable: passages with no score, or equal ones, stay as they were proposed.
         order = sorted(score_of, key=lambda id: -score_of[id])
@@ -98,7 +95,7 @@ class Bm25(RankingDrafter["_OpenBm25"]):
             relevant = best(scored, self.fb_docs)[0].tolist()
         return expanded(
             query,
-            [opened.terms.row(row).tolist() for row in relevant],
+            [opened.terms(indexed(self.corpus.passage(row))) for row in relevant],
             [max(0.0, float(scored[row])) for row in relevant],
             terms=self.fb_terms,
             weight=self.query_weight,
@@ -130,29 +127,22 @@ class Bm25(RankingDrafter["_OpenBm25"]):
         """
         self._check()
         extractor = TermExtractor(self.stemmer, self.stopwords)
-        directory: IndexDirectory | None = getattr(self.corpus, "kept", None)
-        with directory.locked() if directory is not None else nullcontext():
-            texts = self.corpus.texts()
-            rows = b"".join(map(digest_of, texts))
-            terms = terms_of(extractor, texts, rows, directory)
-            postings = postings_of(terms, self.k1, self.b, part_of(extractor), directory)
-        return _OpenBm25(self.corpus, extractor, terms, postings)
+        scores = Bm25Scores(postings_of(extractor, self.corpus), self.k1, self.b)
+        return _OpenBm25(self.corpus, extractor, scores)
 
 
 class _OpenBm25:
     """What an open index holds."""
 
-    def __init__(self, corpus: Passages, extractor: TermExtractor, terms: Terms, postings: Postings) -> None:
-        self.words = extractor
-        self.terms = terms
-        self.postings = postings
+    def __init__(self, corpus: Passages, extractor: TermExtractor, bm25: Bm25Scores) -> None:
+        self.extractor = extractor
+        self.bm25 = bm25
         self._corpus = corpus
         self._rows: dict[str, int] | None = None
 
-    def numbers(self, text: str) -> list[int]:
-        """The numbers of a text's terms that the corpus has."""
-        vocabulary = self.terms.vocabulary
-        return [vocabulary[term] for term in self.words.terms(text) if term in vocabulary]
+    def terms(self, text: str) -> list[str]:
+        """The terms of a text that the corpus has."""
+        return self.bm25.known(self.extractor.terms(text))
 
     def row_of(self, id: str) -> int | None:
         """The row of a passage."""

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import msgspec
+import numpy as np
 
 from draftverify import ConfigError
-from draftverify_retrieval.documents import BadDocumentError, Document, documents_at
-from draftverify_retrieval.index import IndexDirectory, decoded, digest_of
-from draftverify_retrieval.passages import Passage
-from draftverify_retrieval.progress import progress
+from draftverify_retrieval.documents import BadDocumentError, LinesRead, documents_at
+from draftverify_retrieval.index import IndexDirectory, decoded, held, rows_before
+from draftverify_retrieval.kept_documents import KeptDocuments, read_documents
+from draftverify_retrieval.passages import Passage, indexed
 from draftverify_retrieval.shared import Shared
-from draftverify_retrieval.splitting import Splitting, Unit, joined, pieces
+from draftverify_retrieval.splitting import Splitting, Unit
 
 __all__ = ["Changes", "Corpus"]
 
@@ -40,25 +40,7 @@ class Changes(msgspec.Struct, frozen=True):
     bad: Mapping[str, str]
 
 
-class _Piece(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    id: str
-    start: int
-    end: int
-    heading: str
-    text: str
-
-
-class _Split(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A document as the index keeps it."""
-
-    id: str
-    digest: bytes
-    pieces: list[_Piece]
-    metadata: dict[str, Any] = {}
-    problem: str = ""
-
-
-class Corpus(Shared["_OpenCorpus"]):
+class Corpus(Shared["tuple[KeptDocuments, Changes]"]):
     """Passages of documents, by row, in the order of the documents.
 
     A passage's id is its document's and a digest of what it says ("guide.md#5c1f0a9b7d"; a second one that says the
@@ -116,7 +98,7 @@ class Corpus(Shared["_OpenCorpus"]):
     @property
     def changes(self) -> Changes:
         """What opening it found; without an index every document is an added one."""
-        return self._get().changes
+        return self._get()[1]
 
     def open(self) -> None:
         """Read the documents that are new or changed; nothing to do when it is open.
@@ -129,56 +111,50 @@ class Corpus(Shared["_OpenCorpus"]):
         """
         super().open()
 
+    @property
+    def digests(self) -> bytes:
+        """Of what is indexed of each row, one after the other."""
+        return bytes(self._get()[0].texts)
+
     def __len__(self) -> int:
-        return len(self._get().rows)
+        return len(self._get()[0])
 
     def passage(self, row: int) -> Passage:
         """The passage of a row, 0 … len − 1."""
-        document, piece = self._get().rows[row]
-        passage = Passage(
-            id=piece.id, text=piece.text, document=document.id, start=piece.start, end=piece.end
-        )
-        if piece.heading:
-            passage["heading"] = piece.heading
-        if document.metadata:
-            passage["metadata"] = document.metadata
-        return passage
+        return self._get()[0].passage(row)
 
     def texts(self) -> Sequence[str]:
         """What is indexed of each row: its heading, where it has one, and its text below."""
-        return [
-            f"{piece.heading}\n{piece.text}" if piece.heading else piece.text for _, piece in self._get().rows
-        ]
+        documents = self._get()[0]
+        return [indexed(documents.passage(row)) for row in range(len(documents))]
 
-    def _make(self) -> _OpenCorpus:
+    def _make(self) -> tuple[KeptDocuments, Changes]:
         tokenizer = str(self.tokenizer) if self.split == "token" else ""
         splitting = Splitting(self.split, self.size, self.overlap, tokenizer)
         splitting.check()
-        directory = self.kept
-        with directory.locked() if directory is not None else nullcontext():
-            earlier = self._before(directory, splitting) if directory is not None else {}
-            documents = _unique(documents_at(self.path, self.fields), self.path)
-            opened = _read(documents, earlier, splitting, self.path)
-            changes = opened.changes
-            if directory is not None and (changes.added or changes.changed or changes.removed):
-                content = msgspec.msgpack.encode(opened.documents)
-                about = {"splitting": splitting.identity, "bad documents": dict(changes.bad)}
-                directory.commit({_PART: (about, content)})
+        with held(self) as directory:
+            earlier = self._before(directory, splitting)
+            source = documents_at(self.path, self.fields, earlier.read)
+            documents = read_documents(source, earlier, splitting, self.path)
+            changes = _changes(documents, earlier)
+            if directory is not None and documents is not earlier:
+                about = {"splitting": splitting.identity, "bad documents": documents.bad}
+                directory.commit({_PART: (about, msgspec.msgpack.encode(documents))})
         if directory is not None:
             log.info(
                 "%s: %d documents added, %d changed, %d removed, %d as they were",
                 directory.path, len(changes.added), len(changes.changed), len(changes.removed), changes.unchanged,
             )  # fmt: skip
-        self._report_bad(opened)
-        return opened
+        self._report_bad(documents)
+        return documents, changes
 
-    def _report_bad(self, opened: _OpenCorpus) -> None:
+    def _report_bad(self, documents: KeptDocuments) -> None:
         """Say which documents have no passage; raise where that is an error, or none has one."""
-        bad = opened.changes.bad
+        bad = documents.bad
         lines = [f"{id}: {problem}" for id, problem in list(bad.items())[:_LISTED]]
         lines += [f"and {len(bad) - _LISTED} more"] if len(bad) > _LISTED else []
-        listing = f"{len(bad)} of {len(opened.documents)} documents cannot be used\n  " + "\n  ".join(lines)
-        if not opened.documents or not opened.rows:
+        listing = f"{len(bad)} of {len(documents.ids)} documents cannot be used\n  " + "\n  ".join(lines)
+        if not len(documents):
             problem = listing if bad else "no document is here"
             raise ConfigError(f"a corpus needs at least one passage, and {problem}", where=str(self.path))
         if bad and self.on_bad_document == "error":
@@ -186,85 +162,35 @@ class Corpus(Shared["_OpenCorpus"]):
         if bad:
             log.warning("%s: %s", self.path, listing)
 
-    def _before(self, directory: IndexDirectory, splitting: Splitting) -> dict[str, _Split]:
+    def _before(self, directory: IndexDirectory | None, splitting: Splitting) -> KeptDocuments:
         """The documents that the index holds."""
-        directory.check()
-        part = directory.load(_PART)
+        part = None
+        if directory is not None:
+            directory.check()
+            part = directory.load(_PART)
         if part is None:
-            return {}
+            return KeptDocuments.joined((), LinesRead())
         about, content = part
         if about.get("splitting") != splitting.identity:
             raise ConfigError(
                 f"this index was split by {about.get('splitting')}, and {splitting.identity} is asked for; give each "
                 "splitting an index directory of its own, or delete this one",
-                where=str(directory.path),
+                where=str(self.index),
             )
-        documents = decoded(content, list[_Split], _PART)
-        return {document.id: document for document in documents}
+        return decoded(content, KeptDocuments, _PART)
 
 
-class _OpenCorpus:
-    """An open corpus: its documents in order, and its rows."""
-
-    def __init__(self, documents: list[_Split], changes: Changes) -> None:
-        self.documents = documents
-        self.changes = changes
-        self.rows = [(document, piece) for document in documents for piece in document.pieces]
-
-
-def _unique(documents: Iterable[Document], path: Path) -> Iterator[Document]:
-    ids: set[str] = set()
-    for document in documents:
-        if document.id in ids:
-            raise ConfigError(f"two documents have the id {document.id!r}; ids must differ", where=str(path))
-        ids.add(document.id)
-        yield document
-
-
-def _read(
-    documents: Iterable[Document], earlier: Mapping[str, _Split], splitting: Splitting, path: Path
-) -> _OpenCorpus:
-    present = list(documents)
-    new = [
-        document
-        for document in present
-        if document.id not in earlier or earlier[document.id].digest != document.digest
-    ]
-    split: dict[str, _Split] = {}
-    with progress(f"splitting documents of {path.name}", len(new)) as advance:
-        for document in new:
-            pieces_of, problem = list[_Piece](), ""
-            try:
-                pieces_of = _split(document, splitting)
-                problem = "" if pieces_of else "there is no text in it"
-            except BadDocumentError as error:
-                problem = error.message
-            split[document.id] = _Split(
-                document.id, document.digest, pieces_of, dict(document.metadata), problem
-            )
-            advance(1)
-    ids = {document.id for document in present}
-    documents_now = [split.get(document.id) or earlier[document.id] for document in present]
-    changes = Changes(
-        tuple(document.id for document in new if document.id not in earlier),
-        tuple(document.id for document in new if document.id in earlier),
-        tuple(id for id in earlier if id not in ids),
-        len(present) - len(new),
-        {document.id: document.problem for document in documents_now if document.problem},
+def _changes(documents: KeptDocuments, earlier: KeptDocuments) -> Changes:
+    if documents is earlier:
+        return Changes((), (), (), len(documents.ids), documents.bad)
+    now, before = (bytes(side.digests) for side in (documents, earlier))
+    # Dictionaries, which keep their order.
+    new = dict.fromkeys(documents.ids[place] for place in np.flatnonzero(rows_before(before, now) < 0))
+    gone = dict.fromkeys(earlier.ids[place] for place in np.flatnonzero(rows_before(now, before) < 0))
+    return Changes(
+        tuple(id for id in new if id not in gone),
+        tuple(id for id in new if id in gone),
+        tuple(id for id in gone if id not in new),
+        len(documents.ids) - len(new),
+        documents.bad,
     )
-    return _OpenCorpus(documents_now, changes)
-
-
-def _split(document: Document, splitting: Splitting) -> list[_Piece]:
-    text = document.read()
-    times: dict[str, int] = {}
-    split = []
-    for start, end, heading in pieces(text, splitting, markdown=document.markdown):
-        content, heading = text[start:end], joined(document.heading, heading)
-        id = document.id
-        if splitting.by != "document":
-            id += "#" + digest_of(f"{heading}\n{content}").hex()[:10]
-            times[id] = times.get(id, 0) + 1
-            id += f".{times[id]}" if times[id] > 1 else ""
-        split.append(_Piece(id, start, end, heading, content))
-    return split

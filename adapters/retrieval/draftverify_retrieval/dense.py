@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
 from time import perf_counter
 from typing import Any, Literal, Protocol, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from draftverify import ConfigError, Context, ContractError
 from draftverify_llm import need, question_text
-from draftverify_retrieval.index import DIGEST, IndexDirectory, digest_of, rows_before
-from draftverify_retrieval.passages import Passages
+from draftverify_retrieval.index import DIGEST, IndexDirectory, decoded, held, rows_before
+from draftverify_retrieval.passages import Passages, indexed
 from draftverify_retrieval.progress import progress
 from draftverify_retrieval.ranking import Ranking, RankingDrafter, nothing
 
@@ -115,27 +115,26 @@ class Dense(RankingDrafter[Any]):
             ResourceError: a package or the encoder's weights are missing.
         """
         need("faiss", doing="dense retrieval", extra="retrieval")
+        import faiss
+
         breadth = _BREADTH[self.index] if self.breadth is None else self.breadth
         if self.breadth is not None and (self.index == "flat" or self.breadth < 1):
             raise ConfigError(
                 f"breadth is {self.breadth}; it is for hnsw and ivf, at least 1 (a flat index looks at everything)",
                 path="breadth",
             )
-        directory: IndexDirectory | None = getattr(self.corpus, "kept", None)
-        with directory.locked() if directory is not None else nullcontext():
-            texts = self.corpus.texts()
-            rows = b"".join(map(digest_of, texts))
-            vectors = self._vectors(texts, rows, directory)
+        with held(self.corpus) as directory:
+            rows: bytes = self.corpus.digests if directory is not None else b""  # type: ignore[attr-defined]
+            vectors = self._vectors(rows, directory)
             index = _built(self.index, vectors, rows, directory)
         if self.index == "hnsw":
-            index.hnsw.efSearch = breadth
+            faiss.downcast_index(index.index).hnsw.efSearch = breadth
         elif self.index == "ivf":
-            index.nprobe = min(breadth, index.nlist)
+            lists = faiss.downcast_index(index.index)
+            lists.nprobe = min(breadth, lists.nlist)
         return index
 
-    def _vectors(
-        self, texts: Sequence[str], rows: bytes, directory: IndexDirectory | None
-    ) -> NDArray[np.float32]:
+    def _vectors(self, rows: bytes, directory: IndexDirectory | None) -> NDArray[np.float32]:
         """The vector of every row; those that the index holds are not made again."""
         about = {"encoder": self.encoder.identity, "dimension": self.encoder.dimension}
         part = directory.load(_VECTORS) if directory is not None else None
@@ -146,36 +145,41 @@ class Dense(RankingDrafter[Any]):
                 "compared. Give this encoder an index directory of its own, or delete this one",
                 where=str(directory.path),
             )
-        content = part[1] if part is not None else b""
-        width = DIGEST + 4 * self.encoder.dimension
-        held = np.frombuffer(content, dtype=np.uint8).reshape(-1, width)
-        earlier = held[:, :DIGEST].tobytes()
-        old: NDArray[np.float32] = held[:, DIGEST:].copy().view(np.float32)
-        if part is not None and earlier == rows:
+        earlier = _Keyed(b"", memoryview(b"")) if part is None else decoded(part[1], _Keyed, _VECTORS)
+        old = np.frombuffer(earlier.content, np.float32).reshape(-1, self.encoder.dimension)
+        if part is not None and earlier.rows == rows:
             return old
-        places = rows_before(earlier, rows)
-        vectors = np.empty((len(texts), self.encoder.dimension), dtype=np.float32)
+        places = rows_before(earlier.rows, rows) if rows else np.full(len(self.corpus), -1)
+        vectors = np.empty((len(places), self.encoder.dimension), dtype=np.float32)
         vectors[places >= 0] = old[places[places >= 0]]
         new = np.flatnonzero(places < 0)
         digests = np.frombuffer(rows, dtype=np.uint8).reshape(-1, DIGEST)
 
         def keep(those: NDArray[np.bool_]) -> None:
             if directory is not None:
-                entries = np.concatenate([digests[those], vectors[those].view(np.uint8)], axis=1)
-                directory.commit({_VECTORS: (about, entries.tobytes())})
+                kept = _Keyed(digests[those].tobytes(), memoryview(vectors[those].ravel()).cast("B"))
+                directory.commit({_VECTORS: (about, msgspec.msgpack.encode(kept))})
 
         saved_at = perf_counter()
         with progress("encoding passages", len(new)) as advance:
             for start in range(0, len(new), _AT_ONCE):
                 # Who is interrupted after hours goes on from here.
                 if perf_counter() - saved_at > KEEP_EVERY:
-                    keep(~np.isin(np.arange(len(texts)), new[start:]))
+                    keep(~np.isin(np.arange(len(places)), new[start:]))
                     saved_at = perf_counter()
                 some = new[start : start + _AT_ONCE]
-                vectors[some] = _encoded(self.encoder, [texts[row] for row in some])
+                texts = [indexed(self.corpus.passage(row)) for row in some.tolist()]
+                vectors[some] = _encoded(self.encoder, texts)
                 advance(len(some))
-        keep(np.ones(len(texts), dtype=np.bool_))
+        keep(np.ones(len(places), dtype=np.bool_))
         return vectors
+
+
+class _Keyed(msgspec.Struct, frozen=True):
+    """What the index keeps of rows: their digests, one after the other, and what was made of them."""
+
+    rows: bytes
+    content: memoryview
 
 
 def _encoded(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -192,42 +196,69 @@ def _encoded(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float
 def _built(
     structure: Structure, vectors: NDArray[np.float32], rows: bytes, directory: IndexDirectory | None
 ) -> Any:
-    """faiss's index of these vectors; an approximate one is kept, since making it takes long."""
+    """faiss's index of these vectors; an approximate one is kept, since making it takes long, and takes in new rows.
+
+    It is made anew where rows are gone, or where it has twice the rows that an `ivf` was trained on.
+    """
     import faiss
 
     count, dimension = vectors.shape
-    index: Any
     if structure == "flat":
-        index = faiss.IndexFlatIP(dimension)
+        index: Any = faiss.IndexFlatIP(dimension)
         index.add(vectors)
         return index
-    about = {"rows": digest_of(rows).hex()}
     part = directory.load(structure) if directory is not None else None
-    if part is not None and part[0] == about:
-        return faiss.deserialize_index(np.frombuffer(part[1], dtype=np.uint8))
-    if structure == "hnsw":
-        index = faiss.IndexHNSWFlat(dimension, 32, faiss.METRIC_INNER_PRODUCT)
-        index.hnsw.efConstruction = 200
-    else:
-        # 4 √n lists (faiss's guideline), and no fewer than the 39 vectors for each that its training asks for.
-        lists = max(1, min(int(4 * math.sqrt(count)), count // 39))
-        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimension), dimension, lists, faiss.METRIC_INNER_PRODUCT)
-        index.cp.min_points_per_centroid = 1
+    order = np.zeros(0, dtype=np.int64)
+    made_of = count
+    if part is not None:
+        kept = decoded(part[1], _Keyed, structure)
+        before, made_of = rows_before(kept.rows, rows), part[0]["made of"]
+        order = np.full(len(kept.rows) // DIGEST, -1)
+        order[before[before >= 0]] = np.flatnonzero(before >= 0)
+        if (order < 0).any() or (structure == "ivf" and count > 2 * made_of):
+            order, made_of = order[:0], count
+    index = (
+        faiss.deserialize_index(np.frombuffer(kept.content, dtype=np.uint8))
+        if len(order)
+        else _empty(structure, count, dimension)
+    )
+    new = np.setdiff1d(np.arange(count), order)
     threads = faiss.omp_get_max_threads()
     # One thread: the graph and the lists of many depend on who came first, and every process is to search alike.
     faiss.omp_set_num_threads(1)
     try:
-        with progress(f"building the {structure} index", count) as advance:
-            if structure == "ivf":
+        with progress(f"building the {structure} index", len(new)) as advance:
+            if not index.is_trained:
                 index.train(vectors)
-            for start in range(0, count, 4096):
-                index.add(vectors[start : start + 4096])
-                advance(min(4096, count - start))
+            for start in range(0, len(new), 4096):
+                some = new[start : start + 4096]
+                index.add_with_ids(vectors[some], some)
+                advance(len(some))
     finally:
         faiss.omp_set_num_threads(threads)
-    if directory is not None:
-        directory.commit({structure: (about, faiss.serialize_index(index).tobytes())})
+    order = np.concatenate([order, new])
+    if directory is not None and len(new):
+        digests = np.frombuffer(rows, dtype=np.uint8).reshape(-1, DIGEST)[order]
+        entry = _Keyed(digests.tobytes(), memoryview(faiss.serialize_index(index)))
+        directory.commit({structure: ({"made of": made_of}, msgspec.msgpack.encode(entry))})
+    faiss.copy_array_to_vector(order, index.id_map)
     return index
+
+
+def _empty(structure: Structure, count: int, dimension: int) -> Any:
+    """An approximate index for so many rows."""
+    import faiss
+
+    if structure == "hnsw":
+        index: Any = faiss.IndexHNSWFlat(dimension, 32, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction = 200
+    else:
+        # 4 √n lists (faiss's guideline), and no fewer than the 39 vectors for each that its training asks for.
+        lists = max(1, min(int(4 * math.sqrt(count)), count // 39))
+        flat = faiss.IndexFlatIP(dimension)
+        index = faiss.IndexIVFFlat(flat, dimension, lists, faiss.METRIC_INNER_PRODUCT)
+        index.cp.min_points_per_centroid = 1
+    return faiss.IndexIDMap(index)
 
 
 def _nearest(index: Any, vectors: NDArray[np.float32], k: int) -> Ranking:

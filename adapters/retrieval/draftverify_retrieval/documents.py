@@ -1,21 +1,23 @@
-"""Where documents come from: lines of JSON, or files of several kinds; each with a digest of its content."""
+"""Where documents come from: lines of JSON, or files of several kinds; each known again by its digest."""
 
 from __future__ import annotations
 
 import io
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import msgspec
 
 from draftverify import ConfigError, ResourceError
 from draftverify_llm import need
-from draftverify_retrieval.index import digest_of
+from draftverify_retrieval.index import DIGEST, digest_of
 
-__all__ = ["FIELDS", "BadDocumentError", "Document", "documents_at"]
+__all__ = ["FIELDS", "BadDocumentError", "Document", "DocumentSource", "LinesRead", "documents_at"]
 
 log = logging.getLogger("draftverify.retrieval")
 
@@ -28,27 +30,63 @@ class BadDocumentError(ConfigError):
 
 
 class Document(NamedTuple):
-    """A document that is read when its text is needed.
+    """A document as it was read.
 
     Args:
         id: unique in its corpus.
-        digest: of all that its passages depend on.
-        read: its text; raises BadDocumentError where that cannot be had.
+        text: what it says.
         heading: above all of its passages.
         markdown: whether the text is Markdown.
         metadata: what is known of it beside its text, as JSON.
+        problem: why nothing of it can be had; "" where it was read.
     """
 
     id: str
-    digest: bytes
-    read: Callable[[], str]
+    text: str = ""
     heading: str = ""
     markdown: bool = False
     metadata: Mapping[str, Any] = {}
+    problem: str = ""
 
 
-def documents_at(path: Path, fields: Mapping[str, str]) -> Iterator[Document]:
+class LinesRead(msgspec.Struct, frozen=True):
+    """How far a .jsonl file was read: what is still true of it when lines were added at its end.
+
+    Args:
+        length: in bytes, to the end of the last whole line.
+        digest: of these.
+        lines, documents: how many they are.
+    """
+
+    length: int = 0
+    digest: str = ""
+    lines: int = 0
+    documents: int = 0
+
+
+class DocumentSource(NamedTuple):
+    """Documents that are read when they are not known yet.
+
+    Args:
+        digests: of each the digest of its id and of all that its passages depend on.
+        read: the document of a place in that list.
+        kept: how many documents, known from before, stand ahead of these.
+        lines: how far a .jsonl file was read for all of them.
+    """
+
+    digests: Sequence[bytes]
+    read: Callable[[int], Document]
+    kept: int = 0
+    lines: LinesRead = LinesRead()
+
+
+def documents_at(path: Path, fields: Mapping[str, str], before: LinesRead) -> DocumentSource:
     """The documents of a JSONL file, in its order; of a directory or of another file, by path.
+
+    Args:
+        path: the file, or the directory.
+        fields: of a JSONL file, the names of its fields.
+        before: how far it was read the last time.
 
     Raises:
         ConfigError: nothing is there.
@@ -57,53 +95,64 @@ def documents_at(path: Path, fields: Mapping[str, str]) -> Iterator[Document]:
         if name not in FIELDS:
             raise ConfigError(f"there is no {name!r}; there are {', '.join(FIELDS)}", path=f"fields.{name}")
     if path.suffix == ".jsonl" and not path.is_dir():
-        yield from _lines(path, fields)
-        return
+        return _lines(path, fields, before)
     if fields:
         raise ConfigError(f"fields are for a .jsonl file, which {path} is not", path="fields")
-    if path.is_dir():
-        for file in sorted(path.rglob("*"), key=lambda file: file.relative_to(path).as_posix()):
-            place = file.relative_to(path)
-            if file.is_file() and not any(part.startswith(".") for part in place.parts):
-                if file.suffix.lower() in _KINDS:
-                    yield _file(file, place.as_posix())
-                else:
-                    log.info("%s is left out: it is none of %s", file, ", ".join(_KINDS))
-    elif path.suffix.lower() in _KINDS and path.exists():
-        yield _file(path, path.name)
-    else:
+    if not path.is_dir() and (path.suffix.lower() not in _KINDS or not path.exists()):
         problem = "this kind of file is not read" if path.exists() else "there is no such file or directory"
         raise ConfigError(
             f"{problem}; documents are a .jsonl file, or a directory of {', '.join(_KINDS)} files",
             where=str(path),
         )
+    files = _files(path) if path.is_dir() else {path.name: path}
+    documents = [_file(file, id) for id, file in files.items()]
+    return DocumentSource([digest for digest, _ in documents], lambda place: documents[place][1]())
 
 
-def _lines(path: Path, fields: Mapping[str, str]) -> Iterator[Document]:
+def _files(folder: Path) -> dict[str, Path]:
+    """The files of a directory that can be read, by their paths in it; hidden ones are left out."""
+    files = {}
+    for file in sorted(folder.rglob("*"), key=lambda file: file.relative_to(folder).as_posix()):
+        place = file.relative_to(folder)
+        if file.is_file() and not any(part.startswith(".") for part in place.parts):
+            if file.suffix.lower() in _KINDS:
+                files[place.as_posix()] = file
+            else:
+                log.info("%s is left out: it is none of %s", file, ", ".join(_KINDS))
+    return files
+
+
+def _lines(path: Path, fields: Mapping[str, str], before: LinesRead) -> DocumentSource:
     names = {name: fields.get(name, name) for name in FIELDS}
+    prefix = json.dumps(names).encode()
     try:
-        with open(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    place = f"{path}:{number}"
-                    try:
-                        yield _line(line, names, place)
-                    except BadDocumentError as error:
-                        yield _unreadable(f"{path.name}:{number}", line, error)
+        content = memoryview(path.read_bytes())
     except OSError as error:
         raise ConfigError(f"cannot be read ({error.strerror})", where=str(path)) from error
+    digest = blake2b(prefix, digest_size=DIGEST)
+    digest.update(content[: before.length])
+    if digest.hexdigest() != before.digest:
+        before, digest = LinesRead(), blake2b(prefix, digest_size=DIGEST)
+    lines = bytes(content[before.length :]).split(b"\n")
+    length = len(content) - len(lines[-1])
+    digest.update(content[before.length : length])
+    places = [place for place, line in enumerate(lines) if line.strip()]
+
+    def read(number: int) -> Document:
+        place = places[number]
+        name = f"{path.name}:{before.lines + place + 1}"
+        try:
+            return _document(lines[place], names, str(path.with_name(name)))
+        except BadDocumentError as error:
+            return Document(name, problem=error.message)
+
+    whole = before.documents + sum(place < len(lines) - 1 for place in places)
+    now = LinesRead(length, digest.hexdigest(), before.lines + len(lines) - 1, whole)
+    digests = [digest_of(prefix + lines[place].strip()) for place in places]
+    return DocumentSource(digests, read, before.documents, now)
 
 
-def _unreadable(id: str, content: bytes, error: BadDocumentError) -> Document:
-    """A document of which nothing can be had but why."""
-
-    def read() -> NoReturn:
-        raise error
-
-    return Document(id, digest_of(content), read)
-
-
-def _line(line: bytes, names: Mapping[str, str], where: str) -> Document:
+def _document(line: bytes, names: Mapping[str, str], where: str) -> Document:
     try:
         entry = json.loads(_decoded(line, where))
     except (ValueError, RecursionError) as error:
@@ -112,65 +161,62 @@ def _line(line: bytes, names: Mapping[str, str], where: str) -> Document:
         raise BadDocumentError(
             f"a line is a JSON object with `id` and `text`, not {entry!r:.60}", where=where
         )
-
-    def value(name: str) -> Any:
-        field = names[name]
-        if entry.get(field) is None and name in ("id", "text"):
+    id, text, heading, metadata = (entry.get(names[name]) for name in FIELDS)
+    for name, value in (("id", id), ("text", text)):
+        if value is None:
             present = ", ".join(map(str, entry)) or "nothing"
             raise BadDocumentError(
-                f"no field {field!r} for the {name}; the line has {present} (say which one as fields: "
+                f"no field {names[name]!r} for the {name}; the line has {present} (say which one as fields: "
                 f"{{{name}: …}})",
                 where=where,
             )
-        return entry.get(field)
-
-    id, text, heading, metadata = value("id"), value("text"), value("heading") or "", value("metadata") or {}
     if isinstance(id, bool) or not isinstance(id, (str, int)):
         raise BadDocumentError(f"the id is {id!r:.60}; a text or a whole number is needed", where=where)
-    for name, value_of_field in (("text", text), ("heading", heading)):
-        if not isinstance(value_of_field, str):
-            raise BadDocumentError(f"the {name} is {value_of_field!r:.60}; a text is needed", where=where)
-    if not isinstance(metadata, dict):
+    for name, value in (("text", text), ("heading", heading or "")):
+        if not isinstance(value, str):
+            raise BadDocumentError(f"the {name} is {value!r:.60}; a text is needed", where=where)
+    if not isinstance(metadata or {}, dict):
         raise BadDocumentError(f"the metadata are {metadata!r:.60}; an object is needed", where=where)
+    document = Document(str(id), text, heading or "", metadata=metadata or {})
     try:
-        more = msgspec.msgpack.encode(metadata, order="sorted") if metadata else b""
-        digest = digest_of(f"{len(str(id))} {len(heading)} {id}{heading}{text}".encode() + more)
+        msgspec.msgpack.encode(document)
     except OverflowError:
         raise BadDocumentError("a number of the metadata has more than 64 bits", where=where) from None
     except UnicodeEncodeError:
         raise BadDocumentError("half of a surrogate pair is in it, which is no text", where=where) from None
-    return Document(str(id), digest, lambda: text, heading, metadata=metadata)
+    return document
 
 
-def _file(path: Path, id: str) -> Document:
+def _file(path: Path, id: str) -> tuple[bytes, Callable[[], Document]]:
+    """A file's digest, and how it is read."""
     try:
-        id.encode()
+        name = id.encode()
     except UnicodeEncodeError:
         problem = f"the name {id!r} is no UTF-8, and it is to be an id; rename the file"
-        return _unreadable(ascii(id), b"", BadDocumentError(problem))
+        return digest_of(ascii(id)), partial(Document, ascii(id), problem=problem)
     try:
-        content = path.read_bytes()
+        digest = digest_of(name + b"\0" + path.read_bytes())
     except OSError as error:
-        problem = f"cannot be read ({error.strerror})"
-        return _unreadable(id, b"", BadDocumentError(problem, where=str(path)))
-    suffix, digest = path.suffix.lower(), digest_of(content)
+        return digest_of(name), partial(Document, id, problem=f"cannot be read ({error.strerror})")
 
-    def read() -> str:
+    def read() -> Document:
         # Not kept from above: the text of all files at once would be the whole corpus a second time.
-        content_now = path.read_bytes()
-        if digest_of(content_now) != digest:
+        content, suffix = path.read_bytes(), path.suffix.lower()
+        if digest_of(name + b"\0" + content) != digest:
             raise ConfigError("it was written to while it was read; open the corpus again", where=str(path))
         try:
-            return _KINDS[suffix](content_now, str(path)).encode("utf-8", "replace").decode()
+            text = _KINDS[suffix](content, str(path)).encode("utf-8", "replace").decode()
+        except BadDocumentError as error:
+            return Document(id, problem=error.message)
         except (ConfigError, ResourceError):
             raise
         # A reader of files from anywhere raises whatever it trips over.
         except Exception as error:
-            raise BadDocumentError(
-                f"cannot be read as {suffix[1:].upper()} ({type(error).__name__}: {error})", where=str(path)
-            ) from error
+            kind = suffix[1:].upper()
+            return Document(id, problem=f"cannot be read as {kind} ({type(error).__name__}: {error})")
+        return Document(id, text, markdown=suffix not in (".txt", ".pdf"))
 
-    return Document(id, digest, read, markdown=suffix not in (".txt", ".pdf"))
+    return digest, read
 
 
 def _decoded(content: bytes, where: str) -> str:

@@ -16,8 +16,9 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,9 +28,18 @@ from numpy.typing import NDArray
 
 from draftverify import ConfigError, ResourceError
 
-__all__ = ["DIGEST", "DamagedIndexError", "IndexDirectory", "decoded", "digest_of", "rows_before"]
+__all__ = [
+    "DIGEST",
+    "DamagedIndexError",
+    "IndexDirectory",
+    "decoded",
+    "digest_of",
+    "held",
+    "rows_before",
+    "runs_of",
+]
 
-FORMAT = 1
+FORMAT = 2
 DIGEST = 16
 """Bytes of a digest (BLAKE2b)."""
 
@@ -62,13 +72,40 @@ def decoded(content: bytes, type: type[T], name: str) -> T:
 
 
 def rows_before(old: bytes, new: bytes) -> NDArray[np.int64]:
-    """Where each of the new rows stood before, −1 where it is new.
+    """Where each of the new rows stood before, −1 where it is new; of rows that say the same each is another.
 
     Args:
         old, new: the rows' digests, one after the other.
     """
-    places = {old[i : i + DIGEST]: i // DIGEST for i in range(0, len(old), DIGEST)}
-    return np.array([places.get(new[i : i + DIGEST], -1) for i in range(0, len(new), DIGEST)], dtype=np.int64)
+    before, now = (np.frombuffer(digests, np.uint64).reshape(-1, DIGEST // 8) for digests in (old, new))
+    shared = min(len(before), len(now))
+    differ = (before[:shared] != now[:shared]).any(axis=1)
+    start = int(differ.argmax()) if differ.any() else shared
+    places = np.full(len(now), -1)
+    places[:start] = np.arange(start)
+    left: dict[bytes, list[int]] = {}
+    for place in range(len(before) - 1, start - 1, -1):
+        left.setdefault(old[DIGEST * place : DIGEST * (place + 1)], []).append(place)
+    for row in range(start, len(now)):
+        if equal := left.get(new[DIGEST * row : DIGEST * (row + 1)]):
+            places[row] = equal.pop()
+    return places
+
+
+def runs_of(places: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """Rows that follow one another now as they did before, or are all new: start, end, and the place before (or −1)."""
+    new = places < 0
+    goes_on = np.where(new[1:] | new[:-1], new[1:] & new[:-1], np.diff(places) == 1)
+    for start, end in pairwise(sorted({0, *(np.flatnonzero(~goes_on) + 1).tolist(), len(places)})):
+        yield start, end, int(places[start])
+
+
+@contextmanager
+def held(corpus: Any) -> Iterator[IndexDirectory | None]:
+    """The index directory of a corpus, locked; None of one that has none."""
+    directory: IndexDirectory | None = getattr(corpus, "kept", None)
+    with directory.locked() if directory is not None else nullcontext():
+        yield directory
 
 
 class IndexDirectory:
@@ -111,13 +148,14 @@ class IndexDirectory:
             lock.release()
 
     def check(self) -> None:
-        """Read every part, and refuse a directory of which one is not what was written.
+        """Refuse a directory of which a part is missing, or of another length than was written; the bytes of a part are
+        looked at when it is loaded.
 
         Raises:
             DamagedIndexError: naming the file.
         """
-        for name in self._manifest():
-            self.load(name)
+        for entry in self._manifest().values():
+            self._check_length(entry)
 
     def load(self, name: str) -> tuple[dict[str, Any], bytes] | None:
         """What a part says about itself, and its bytes; None where there is no such part.
@@ -128,16 +166,19 @@ class IndexDirectory:
         entry = self._manifest().get(name)
         if entry is None:
             return None
-        path = self.path / entry["file"]
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise self._damaged(entry["file"], f"cannot be read ({error})") from error
-        if len(content) != entry["bytes"]:
-            raise self._damaged(entry["file"], f"has {len(content):,} bytes; {entry['bytes']:,} were written")
+        self._check_length(entry)
+        content = (self.path / entry["file"]).read_bytes()
         if digest_of(content).hex() != entry["digest"]:
             raise self._damaged(entry["file"], "has other bytes than were written")
         return entry["about"], content
+
+    def _check_length(self, entry: Mapping[str, Any]) -> None:
+        try:
+            length = (self.path / entry["file"]).stat().st_size
+        except OSError as error:
+            raise self._damaged(entry["file"], f"cannot be read ({error})") from error
+        if length != entry["bytes"]:
+            raise self._damaged(entry["file"], f"has {length:,} bytes; {entry['bytes']:,} were written")
 
     def commit(self, parts: Mapping[str, tuple[Mapping[str, Any], bytes]]) -> None:
         """Write these parts, all or none of them, beside those that are there; call it under `locked`.

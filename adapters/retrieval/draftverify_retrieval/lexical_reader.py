@@ -13,6 +13,7 @@ from typing import Any
 from draftverify import Check, Context, Proposal
 from draftverify.checks.verifiers import at_threshold
 from draftverify_retrieval.passages import Passages
+from draftverify_retrieval.postings import postings_of
 from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer
 from draftverify_retrieval.splitting import Splitting, pieces
 from draftverify_retrieval.words import TermExtractor
@@ -56,11 +57,11 @@ class LexicalReader(PassageReader[tuple[TermExtractor, Counter[str], int]]):
     def _make(self) -> tuple[TermExtractor, Counter[str], int]:
         """The terms' extractor and counts, and the number of passages, of the corpus opened."""
         extractor = TermExtractor(self.stemmer, self.stopwords)
-        counts: Counter[str] = Counter()
-        texts: Sequence[str] = () if self.corpus is None else self.corpus.texts()
-        for text in texts:
-            counts.update(set(extractor.terms(text)))
-        return extractor, counts, len(texts)
+        if self.corpus is None:
+            return extractor, Counter(), 0
+        postings = postings_of(extractor, self.corpus)
+        counts = Counter(dict(zip(postings.vocabulary, postings.frequencies().tolist(), strict=True)))
+        return extractor, counts, len(self.corpus)
 
     def _members(self) -> list[Any]:
         return [self.corpus]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from draftverify import ContractError
 
-__all__ = ["Passage", "Passages", "PassageReading", "Retriever", "passage_of"]
+__all__ = ["Passage", "Passages", "PassageReading", "Retriever", "indexed", "passage_of"]
 
 
 class Passage(TypedDict, total=False):
@@ -63,10 +63,6 @@ class Passages(Protocol):
         """The passage of a row."""
         ...
 
-    def texts(self) -> Sequence[str]:
-        """What is indexed of each row, in order: its heading, where it has one, and its text."""
-        ...
-
 
 @runtime_checkable
 class Retriever(Protocol):
@@ -81,6 +77,12 @@ class Retriever(Protocol):
             score −inf.
         """
         ...
+
+
+def indexed(passage: Passage) -> str:
+    """What is indexed of a passage: its heading, where it has one, and its text below."""
+    heading = passage.get("heading")
+    return f"{heading}\n{passage['text']}" if heading else passage["text"]
 
 
 def passage_of(item: Any) -> Passage:

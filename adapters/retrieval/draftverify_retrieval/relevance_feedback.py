@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TypeVar
 
 __all__ = ["expanded"]
 
 
+T = TypeVar("T", int, str)
+
+
 def expanded(
-    query: Sequence[int],
-    passages: Sequence[Sequence[int]],
+    query: Sequence[T],
+    passages: Sequence[Sequence[T]],
     scores: Sequence[float],
     *,
     terms: int,
     weight: float,
-) -> dict[int, float]:
+) -> dict[T, float]:
     """The weights of the expanded query's terms; they sum to 1.
 
     Args:
@@ -34,7 +38,7 @@ def expanded(
         The query's own weights where no passage has a term, and the passages' where the query has none.
     """
     total = sum(scores)
-    relevance: Counter[int] = Counter()
+    relevance: Counter[T] = Counter()
     for passage, score in zip(passages, scores, strict=True):
         share = score / total if total > 0 else 1 / len(scores)
         for term, times in Counter(passage).items():

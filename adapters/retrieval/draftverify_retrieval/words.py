@@ -44,10 +44,20 @@ class TermExtractor:
 
     def terms(self, text: str) -> list[str]:
         """The terms of a text, in order, with repetitions; [] where it has none."""
-        tokens = _WORD.findall(unicodedata.normalize("NFKC", text).lower())
-        counted = [token for token in tokens if token not in self._stop] if self._stop else tokens
+        counted = [token for token in self.tokens(text) if token not in self._stop]
         stems = self._stems()
         return counted if stems is None else stems.stemWords(counted)
+
+    def tokens(self, text: str) -> list[str]:
+        """The words of a text, of which stop words are no terms."""
+        return _WORD.findall(unicodedata.normalize("NFKC", text).lower())
+
+    def term_of(self, token: str) -> str | None:
+        """The term that a word counts as; None of a stop word."""
+        if token in self._stop:
+            return None
+        stems = self._stems()
+        return token if stems is None else stems.stemWords([token])[0]  # type: ignore[no-any-return]
 
     def _stems(self) -> Any:
         if self.stemmer is None:

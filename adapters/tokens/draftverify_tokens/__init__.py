@@ -5,7 +5,7 @@ from draftverify_tokens.decoder import DRAFTERS, Decoder, Generation, TextStream
 from draftverify_tokens.draft_model import DraftModel
 from draftverify_tokens.draft_tree import DraftTree
 from draftverify_tokens.drafter_training import DrafterTraining
-from draftverify_tokens.early_exit import EarlyExit
+from draftverify_tokens.eagle import Eagle
 from draftverify_tokens.first_of import FirstOf
 from draftverify_tokens.forced import Forced
 from draftverify_tokens.history import History
@@ -16,7 +16,7 @@ from draftverify_tokens.prompt_lookup import PromptLookup
 from draftverify_tokens.sampling import Sampling, check_settings, probabilities, read_settings
 from draftverify_tokens.stopping import Stop
 from draftverify_tokens.suffix import Suffix
-from draftverify_tokens.target import Hidden, Target
+from draftverify_tokens.target import Hidden, Target, hidden_states
 from draftverify_tokens.text import Detokeniser, stream_text
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
     "DraftModel",
     "DraftTree",
     "DrafterTraining",
-    "EarlyExit",
+    "Eagle",
     "FirstOf",
     "Generation",
     "Forced",
@@ -45,6 +45,7 @@ __all__ = [
     "TokenModel",
     "check_settings",
     "generate",
+    "hidden_states",
     "probabilities",
     "read_settings",
     "stream",

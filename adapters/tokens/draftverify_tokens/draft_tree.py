@@ -45,7 +45,7 @@ __all__ = ["DraftTree", "ScoredDrafter"]
 
 
 class ScoredDrafter(Generator, Protocol):
-    """A drafter that has scores, which is what a tree is grown by. `DraftModel` and `EarlyExit` are such.
+    """A drafter that has scores, which is what a tree is grown by. `DraftModel` is such.
 
     It may have besides `room(context, n)`: how many of n tokens it can draft now; 0 where what it reads is missing.
     """

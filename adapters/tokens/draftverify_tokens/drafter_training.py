@@ -1,140 +1,163 @@
 """Training a drafter from a run's records: `draftverify fit part drafter RUN`.
 
-    OUT/drafter.safetensors   the map before the head of `tokens.early_exit` (exit_adapter.py)
+    OUT/config.json, OUT/model.safetensors    the drafter, which `tokens.eagle` loads (eagle_network.py)
+    OUT/checkpoint.safetensors                what is trained and its optimiser, until the training is done
 
-The log says what the target accepted, where drafts were refused, and what the target put there. The target and its
-first layers read these answers again, and a linear map is fitted from what the head would read of the first layers to
-what it reads of all: least squares with a ridge, in closed form, so that the same log gives the same drafter. The model
-stays as it is.
+The log says what the target answered, whatever drafted for it. The target reads these answers again, and the layer
+learns to say what it says next from its states on the way (eagle_training.py). The model stays as it is.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
-from draftverify import ConfigError, Pipeline, TaskRecord, identity_of
-from draftverify.stats import PairedTest, paired_difference
-from draftverify_tokens.draft_tree import DraftTree
-from draftverify_tokens.early_exit import EarlyExit, first_layers
-from draftverify_tokens.first_of import FirstOf
+from draftverify import ConfigError, Pipeline, TaskRecord
+from draftverify_llm import load_checkpoint, optimiser_tensors, restore_optimiser, save_checkpoint
+from draftverify_tokens.slots import agreement
 from draftverify_tokens.target import Target
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from draftverify_tokens.eagle_network import EagleNetwork
+    from draftverify_tokens.eagle_training import ReadText
 
-__all__ = ["DrafterTraining", "refused_places"]
+__all__ = ["DrafterTraining", "config_of"]
 
 Progress = Callable[[int, int, str], None]
 
 _FEWEST = 16
-"""Positions below which nothing can be learned."""
-
-
-class _LearnedText(NamedTuple):
-    """A task's text: the prompt, the answer, and at which tokens of the answer a draft was refused."""
-
-    prompt: list[int]
-    answer: list[int]
-    refused: list[int]
+"""Tokens of answers below which nothing can be learned."""
+_BATCH = 160
+"""Places of one optimiser step, about."""
+_ALONE = 0.6
+"""The share of the training in which one token ahead is learned, before the layer goes on from what it made itself."""
+_LOOKS = 8
+"""So often a training is looked at on the tasks that were kept apart, and can be gone on from."""
+_WARM = 0.05
+"""The share of steps in which the rate rises; it falls to 0 along a cosine after them."""
+_DECAY = 0.01
+_CLIP = 1.0
 
 
 class DrafterTraining:
-    """Trains the early exit (`tokens.early_exit`) that drafted in a run.
+    """Trains a layer on the target's hidden states (`tokens.eagle`) from the target's answers in a run.
 
-    Nine tasks of ten are learned from, as `split_of` chooses them; the others are for the report.
+    Nine tasks of ten are learned from, as `split_of` chooses them; the others are for the report. The states of all of
+    them are held in memory: four of the model's width for each token.
 
     Args:
         run: the directory of a run.
-        pipeline: whose records are read, and whose drafter is trained; the run's only one when None.
-        places: which tokens of the answers are learned: "all"; "refused", those in whose place something else was
-            drafted; or "random", as many drawn from the same answers.
-        most: at most so many places, drawn from those; None for all of them.
-        ridge: how far the map is held back, as a share of the states' mean square.
-        seed: of the draws of places.
+        pipeline: whose answers are learned; the run's only one when None.
+        layers: after how many of the target's layers each of the states is taken that the layer reads; of n layers a
+            quarter, a half and four fifths when None.
+        vocabulary: how many tokens the layer's head has, those that the answers have most often.
+        steps: how many tokens ahead it learns to draft.
+        epochs: how often each answer is seen.
+        rate: the optimiser's, at its highest.
+        seed: of the first weights and the order.
         config: the config that the run was made from, where it has moved.
 
     References:
-        Belrose et al., "Eliciting latent predictions from transformers with the tuned lens", arXiv:2303.08112.
+        Li et al., "EAGLE-3", arXiv:2503.01840.
     """
 
     def __init__(
         self,
         run: Path,
         pipeline: str | None = None,
-        places: Literal["all", "refused", "random"] = "all",
-        most: Annotated[int, Field(ge=1)] | None = None,
-        ridge: float = 0.01,
+        layers: tuple[int, ...] | None = None,
+        vocabulary: Annotated[int, Field(ge=1)] = 8192,
+        steps: Annotated[int, Field(ge=1)] = 3,
+        epochs: Annotated[int, Field(ge=1)] = 6,
+        rate: Annotated[float, Field(gt=0)] = 1e-3,
         seed: int = 0,
         config: Path | None = None,
     ) -> None:
         self.run = run
         self.pipeline = pipeline
-        self.places = places
-        self.most = most
-        self.ridge = ridge
+        self.layers = layers
+        self.vocabulary = vocabulary
+        self.steps = steps
+        self.epochs = epochs
+        self.rate = rate
         self.seed = seed
         self.config = config
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """What was learned from, by its tasks and answers, and how."""
-        name, pipeline, records = self._recorded
-        answers = [[record.task, _answer(record), refused_places(record)] for record in records]
-        drafter = identity_of(pipeline.generator)
-        parts = [self.places, self.most, self.ridge, self.seed, name, drafter, answers]
-        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+        name, _, records = self._recorded
+        answers = [[record.task, _answer(record)] for record in records]
+        how = [self.layers, self.vocabulary, self.steps, self.epochs, self.rate, self.seed, name]
+        return hashlib.sha256(repr([*how, answers]).encode()).hexdigest()[:16]
 
     def train(self, out: Path, progress: Progress = lambda step, total, message: None) -> dict[str, Any]:
-        """Train the drafter.
+        """Train the drafter, or go on with it.
 
         Args:
             out: a directory for it.
             progress: told (step, of how many, words).
 
         Returns:
-            The report: how many tasks and places were learned from; and of the tasks that were kept apart the share of
-            the target's tokens that the drafter names first, as it drafted in the log and as it is trained now, and the
-            difference with its 95 % interval over tasks.
+            The report: how many tasks and tokens were learned from; and of the tasks that were kept apart how often
+            the token at each place of a block is the target's where all before it were (`accepted_1`, …), the tokens
+            that a pass brings with such blocks, and both after every part of the training (`curve`).
 
         Raises:
-            ConfigError: an argument is out of its range, the run has no early exit, or too few places to learn from.
+            ConfigError: the run's verifier is no `tokens.target`, there are too few answers to learn from, or the
+                target has no such layer.
         """
         from draftverify.bench.records import load_run, split_of
+        from draftverify_tokens.eagle_network import save_eagle
 
-        if not self.ridge > 0:
-            raise ConfigError(f"ridge must be above 0, not {self.ridge}", path="ridge")
         name, pipeline, records = self._recorded
         verifier = pipeline.verifier
-        drafter = _early_exit(pipeline.generator)
-        if drafter is None or not isinstance(verifier, Target):
+        if not isinstance(verifier, Target):
             raise ConfigError(
-                f"the pipeline {name!r} drafts with {type(pipeline.generator).__name__}, which has nothing to train; "
-                "tokens.early_exit has (tokens.suffix learns while it runs, with `epoch`)",
+                f"the pipeline {name!r} verifies with {type(verifier).__name__}; a drafter learns the answers of a "
+                "tokens.target",
                 where=str(self.run),
             )
-        texts: dict[str, list[_LearnedText]] = {"train": [], "test": []}
+        load_checkpoint(
+            out / "checkpoint.safetensors", self.identity
+        )  # another's is found before the reading
         with load_run(self.run) as run:
             tasks = {task.id: task for task in run.tasks}
+        texts: dict[str, list[tuple[list[int], list[int]]]] = {"train": [], "test": []}
         for record in records:
             if answer := _answer(record):
                 prompt = verifier.prepare(tasks[record.task]).input["prompt_ids"]
-                texts[split_of(record.task)].append(_LearnedText(prompt, answer, refused_places(record)))
-        chosen = self._chosen(texts["train"])
-        count = sum(map(len, chosen))
+                texts[split_of(record.task)].append((prompt, answer))
+        count = sum(len(answer) for _, answer in texts["train"])
         if count < _FEWEST:
             raise ConfigError(
-                f"the log has {count} places to learn from, and {_FEWEST} are the fewest; run more tasks",
+                f"the log has {count} tokens to learn from, and {_FEWEST} are the fewest; run more tasks",
                 where=str(self.run),
             )
-        report = _fitted(drafter, texts, chosen, self.ridge, out, progress)
-        return {**report, "learned_from": [task for task in tasks.values() if split_of(task.id) == "train"]}
+        learner = _Learner(self, verifier.model.model, texts)
+        network, curve = learner.learn(out, progress)
+        save_eagle(network, out)
+        (out / "checkpoint.safetensors").unlink(missing_ok=True)
+        last = curve[-1]
+        return {
+            "learned_tasks": len(texts["train"]),
+            "learned_tokens": count,
+            "kept_apart_tasks": len(texts["test"]),
+            **{f"accepted_{place}": rate for place, rate in enumerate(last["accepted"], 1)},
+            "tokens_per_pass": last["tokens_per_pass"],
+            "curve": curve,
+            "learned_from": [task for task in tasks.values() if split_of(task.id) == "train"],
+        }
 
     @cached_property
     def _recorded(self) -> tuple[str, Pipeline, list[TaskRecord]]:
@@ -151,141 +174,195 @@ class DrafterTraining:
             recording = RecordedPipeline(run, self.pipeline, config=self.config)
             return recording.name, recording.pipeline, run.records(recording.name)
 
-    def _chosen(self, texts: Sequence[_LearnedText]) -> list[list[int]]:
-        """Of each text the tokens of the answer that are learned."""
-        refused = [(place, token) for place, text in enumerate(texts) for token in text.refused]
-        every = [(place, token) for place, text in enumerate(texts) for token in range(len(text.answer))]
-        rng = np.random.default_rng(self.seed)
-        pool = refused if self.places == "refused" else every
-        count = len(refused) if self.places == "random" else len(pool)
-        count = count if self.most is None else min(count, self.most)
-        picked: list[list[int]] = [[] for _ in texts]
-        for index in sorted(rng.permutation(len(pool))[:count].tolist()):
-            place, token = pool[index]
-            picked[place].append(token)
-        return picked
-
-
-def refused_places(record: TaskRecord) -> list[int]:
-    """Of a task's answer the places, from 0, at which a drafted token was refused and another one was put.
-
-    In a tree they are those at which a sibling of a kept token was refused too.
-    """
-    places: set[int] = set()
-    start = 0
-    for round in record.rounds:
-        depth = {-1: 0} | {index: place + 1 for place, index in enumerate(round.decision.kept)}
-        emitted = len(round.decision.emitted)
-        for refusal in round.decision.refused:
-            place = depth.get(round.parents[refusal.index])
-            if place is not None and place < emitted:
-                places.add(start + place)
-        start += emitted
-    return sorted(places)
-
 
 def _answer(record: TaskRecord) -> list[int]:
     return [value for round in record.rounds for value in round.decision.emitted]
 
 
-def _early_exit(generator: Any) -> EarlyExit | None:
-    """The early exit that a generator is, or drafts with."""
-    if isinstance(generator, EarlyExit):
-        return generator
-    if isinstance(generator, FirstOf):
-        return next(filter(None, map(_early_exit, generator.drafters)), None)
-    return _early_exit(generator.drafter) if isinstance(generator, DraftTree) else None
+def config_of(training: DrafterTraining, module: Any) -> dict[str, Any]:
+    """The config of a training's network for a target's module, as speculators writes it.
 
+    Raises:
+        ConfigError: the module has no such layer.
+    """
+    from transformers import LlamaConfig
 
-def _fitted(
-    drafter: EarlyExit,
-    texts: dict[str, list[_LearnedText]],
-    chosen: Sequence[Sequence[int]],
-    ridge: float,
-    out: Path,
-    progress: Progress,
-) -> dict[str, Any]:
-    """Fit the map and write it; the report."""
-    import torch
-
-    from draftverify_tokens.exit_adapter import save_adapter
-
-    model = drafter.model.model
-    short = first_layers(model, drafter.layers)
-    width = model.config.get_text_config().hidden_size
-    total = len(texts["train"]) + len(texts["test"])
-    step = 0
-
-    def states(text: _LearnedText) -> tuple[Tensor, Tensor]:
-        """[answer, width] each: what the head reads before each token of the answer, of the first layers and of all."""
-        nonlocal step
-        step += 1
-        progress(step, total, "reading")
-        ids = torch.tensor([[*text.prompt, *text.answer]], device=model.device)
-        at = slice(len(text.prompt) - 1, ids.shape[1] - 1)
-        with torch.inference_mode():
-            early, late = (network.base_model(ids).last_hidden_state[0, at] for network in (short, model))
-        return early.double(), late.double()
-
-    moments = _Moments(width)
-    for text, places in zip(texts["train"], chosen, strict=True):
-        if places:
-            early, late = states(text)
-            moments.add(early[places], late[places])
-    weight, bias = moments.solved(ridge)
-    path = out / "drafter.safetensors"
-    save_adapter(path, weight, bias, layers=drafter.layers)
-    head, shares_before, shares_after = short.get_output_embeddings(), [], []
-    drafted = drafter.module.get_output_embeddings()  # through the adapter that it had in the log, if any
-    adapter = weight.to(model.dtype).to(model.device), bias.to(model.dtype).to(model.device)
-    for text in texts["test"]:
-        early = states(text)[0].to(model.dtype)
-        target = torch.tensor(text.answer, device=model.device)
-        with torch.inference_mode():
-            trained = head(early + torch.nn.functional.linear(early, *adapter))
-        for logits, shares in ((drafted(early), shares_before), (trained, shares_after)):
-            shares.append((logits.argmax(-1) == target).double().mean().item())
-    gained: PairedTest = paired_difference(shares_before, shares_after)
+    text = module.config.get_text_config()
+    count, width = text.num_hidden_layers, text.hidden_size
+    layers = training.layers or (count // 4, count // 2, count * 4 // 5)
+    for layer in layers:
+        if not 0 <= layer <= count:
+            raise ConfigError(
+                f"layers has {layer}; {type(module).__name__} has the states 0 (the embeddings) to {count}",
+                path="layers",
+            )
+    same = (
+        "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size", "rms_norm_eps",
+        "max_position_embeddings", "vocab_size",
+    )  # fmt: skip
+    given = {name: value for name in same if (value := getattr(text, name, None)) is not None}
+    theta = (getattr(text, "rope_parameters", None) or {}).get("rope_theta", 10000.0)
+    layer = LlamaConfig(
+        **{"intermediate_size": 3 * width, **given},
+        num_hidden_layers=1,
+        rope_parameters={"rope_type": "default", "rope_theta": theta},
+    )
     return {
-        "layers": drafter.layers,
-        "learned_tasks": len(texts["train"]),
-        "learned_places": moments.count,
-        "kept_apart_tasks": len(shares_before),
-        "named_first_before": gained.base,
-        "named_first_after": gained.other,
-        "gain": gained.effect,
-        "gain_interval": [gained.low, gained.high],
-        "adapter": path.name,
+        "architectures": ["Eagle3DraftModel"],
+        "speculators_model_type": "eagle3",
+        "speculators_version": "0.9.0",
+        "speculators_config": {
+            "algorithm": "eagle3",
+            "default_proposal_method": "greedy",
+            "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": training.steps}],
+            "verifier": {
+                "name_or_path": module.config.name_or_path or None,
+                "architectures": module.config.architectures or [type(module).__name__],
+            },
+        },
+        "transformer_layer_config": layer.to_diff_dict(),
+        "draft_vocab_size": min(training.vocabulary, text.vocab_size),
+        "eagle_aux_hidden_state_layer_ids": list(layers),
+        "norm_before_residual": True,
+        "fc_norm": True,
+        "tie_word_embeddings": False,
     }
 
 
-class _Moments:
-    """The sums that a least-squares fit of y − x on x needs, in double precision."""
+class _Learner:
+    """One training.
 
-    def __init__(self, width: int) -> None:
+    Args:
+        training: its settings.
+        module: the target's.
+        texts: prompts and answers, to learn from ("train") and kept apart ("test").
+    """
+
+    def __init__(
+        self, training: DrafterTraining, module: Any, texts: dict[str, list[tuple[list[int], list[int]]]]
+    ) -> None:
         import torch
 
-        self.count = 0
-        self.x, self.y = torch.zeros(width, dtype=torch.float64), torch.zeros(width, dtype=torch.float64)
-        self.xx = torch.zeros((width, width), dtype=torch.float64)
-        self.xy = torch.zeros((width, width), dtype=torch.float64)
+        self.training, self.module, self.texts = training, module, texts
+        self.config = config_of(training, module)
+        counts = Counter(token for _, answer in texts["train"] for token in answer)
+        size, rows = self.config["draft_vocab_size"], module.config.get_text_config().vocab_size
+        likeliest = [token for token, _ in counts.most_common(size)]
+        others = set(range(rows)).difference(likeliest)
+        self.tokens = [*likeliest, *sorted(others)[: size - len(likeliest)]]
+        self.embeddings = module.get_input_embeddings()
+        with torch.inference_mode():
+            # What the head makes of the states that are 1 at one place and 0 elsewhere are its weights, however packed.
+            units = torch.eye(self.embeddings.weight.shape[1], dtype=module.dtype, device=module.device)
+            self.head = module.get_output_embeddings()(units).T[sorted(self.tokens)].clone()
 
-    def add(self, x: Tensor, y: Tensor) -> None:
-        """Add [n, width] states."""
-        x, y = x.cpu(), (y - x).cpu()
-        self.count += len(x)
-        self.x += x.sum(dim=0)
-        self.y += y.sum(dim=0)
-        self.xx += x.T @ x
-        self.xy += x.T @ y
-
-    def solved(self, ridge: float) -> tuple[Tensor, Tensor]:
-        """W [width, width] and b [width] of y − x ≈ W x + b, of the least Σ|…|² + ridge · n · mean(x²) · |W|²."""
+    def learn(self, out: Path, progress: Progress) -> tuple[EagleNetwork, list[dict[str, Any]]]:
+        """The trained network, in the target's type, and its learning curve."""
         import torch
 
-        x, y = self.x / self.count, self.y / self.count
-        xx = self.xx / self.count - torch.outer(x, x)
-        xy = self.xy / self.count - torch.outer(x, y)
-        held = xx + ridge * xx.diagonal().mean() * torch.eye(len(x), dtype=torch.float64)
-        weight = torch.linalg.solve(held, xy).T
-        return weight, y - weight @ x
+        from draftverify_tokens.eagle_training import TextBatch, losses, new_network
+
+        training, path = self.training, out / "checkpoint.safetensors"
+        epochs = [self._batches(epoch) for epoch in range(training.epochs)]
+        total, reading, step, seen = sum(map(len, epochs)), sum(map(len, self.texts.values())), 0, 0
+        read: dict[str, list[ReadText]] = {"train": [], "test": []}
+        for split, texts in self.texts.items():
+            for text in texts:
+                progress(sum(map(len, read.values())) + 1, reading + total, "reading")
+                read[split].append(self._read(*text))
+        network = new_network(self.config, self.tokens, self.head, read["train"], training.seed)
+        network.to(self.module.device)
+        learned = [weight for weight in network.parameters() if weight.requires_grad]
+        optimiser = torch.optim.AdamW(learned, lr=training.rate, weight_decay=_DECAY)
+        looks = {math.ceil(total * look / _LOOKS) for look in range(1, _LOOKS + 1)}
+        curve: list[dict[str, Any]] = []
+        if (checkpoint := load_checkpoint(path, training.identity)) is not None:
+            tensors, notes = checkpoint
+            network.load_state_dict({name: tensors[name] for name in network.state_dict()})
+            restore_optimiser(optimiser, tensors)
+            curve = json.loads(notes["curve"])
+        # Prompts teach as well, but for the words that all of them begin with.
+        taught = [text._replace(start=min(text.start, self._opening)) for text in read["train"]]
+        for batch in chain(*epochs):
+            step += 1
+            seen += sum(len(self.texts["train"][index][1]) for index in batch)
+            if curve and step <= curve[-1]["step"]:
+                continue
+            ahead = 1 if step <= total * _ALONE else training.steps
+            for group in optimiser.param_groups:
+                group["lr"] = training.rate * _share(step, total)
+            with self._autocast():
+                texts_ahead = TextBatch([taught[index] for index in batch], ahead)
+                loss = losses(network, self.embeddings, self.head, texts_ahead, ahead).mean()
+            optimiser.zero_grad()
+            (loss * ahead).backward()
+            torch.nn.utils.clip_grad_norm_(learned, _CLIP)
+            optimiser.step()
+            status = f"loss {loss.item():.3f}"
+            if step in looks:
+                curve.append({"step": step, "tokens_seen": seen, **self._look(network, read["test"])})
+                tensors = {**network.state_dict(), **optimiser_tensors(optimiser)}
+                save_checkpoint(path, training.identity, tensors, curve=json.dumps(curve))
+                status = f"{curve[-1]['tokens_per_pass']:.2f} tokens a pass"
+            progress(reading + step, reading + total, status)
+        return network.to(self.module.dtype), curve
+
+    def _read(self, prompt: list[int], answer: list[int]) -> ReadText:
+        """A text with the target's states."""
+        import torch
+
+        from draftverify_tokens.eagle_training import ReadText
+        from draftverify_tokens.forward import recording
+
+        ids = torch.tensor([[*prompt, *answer]], device=self.module.device)
+        with torch.no_grad(), recording(self.module):
+            out = self.module.base_model(input_ids=ids, use_cache=False, output_hidden_states=True)
+        states = [out.hidden_states[layer][0] for layer in self.config["eagle_aux_hidden_state_layer_ids"]]
+        return ReadText(ids[0], len(prompt), torch.stack(states, 1), out.last_hidden_state[0])
+
+    def _autocast(self) -> Any:
+        import torch
+
+        half = self.module.dtype in (torch.bfloat16, torch.float16)
+        return torch.autocast(
+            self.module.device.type, self.module.dtype if half else torch.bfloat16, enabled=half
+        )
+
+    def _look(self, network: EagleNetwork, texts: Sequence[ReadText]) -> dict[str, Any]:
+        """How the network does on the texts that were kept apart."""
+        import torch
+
+        from draftverify_tokens.eagle_training import TextBatch, rates_by_place
+
+        steps = self.training.steps
+        with torch.no_grad(), self._autocast():
+            batches = [TextBatch([text], steps) for text in texts]
+            rates, per_pass = rates_by_place(network, self.embeddings, batches, steps)
+        return {"accepted": rates, "tokens_per_pass": per_pass}
+
+    @cached_property
+    def _opening(self) -> int:
+        """How many tokens all prompts begin with, 1 at least."""
+        prompts = [prompt for prompt, _ in self.texts["train"]]
+        return max(1, agreement(min(prompts), max(prompts)))
+
+    def _batches(self, epoch: int) -> list[list[int]]:
+        """Indices of the texts, in an order of the epoch's own, of about `_BATCH` places together."""
+        texts = self.texts["train"]
+        batches: list[list[int]] = [[]]
+        places = 0
+        for index in np.random.default_rng((self.training.seed, epoch)).permutation(len(texts)).tolist():
+            if places >= _BATCH:
+                batches.append([])
+                places = 0
+            batches[-1].append(index)
+            places += sum(map(len, texts[index])) - self._opening
+        return batches
+
+
+def _share(step: int, total: int) -> float:
+    """Of the rate at its highest."""
+    warm = max(1, round(total * _WARM))
+    if step <= warm:
+        return step / warm
+    return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, total - warm)))

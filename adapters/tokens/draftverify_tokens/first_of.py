@@ -53,6 +53,7 @@ class FirstOf:
             reads=read_by(drafters),
             families=frozenset[str]().union(*(traits.families for traits in drafters)),
             vocabulary=lambda: shared_vocabulary(zip(names, drafters, strict=True)),
+            hidden=frozenset[int]().union(*(traits.hidden for traits in drafters)),
             remote=max(traits.remote for traits in drafters),
             concurrent=all(traits.concurrent for traits in drafters),
             deterministic=all(traits.deterministic for traits in drafters),

@@ -21,7 +21,7 @@ from draftverify_tokens.models import positions_of
 from draftverify_tokens.places import telling_of
 from draftverify_tokens.slots import RowGroup, put, seen
 
-__all__ = ["ModuleForward", "check_rollback", "forward_of"]
+__all__ = ["ModuleForward", "check_rollback", "forward_of", "recording"]
 
 
 def forward_of(module: Any, hidden: tuple[int, ...], compiled: bool | None) -> Any:
@@ -183,7 +183,7 @@ class ModuleForward:
         }
         with ExitStack() as stack:
             if self.hidden:
-                stack.enter_context(_recording(self.module))
+                stack.enter_context(recording(self.module))
             if self._telling is not None:
                 stack.enter_context(self._telling.enter(self.module.base_model, group, arguments))
             return self.module(**arguments)
@@ -193,7 +193,7 @@ _RECORDED = "_output_capturing_hooks_installed"
 
 
 @contextmanager
-def _recording(module: Any) -> Iterator[None]:
+def recording(module: Any) -> Iterator[None]:
     """transformers leaves the hooks in a model by which it records hidden states; inside this they are taken off
     again, unless they were there before."""
     parts = list(module.modules())

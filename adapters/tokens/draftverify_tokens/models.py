@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from draftverify import ConfigError, Context
 
-__all__ = ["TokenModel", "is_owned", "positions_of", "prompt_of", "room", "tokens_so_far"]
+__all__ = ["TokenModel", "is_owned", "is_packed", "positions_of", "prompt_of", "room", "tokens_so_far"]
 
 
 class TokenModel(Protocol):
@@ -66,6 +66,11 @@ def is_certain(drafter: object) -> bool:
 def is_owned(model: TokenModel) -> bool:
     """Whether the weights are the library's own, and no module that its user goes on with; so it says in `owned`."""
     return bool(getattr(model, "owned", False))
+
+
+def is_packed(model: TokenModel) -> bool:
+    """Whether the weights lie as a CPU's products read them; so it says in `packed`."""
+    return getattr(model, "packed", None) is not None
 
 
 def prompt_of(context: Context) -> list[int]:

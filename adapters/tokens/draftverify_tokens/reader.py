@@ -46,17 +46,23 @@ class BlockReading(NamedTuple):
     Args:
         logits: [rows, vocabulary]: of each session the row after its context, then one after each item.
         counts: rows per session.
-        hidden: per session [read, layers, width], the hidden states of the tokens that the pass read (of a whole
-            prompt the first time), the block's last; () when none were asked for.
-        starts: per session the place in its sequence of the first of these.
         of_tail: what a tail made of the logits; () without one.
+        slots: of each session where its keys, values and hidden states stand.
+        starts: per session the place in its sequence of the first token that it has not asked for before.
     """
 
     logits: Any
     counts: list[int]
-    hidden: Sequence[Any] = ()
-    starts: Sequence[int] = ()
     of_tail: Sequence[Any] = ()
+    slots: Sequence[Slot] = ()
+    starts: Sequence[int] = ()
+
+    @property
+    def hidden(self) -> list[Any]:
+        """Of each session [read, layers, width], the hidden states from its start to the block's end; until the next
+        pass."""
+        ends = (len(slot.tokens) + len(slot.block) for slot in self.slots)
+        return [slot.states(slice(*span)) for slot, *span in zip(self.slots, self.starts, ends, strict=True)]
 
 
 class _Frame(NamedTuple):
@@ -98,8 +104,8 @@ class BlockReader:
 
     Args:
         module: a transformers causal language model.
-        hidden: which hidden states to return, as indices into transformers' `hidden_states` (0 the embeddings, -1 what
-            the head reads). With any, every session reads its whole prompt itself, since all its states are wanted.
+        hidden: which hidden states to keep with keys and values, as indices into transformers' `hidden_states` (0 the
+            embeddings, -1 what the head reads).
         compiled: compile the steps; None: where the model is on a GPU.
         owned: whether the model is the library's own, so that what a task has read is lent to later ones, until the
             model is seen to have changed.
@@ -142,9 +148,16 @@ class BlockReader:
         self._side: Any = None
         self._owner: BlockReader = self
         self._forward = forward_of(module, *self._how)
-        self._shares = not hidden
         self.slots = self._new_slots()
         self.no_trees = test(module)
+
+    def keep_hidden(self, layers: Sequence[int]) -> None:
+        """Keep these hidden states from now on, with an empty cache."""
+        from draftverify_tokens.forward import forward_of
+
+        self._how = tuple(layers), self._how[1]
+        self._forward = forward_of(self.module, *self._how)
+        self.slots = self._new_slots()
 
     @property
     def dtype(self) -> Any:
@@ -222,23 +235,16 @@ class BlockReader:
                 start + len(new) + len(block)
                 for start, new, block in zip(starts, pending, blocks, strict=True)
             ]
-            new = [i for i, slot in enumerate(slots) if slot.shelf is None and self._shares]
-            self.slots.place(slots, lengths, pending if self._shares else None)
+            new = [i for i, slot in enumerate(slots) if slot.shelf is None]
+            self.slots.place(slots, lengths, pending)
             self._share(slots, pending, new)
-            early = {
-                i: self._read_ahead(slots[i], tokens, most)
-                for i, tokens in enumerate(pending)
-                if len(tokens) > most
-            }
+            for slot, tokens in zip(slots, pending, strict=True):
+                self._read_ahead(slot, tokens, most)
             counts = [len(block) + 1 for block in blocks]
-            states: Sequence[Any] = ()
             if ahead is not None and _is(ahead, pending[0]):
                 logits, *of_tail = ahead.outputs
             else:
-                (logits, *of_tail), states = self._pass(slots, pending, blocks, parents, counts, tail)
-            hidden: Sequence[Any] = states
-            if states and early:
-                hidden = [torch.cat([*early.get(i, ()), state]) for i, state in enumerate(states)]
+                logits, *of_tail = self._pass(slots, pending, blocks, parents, counts, tail)
         for slot, tokens, block, tree, context in zip(slots, pending, blocks, parents, contexts, strict=True):
             slot.tokens += tokens
             slot.block = block
@@ -247,7 +253,7 @@ class BlockReader:
         if fresh:
             self._known.update(slots)
         self.slots.note(slots)
-        return BlockReading(logits, counts, hidden, starts, of_tail)
+        return BlockReading(logits, counts, of_tail, slots, starts)
 
     def extend(self, contexts: Sequence[Context], drafted: Any, tail: Tail | None = None) -> Sequence[Any]:
         """Read on: one more drafted token of each session, after those that were read since `read` without a block.
@@ -264,7 +270,7 @@ class BlockReader:
         slots = [context.scratch.pop(self._owner) for context in contexts]
         k = len(slots)
         with torch.inference_mode():
-            outputs, _ = self._pass(slots, [[]] * k, list(drafted[:, -1:]), [None] * k, [1] * k, tail)
+            outputs = self._pass(slots, [[]] * k, list(drafted[:, -1:]), [None] * k, [1] * k, tail)
         for index, (context, slot) in enumerate(zip(contexts, slots, strict=True)):
             slot.block, slot.parents = drafted[index], None
             context.scratch[self._owner] = slot
@@ -295,7 +301,7 @@ class BlockReader:
             self._side = torch.cuda.Stream()
         self._side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._side), torch.inference_mode():
-            outputs, _ = self._pass([slot], [[]], [token], [None], [1], tail)
+            outputs = self._pass([slot], [[]], [token], [None], [1], tail)
             self.slots.ahead = torch.cuda.Event()
             self.slots.ahead.record()
         slot.block, slot.parents = host, None
@@ -433,20 +439,13 @@ class BlockReader:
                 slots[j].take(slots[i], n)
                 del pending[j][: n - held]
 
-    def _read_ahead(self, slot: Slot, pending: list[int], most: int) -> list[Any]:
-        """Read so much of a long prompt that at most `most` tokens are left, and take it off `pending`.
-
-        Returns:
-            Hidden states [read, layers, width] of each piece.
-        """
-        states = []
+    def _read_ahead(self, slot: Slot, pending: list[int], most: int) -> None:
+        """Read so much of a long prompt that at most `most` tokens are left, and take it off `pending`."""
         while len(pending) > most:
             piece = pending[: min(CHUNK, len(pending) - 1)]
             del pending[: len(piece)]
-            _, states_read = self._pass([slot], [piece], [()], [None], [0])
+            self._pass([slot], [piece], [()], [None], [0])
             slot.tokens += piece
-            states += states_read
-        return states
 
     def _pass(
         self,
@@ -456,8 +455,8 @@ class BlockReader:
         parents: Sequence[Sequence[int] | None],
         counts: Sequence[int],
         tail: Tail | None = None,
-    ) -> tuple[Sequence[Any], list[Any]]:
-        """One forward pass over the pending tokens and blocks.
+    ) -> Sequence[Any]:
+        """One forward pass over the pending tokens and blocks; their hidden states are kept with keys and values.
 
         Args:
             slots: of the sessions.
@@ -468,7 +467,7 @@ class BlockReader:
             tail: what to make of them.
 
         Returns:
-            Logits [wanted rows, vocabulary] or None, and what the tail made; hidden states of each session, or [].
+            Logits [wanted rows, vocabulary] or None, and what the tail made.
         """
         import torch
 
@@ -534,12 +533,9 @@ class BlockReader:
             want = uploaded[table.size :][: len(wants)]
         with evaluating(self._modules):
             outputs, states = self._forward(groups, want, tail)
-        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        if states is None:
-            return outputs, []
-        flat = [state.flatten(0, 1) for state in states]
-        flat = flat[0] if len(flat) == 1 else torch.cat(flat)
-        return outputs, [flat[base : base + n] for base, n in zip(bases, lengths, strict=True)]
+        for group, state in zip(groups, states or (), strict=states is not None):
+            group.shelf.keep_states(state, group)
+        return outputs if isinstance(outputs, tuple) else (outputs,)
 
     def _frame(self, shelf: CacheShelf, slots: Sequence[Slot], n: int, steps: bool) -> _Frame:
         """Which rows of a shelf take part, when the longest of them has n tokens; powers of two where compiled."""
@@ -693,6 +689,8 @@ def _path(block: Any, parents: Sequence[int] | None, new: Sequence[int]) -> Sequ
 
 def _counted(starts: Sequence[int], counts: Sequence[int]) -> Any:
     """start, start + 1, … of each start, so many as its count, one after the other."""
+    if len(starts) == 1:
+        return np.arange(starts[0], starts[0] + counts[0])
     ends = np.cumsum(counts)
     offsets = np.asarray(starts) - ends + counts
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(offsets, counts).astype(np.int64)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import count
+from itertools import chain, count
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -128,6 +128,7 @@ class CacheShelf:
         capacity: places per row; the last is for padding.
         line: its rows, in their order in the buffers.
         keys, values: a buffer [rows, heads, capacity, width] of each layer; [] until something was read.
+        states: [rows, layers, capacity, width], where hidden states are kept; in a list, as the others are.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -135,6 +136,12 @@ class CacheShelf:
         self.line: list[ShelfRow] = []
         self.keys: list[Any] = []
         self.values: list[Any] = []
+        self.states: list[Any] = []
+
+    @property
+    def buffers(self) -> tuple[list[Any], list[Any], list[Any]]:
+        """All that is kept of a token."""
+        return self.keys, self.values, self.states
 
     @property
     def rows(self) -> int:
@@ -150,14 +157,14 @@ class CacheShelf:
     def forget(self) -> None:
         """Have nothing of what its rows hold lent; nobody may own one."""
         self.line = [ShelfRow(index) for index in range(self.rows)]
-        for buffer in (*self.keys, *self.values):
+        for buffer in chain(*self.buffers):
             buffer.zero_()  # the mask hides what it holds, but not a NaN
 
     def resize(self, line: list[ShelfRow], rows: int) -> None:
         """Make the buffers so many rows high; what the rows of `line` hold stands in the first of them after it."""
         indices = [row.index for row in line]
         some = upload(np.asarray(indices), self.keys[0]) if self.keys and len(indices) < self.rows else None
-        for buffers in (self.keys, self.values):
+        for buffers in self.buffers:
             for index, old in enumerate(buffers):
                 buffers[index] = self._zeros(old, rows)
                 buffers[index][: len(indices)] = old if some is None else old.index_select(0, some)
@@ -183,11 +190,18 @@ class CacheShelf:
         # Zeros: what was never written is hidden by the mask, but a NaN would show through it.
         return like.new_zeros((rows, like.shape[1], self.capacity, like.shape[3]))
 
+    def keep_states(self, states: Any, group: RowGroup) -> None:
+        """Keep a pass's hidden states [R, N, layers, width]."""
+        new = states.transpose(1, 2)
+        if not self.states:
+            self.states.append(self.new(new))
+        put(self.states[0], new, group)
+
     def copy(self, row: ShelfRow, source: CacheShelf, of: ShelfRow, n: int) -> None:
         """Copy the first n entries of a row of another shelf, or of this."""
         if not n or of is row:
             return
-        for buffers, originals in ((self.keys, source.keys), (self.values, source.values)):
+        for buffers, originals in zip(self.buffers, source.buffers, strict=True):
             buffers += [self.new(original) for original in originals[len(buffers) :]]
             for buffer, original in zip(buffers, originals, strict=True):
                 buffer[row.index, :, :n] = original[of.index, :, :n]
@@ -284,6 +298,8 @@ class Slots:
             for index, (slot, n) in enumerate(zip(slots, places, strict=True))
             if slot.shelf is None or slot.shelf.capacity <= n
         ]
+        if not moving:
+            return
         held_before = self._held()
         for capacity, joining in Counter(capacity for _, capacity in moving).items():
             shelf = self.shelf(capacity)
@@ -398,8 +414,15 @@ class Slot:
         assert self.shelf is not None
         start = len(self.tokens)
         source = upload(np.asarray([start + index for index in chosen]), self.shelf.keys[0])
-        for buffer in (*self.shelf.keys, *self.shelf.values):
+        for buffer in chain(*self.shelf.buffers):
             buffer[self.row, :, start : start + len(chosen)] = buffer[self.row].index_select(1, source)
+
+    def states(self, places: Any) -> Any:
+        """The hidden states [n, layers, width] of the tokens at some places (a slice, or indices); None where there are
+        none any more."""
+        if self.shelf is None or not self.shelf.states:
+            return None
+        return self.shelf.states[0][self.row, :, places].transpose(0, 1)
 
     def reclaim(self) -> None:
         """Forget what a guest has written; the owner's next pass writes over it."""

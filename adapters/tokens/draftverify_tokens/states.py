@@ -86,13 +86,10 @@ class StateReader:
         lends: bool = False,
         test: Callable[[Any], str | None] = lambda module: None,
     ) -> None:
+        self.module = module
         for argument, wanted in (("hidden", bool(hidden)), ("compiled", bool(compiled))):
             if wanted:
-                raise ConfigError(
-                    f"{type(module).__name__} keeps a running state, and is read without `{argument}`; leave it out",
-                    path=argument,
-                )
-        self.module = module
+                self._refuse(argument)
         self._test = test
         self._version = 0
         self._fingerprint: Fingerprint | None = None
@@ -107,6 +104,20 @@ class StateReader:
     def device(self) -> Any:
         """Where the model is."""
         return self.module.get_input_embeddings().weight.device
+
+    def keep_hidden(self, layers: Sequence[int]) -> None:
+        """None are there.
+
+        Raises:
+            ConfigError: always.
+        """
+        self._refuse("hidden")
+
+    def _refuse(self, argument: str) -> None:
+        raise ConfigError(
+            f"{type(self.module).__name__} keeps a running state, and is read without `{argument}`; leave it out",
+            path=argument,
+        )
 
     def tail(self, contexts: Sequence[Context], vocabulary: int, *, draws: bool = False) -> None:
         """Nothing is made of logits on the way."""

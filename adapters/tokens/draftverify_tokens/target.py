@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -30,25 +31,57 @@ from draftverify_tokens.states import reader_of
 from draftverify_tokens.stopping import Stop
 from draftverify_tokens.text import pieces
 
-__all__ = ["Hidden", "Target"]
+__all__ = ["Hidden", "Target", "hidden_states"]
 
 _STOP = Stop()
 PLAIN = 3
 """After so many rounds without a draft the next greedy step is started ahead, on a device."""
 
 
-class Hidden(NamedTuple):
-    """What a learned drafter reads from `context.last.verification.evidence.hidden`.
+@dataclass(frozen=True, slots=True, eq=False)
+class Hidden:
+    """Where the target's hidden states stand, with keys and values; `hidden_states` reads them.
 
     Args:
-        states: [read, layers, width], of the tokens that the pass read: those that it lacked (the whole prompt at
-            first, the last spliced token later), then the block's items in their order.
-        start: the place of the first of them in prompt and answer; `states[i]` is of token `start + i` up to the
-            context's end.
+        slot: of the session.
+        layers: which they are, as indices into transformers' `hidden_states`.
+        start: the place in prompt and answer of the first token that the session had read by this pass.
+        end: where the block begins.
     """
 
-    states: Any
+    slot: Any
+    layers: tuple[int, ...]
     start: int
+    end: int
+
+
+def hidden_states(context: Context, layers: Sequence[int] | None = None, start: int = 0) -> Any:
+    """What a learned drafter reads: the target's hidden states of prompt and answer.
+
+    Args:
+        context: of a round whose target keeps them.
+        layers: which, as indices into transformers' `hidden_states`; all that are kept, where None.
+        start: the place of the first token.
+
+    Returns:
+        [n, layers, width], of the tokens from `start` on to the last but one, which no pass has read yet; None where
+        there are none: in the first round, and in one that follows an interruption.
+    """
+    evidence = None if context.last is None else context.last.verification.evidence
+    hidden = None if evidence is None else evidence.hidden
+    if not isinstance(hidden, Hidden):
+        return None
+    count, kept = len(prompt_of(context)) + len(context.accepted) - 1, context.last.decision.kept  # type: ignore[union-attr]
+    if count > hidden.end + len(kept):
+        return None
+    places = [
+        *range(start, hidden.end),
+        *(hidden.end + index for index in kept[max(0, start - hidden.end) :]),
+    ]
+    states = hidden.slot.states(places[: count - start])
+    if states is None or layers is None or tuple(layers) == hidden.layers:
+        return states
+    return states[:, [hidden.layers.index(layer) for layer in layers]]
 
 
 class Target:
@@ -60,8 +93,8 @@ class Target:
 
     Args:
         model: the language model.
-        hidden: hidden states to give as evidence, as indices into transformers' `hidden_states` (0 the embeddings, -1
-            what the head reads); for learned drafters.
+        hidden: hidden states to keep as evidence, as indices into transformers' `hidden_states` (0 the embeddings, -1
+            what the head reads). Those that a drafter says it reads (`GeneratorTraits.hidden`) are kept as well.
         compiled: compile the steps; by default where the model is on a GPU.
     """
 
@@ -71,10 +104,15 @@ class Target:
         self.compiled = compiled
 
     @cached_property
+    def _kept(self) -> tuple[int, ...]:
+        """Which hidden states are kept: those of `hidden`, and what drafters read."""
+        return tuple(self.hidden)
+
+    @cached_property
     def _reader(self) -> Any:
         return reader_of(
             self.model.model,
-            hidden=self.hidden,
+            hidden=self._kept,
             compiled=self.compiled,
             owned=is_owned(self.model),
             lends=True,
@@ -101,7 +139,7 @@ class Target:
         half precision it is not deterministic: a block and single steps round differently.
         """
         return VerifierTraits(
-            provides={"target", "raw_maxima", "hidden"} if self.hidden else {"target", "raw_maxima"},
+            provides={"target", "raw_maxima", "hidden"} if self._kept else {"target", "raw_maxima"},
             reads=SETTINGS,
             vocabulary=lambda: self.model.vocabulary,
             concurrent=False,
@@ -128,6 +166,18 @@ class Target:
                 f"{type(generator).__name__} drafts trees, which {type(self.model.model).__name__} cannot read: {why}; "
                 "use a drafter of chains"
             )
+
+    def keep_hidden(self, layers: Set[int]) -> None:
+        """Keep hidden states for a drafter, beside those that are kept.
+
+        Raises:
+            ConfigError: the model is open already, and has no such state.
+        """
+        if missing := set(layers).difference(self._kept):
+            self._kept += tuple(sorted(missing))
+            self.__dict__.pop("traits", None)
+            if "_reader" in self.__dict__:
+                self._reader.keep_hidden(self._kept)
 
     def prepare(self, task: Task) -> Task:
         """The task with what any part may want to know of the target.
@@ -199,7 +249,7 @@ class Target:
         reading = reader.read(contexts, proposals, tail)
         if reading.of_tail:
             target, raw_maxima, *tokens = reading.of_tail
-            if tokens and len(contexts) == 1 and not self.hidden and _plain_so_far(contexts[0], proposals[0]):
+            if tokens and len(contexts) == 1 and not self._kept and _plain_so_far(contexts[0], proposals[0]):
                 reader.read_ahead(contexts[0], tokens[0], tail)
         else:
             histories = (history_of(self, *pair) for pair in zip(contexts, proposals, strict=True))
@@ -207,6 +257,11 @@ class Target:
         deterministic, counts = self.traits.deterministic, reading.counts
         rows, maxima = target.split(counts), raw_maxima.split(counts)
         self._note(contexts, reading)
+        hidden: Sequence[Hidden | None] = [
+            Hidden(slot, self._kept, start, len(slot.tokens))
+            for slot, start in zip(reading.slots, reading.starts, strict=True)
+            if self._kept
+        ] or [None] * len(counts)
         places: Sequence[Place | None] = [None] * len(counts)
         if len(counts) > 1 and len(set(counts)) == 1:  # the rule need not put the batch together again
             stacked = target.view(len(counts), counts[0], -1)
@@ -216,7 +271,7 @@ class Target:
                 evidence=Evidence(
                     target=rows[index],
                     raw_maxima=maxima[index],
-                    hidden=Hidden(reading.hidden[index], reading.starts[index]) if self.hidden else None,
+                    hidden=hidden[index],
                     place=places[index],
                 ),
                 deterministic=deterministic,

@@ -340,14 +340,18 @@ def keys_schema(
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
+THRESHOLDS = ("threshold", "vote share")
+
+
 @lru_cache(maxsize=512)
-def threshold_of(rule: Callable[..., Any]) -> str | None:
-    """The name of the argument of a rule's class that is a `Threshold`; None where it has none."""
-    return next((name for name, hint in _hints(rule).items() if _is_threshold(hint)), None)
+def threshold_of(rule: Callable[..., Any], kinds: tuple[str, ...] = THRESHOLDS) -> str | None:
+    """The name of the argument of a rule's class that is a `Threshold` or a `VoteShare`; None where it has none."""
+    return next((name for name, hint in _hints(rule).items() if _is_threshold(hint, kinds)), None)
 
 
-def _is_threshold(hint: Any) -> bool:
-    return "threshold" in getattr(hint, "__metadata__", ()) or any(map(_is_threshold, get_args(hint)))
+def _is_threshold(hint: Any, kinds: tuple[str, ...]) -> bool:
+    notes = getattr(hint, "__metadata__", ())
+    return any(note in kinds for note in notes) or any(_is_threshold(arg, kinds) for arg in get_args(hint))
 
 
 def parameters(target: Callable[..., Any]) -> Mapping[str, Parameter]:
@@ -408,7 +412,7 @@ def form_of(annotation: Any) -> Form:
                 return FunctionForm()
             if note == "metric":
                 return Component("metric")
-            if note == "threshold":
+            if note in THRESHOLDS:
                 return Either((Plain(annotation), THRESHOLD))
         form = form_of(arguments[0])
         return Plain(annotation) if isinstance(form, Plain) else form

@@ -36,11 +36,12 @@ def complete(experiment: Experiment) -> Experiment:
     judged = {
         spec.name: argument
         for spec in experiment.pipelines
-        if (argument := threshold_of(spec.rule.target)) in spec.rule.arguments and argument is not None
+        if (argument := threshold_of(spec.rule.target, ("threshold",))) in spec.rule.arguments
+        and argument is not None
     }
     if not judged:
         raise ConfigError(
-            "no pipeline's rule is given a threshold, so every run is complete; write one, whatever its value",
+            "no pipeline's rule is given a threshold of scores, so every run is complete; write one, of any value",
             path="pipelines",
         )
     config: Any = copy.deepcopy(dict(experiment.config))

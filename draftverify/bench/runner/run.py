@@ -1,4 +1,4 @@
-"""Running an experiment: tasks times pipelines, calibrated first, committed once, and taken up again where it stopped.
+"""Running an experiment: tasks times pipelines, predictions first, committed once, taken up again where it stopped.
 
 The unit of work is one task of one pipeline. A task's pipelines run one after the other, in turning order
 (AB, BA, …), so that a machine that slows down slows them alike. Whatever ends the process, the same call on

@@ -1,4 +1,4 @@
-"""Parts whose costs and acceptance are known, on a clock of their own, for tests of calibration."""
+"""Parts whose costs and acceptance are known, on a clock of their own, for tests of fits."""
 
 from __future__ import annotations
 

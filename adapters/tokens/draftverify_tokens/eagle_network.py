@@ -1,0 +1,206 @@
+"""EAGLE-3's network: one decoder layer that goes on from the target's hidden states, in the files of `speculators`.
+
+    DIR/config.json          its shape, and which of the target's states it reads, as speculators' `eagle3` has them
+    DIR/model.safetensors    its weights; of the target's embeddings there is no copy unless others put one there
+
+At place t the layer sees the target's states of token t, from several depths and joined to one, beside the embedding of
+token t + 1; what it makes of them stands for the state of token t + 1, whose head says which token comes after it. Its
+head has a vocabulary of its own, those tokens that are met most often: `d2t` leads from it to the target's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from draftverify import ConfigError
+from draftverify_tokens.eagle_config import CONFIG, read_config
+
+__all__ = ["EagleNetwork", "load_eagle", "save_eagle"]
+
+WEIGHTS = "model.safetensors"
+FLAGS = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")
+"""What else a config may ask for: where the layer's residual begins, norms of the states, and what is fed back."""
+
+
+class EagleNetwork(nn.Module):
+    """The layer with its head; its parameters have the names that speculators gives them.
+
+    Args:
+        config: as `read_config` returns it.
+    """
+
+    d2t: torch.Tensor
+    t2d: torch.Tensor
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        from transformers import AutoConfig
+        from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+        self.config = config
+        given = dict(config["transformer_layer_config"])
+        layer = AutoConfig.for_model(given.pop("model_type"), **given)
+        width, depths = layer.hidden_size, len(config["eagle_aux_hidden_state_layer_ids"])
+        self.flags = {name: bool(config.get(name)) for name in FLAGS}
+        self.fc = nn.Linear(depths * width, width, bias=False)
+        self.layers = nn.ModuleList([_Layer(layer)])
+        self.norm = _Norm(width, layer.rms_norm_eps)
+        if self.flags["norm_before_fc"]:
+            self.input_norm = _Norm(depths * width, layer.rms_norm_eps)
+        if self.flags["fc_norm"]:
+            self.fc_norm = nn.ModuleList(_Norm(width, layer.rms_norm_eps) for _ in range(depths))
+        self.lm_head = nn.Linear(width, config["draft_vocab_size"], bias=False)
+        self.register_buffer("d2t", torch.zeros(config["draft_vocab_size"], dtype=torch.int64))
+        self.register_buffer("t2d", torch.zeros(layer.vocab_size, dtype=torch.bool))
+        self.rotary = LlamaRotaryEmbedding(layer)
+        self.rotary.requires_grad_(False)
+
+    @property
+    def tokens(self) -> torch.Tensor:
+        """[draft vocabulary] int64: the target's id of each of the head's tokens."""
+        return torch.arange(len(self.d2t), device=self.d2t.device) + self.d2t
+
+    def keep(self, tokens: Sequence[int]) -> None:
+        """Give the head these of the target's tokens, in the order of their ids."""
+        ids = torch.tensor(sorted(tokens), device=self.d2t.device)
+        self.d2t.copy_(ids - torch.arange(len(ids), device=ids.device))
+        self.t2d.zero_()[ids] = True
+
+    def join(self, states: Any) -> Any:
+        """The target's states [..., depths, width] as one: [..., width]."""
+        if self.flags["fc_norm"]:
+            states = torch.stack(
+                [norm(part) for norm, part in zip(self.fc_norm, states.unbind(-2), strict=True)], -2
+            )
+        joined = states.flatten(-2)
+        return self.fc(self.input_norm(joined) if self.flags["norm_before_fc"] else joined)
+
+    def enter(self, embedded: Any, states: Any, positions: Any) -> tuple[Any, Any, Any, Any]:
+        """What stands before attention.
+
+        Args:
+            embedded: [n, width], of the tokens at `positions`.
+            states: [n, width], of the tokens before them: joined ones of the target's, or `leave`'s.
+            positions: [n].
+
+        Returns:
+            The residual [n, width]; queries [n, heads, size], keys and values [n, key heads, size].
+        """
+        layer = self.layers[0]
+        normed = layer.hidden_norm(states)
+        residual = normed if self.flags["norm_before_residual"] else states
+        x = torch.cat([layer.input_layernorm(embedded), normed], -1)
+        q, k, v = layer.self_attn(x)
+        cos, sin = (part[0, :, None] for part in self.rotary(x, positions[None]))
+        return residual, _rotated(q, cos, sin), _rotated(k, cos, sin), v
+
+    def leave(self, residual: Any, attended: Any) -> Any:
+        """The states that the layer makes, [n, width], of attention's output [n, heads · size]."""
+        layer = self.layers[0]
+        x = residual + layer.self_attn.o_proj(attended)
+        x = x + layer.mlp(layer.post_attention_layernorm(x))
+        return self.norm(x) if self.flags["norm_output"] else x
+
+    def logits(self, states: Any) -> Any:
+        """[n, draft vocabulary] of states that `leave` made."""
+        return self.lm_head(states if self.flags["norm_output"] else self.norm(states))
+
+
+class _Norm(nn.RMSNorm):
+    """A norm that stays in its input's type, of whatever type its weight is while it is trained."""
+
+    def forward(self, x: Any) -> Any:
+        return functional.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
+
+
+class _Layer(nn.Module):
+    """A decoder layer whose queries, keys and values are read from an embedding and a state beside each other."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        width, epsilon = config.hidden_size, config.rms_norm_eps
+        self.input_layernorm, self.hidden_norm, self.post_attention_layernorm = (
+            _Norm(width, epsilon) for _ in range(3)
+        )
+        self.self_attn = _Attention(config)
+        self.mlp = _Mlp(config)
+
+
+class _Attention(nn.Module):
+    """The projections around attention."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        width, bias = config.hidden_size, bool(getattr(config, "attention_bias", False))
+        self.size = getattr(config, "head_dim", None) or width // config.num_attention_heads
+        query, key = config.num_attention_heads * self.size, config.num_key_value_heads * self.size
+        self.q_proj = nn.Linear(2 * width, query, bias=bias)
+        self.k_proj = nn.Linear(2 * width, key, bias=bias)
+        self.v_proj = nn.Linear(2 * width, key, bias=bias)
+        self.o_proj = nn.Linear(query, width, bias=bias)
+        if config.model_type == "qwen3":
+            self.q_norm, self.k_norm = (_Norm(self.size, config.rms_norm_eps) for _ in range(2))
+
+    def forward(self, x: Any) -> tuple[Any, Any, Any]:
+        """Queries, keys and values, each [n, its heads, size]."""
+        q, k, v = (part(x).unflatten(-1, (-1, self.size)) for part in (self.q_proj, self.k_proj, self.v_proj))
+        return (self.q_norm(q), self.k_norm(k), v) if hasattr(self, "q_norm") else (q, k, v)
+
+
+class _Mlp(nn.Module):
+    """Gate, up and down."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        width, inner, bias = (
+            config.hidden_size,
+            config.intermediate_size,
+            bool(getattr(config, "mlp_bias", False)),
+        )
+        self.gate_proj, self.up_proj = (nn.Linear(width, inner, bias=bias) for _ in range(2))
+        self.down_proj = nn.Linear(inner, width, bias=bias)
+
+    def forward(self, x: Any) -> Any:
+        """[n, width] of [n, width]."""
+        return self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+def _rotated(x: Any, cos: Any, sin: Any) -> Any:
+    half = x.shape[-1] // 2
+    return x * cos + torch.cat([-x[..., half:], x[..., :half]], -1) * sin
+
+
+def load_eagle(directory: Path) -> EagleNetwork:
+    """The network of a directory, in the type that it was saved in.
+
+    Raises:
+        ConfigError: config or weights cannot be read, or are not of each other.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    network, path = EagleNetwork(read_config(directory)), directory / WEIGHTS
+    try:
+        tensors, names = load_file(path), network.state_dict()
+        if len(network.d2t) == len(network.t2d):  # a head of all tokens may come without maps
+            tensors = {"d2t": network.d2t, "t2d": ~network.t2d, **tensors}
+        network.to(tensors["fc.weight"].dtype).load_state_dict({n: tensors[n] for n in tensors if n in names})
+    except (OSError, SafetensorError, KeyError, RuntimeError) as error:
+        raise ConfigError(f"{path} is not of the config beside it ({error})", path="weights") from error
+    return network.eval().requires_grad_(False)
+
+
+def save_eagle(network: EagleNetwork, directory: Path) -> None:
+    """Write the two files."""
+    from safetensors.torch import save_file
+
+    directory.mkdir(parents=True, exist_ok=True)
+    save_file({name: part.contiguous() for name, part in network.state_dict().items()}, directory / WEIGHTS)
+    (directory / CONFIG).write_text(json.dumps(network.config, indent=2) + "\n", encoding="utf-8")
