@@ -213,6 +213,6 @@ def test_the_page_s_pipeline_answers_what_is_there_and_nothing_else(server: Serv
     assert [outcome.value["answer"] for outcome in outcomes[:12]] == [
         f"{word} steel" for word in WORDS.split()[:12]
     ]
-    assert {outcome.status for outcome in outcomes[12:]} == {"refused"}
+    assert {outcome.status for outcome in outcomes[12:]} == {"abstained"}
     assert [outcome.rounds for outcome in outcomes[:12]] == [2] * 6 + [1] * 6
     assert server.most <= 8  # of all tasks together
