@@ -208,7 +208,7 @@ def ranking(data: Path, folder: Path, encoder: Any) -> dict[str, float]:
     flat.add(encoder.encode(texts))
     return {
         "bm25": grown(Bm25),
-        "bm25s": ndcg(index.retrieve(terms, k=10, show_progress=False)[0].tolist(), right),
+        "bm25s": ndcg(index.retrieve(terms, k=min(10, len(texts)), show_progress=False)[0].tolist(), right),
         "dense": grown(lambda corpus: Dense(corpus, encoder)),
         "faiss": ndcg(flat.search(encoder.encode(questions), 10)[1].tolist(), right),
     }
