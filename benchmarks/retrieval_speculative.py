@@ -20,15 +20,17 @@ tasks: from their times `predict` says the mean speed-up over `--tasks` new ones
 tasks: seconds per task by the clock on the wall, engine and drafting included, plain and drafted in turn, plain first
 in every second task; a losing case is run plain, drafted, drafted, plain. The speed-up is the geometric mean over
 tasks, with a 95 % interval (Student's t on the logs). `identical`: tasks whose values are the same, all of them or the
-run fails. `control`, of a losing case: the first plain run's time over the second's, the machine's own noise. `cost`:
-of the trusted index, the time of one search of n queries over the mean of the same queries' searches one by one,
-medians, interleaved.
+run fails. `over_direct`: on some of the tasks, the time of a bare loop of queries and faiss's own flat index over
+that of plain and of drafted steps, in turn; and `plain_step`: the same for plain steps on 1,000 rows. `control`, of a
+losing case: the first plain run's time over the second's, the machine's own noise. `cost`: of the trusted index, the
+time of one search of n queries over the mean of the same queries' searches one by one, medians, interleaved.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import time
 from collections.abc import Sequence
@@ -44,6 +46,7 @@ from draftverify import Pipeline, Task, TaskRecord
 from draftverify.rules import LongestPrefix
 from draftverify.stats import measured_ratio, predict
 from draftverify.stats.block import Measured
+from draftverify.stats.intervals import t_quantile
 from draftverify_retrieval import (
     ApproximateSearch,
     ApproximateVectors,
@@ -79,11 +82,12 @@ class Course:
 class Dense:
     """Vectors in topics, of length 1; a query is near its topic and the vector found last."""
 
-    def __init__(self, d: int, wait: float = 0.0) -> None:
+    def __init__(self, d: int, wait: float = 0.0, rows: int | None = None) -> None:
         draws = np.random.default_rng(0)
         self.centres = _unit(draws.standard_normal((TOPICS, d)))
-        noise = draws.standard_normal((ROWS, d), dtype=np.float32) / np.sqrt(d)
-        self.vectors = _unit(self.centres[np.arange(ROWS) % TOPICS] + noise)
+        rows = rows or ROWS
+        noise = draws.standard_normal((rows, d), dtype=np.float32) / np.sqrt(d)
+        self.vectors = _unit(self.centres[np.arange(rows) % TOPICS] + noise)
         self.wait = wait
         self._course: Course | None = None
 
@@ -109,8 +113,8 @@ def _unit(vectors: Any) -> Any:
 class Case:
     """What is compared: a trusted index, a way to draft, and the tasks."""
 
-    def __init__(self, name: str, steps: int) -> None:
-        world = Dense(384 if name == "dense_384" else 128, 0.02 * (name == "generation"))
+    def __init__(self, name: str, steps: int, rows: int | None = None) -> None:
+        world = Dense(384 if name == "dense_384" else 128, 0.02 * (name == "generation"), rows)
         self.path = "jumps" if name in ("dense_hnsw", *LOSING) else "walk"
         self.steps = steps
         self.next_query = world.next_query
@@ -180,6 +184,35 @@ def in_turn(
         if any(record.outcome.value != values[task.id] for record in found[1][-2 if twice else -1 :]):
             raise SystemExit(f"task {task.id}: what was found with drafts is not what exact search finds")
     return found
+
+
+def direct(index: Any, next_query: Any, task: Task) -> float:
+    """The seconds of a bare loop: a query, and faiss's flat index."""
+    start = perf_counter()
+    steps: list[dict[str, list[int]]] = []
+    while (query := next_query(task, steps)) is not None:
+        steps.append({"rows": index.search(query[None].astype(np.float32), 1)[1][0].tolist()})
+    return perf_counter() - start
+
+
+def over_direct(case: Case, tasks: Sequence[Task], ways: dict[str, Pipeline]) -> dict[str, Any]:
+    """The bare loop's time over that of each way (above 1: quicker than the loop), geometric means over tasks."""
+    import faiss
+
+    vectors = case.trusted.vectors
+    index = faiss.IndexFlatIP(vectors.shape[1])
+    index.add(vectors)
+    logs: dict[str, list[float]] = {name: [] for name in ways}
+    for number, task in enumerate(tasks):
+        bare = direct(index, case.next_query, task)
+        for name in list(ways)[:: -1 if number % 2 else 1]:
+            logs[name].append(math.log(bare / timed(ways[name], task).outcome.seconds))
+    figures: dict[str, Any] = {"tasks": len(tasks)}
+    for name, values in logs.items():
+        mean, half = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
+        half *= t_quantile(0.975, len(values) - 1)
+        figures[name] = {"value": math.exp(mean), "low": math.exp(mean - half), "high": math.exp(mean + half)}
+    return figures
 
 
 def interval(estimate: Any) -> dict[str, float]:
@@ -253,6 +286,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "plain": drafting(plain),
         "controller": last.block.report(),
     }
+    some = new[: max(2, len(new) // 5)]
+    ways = {"plain": case.pipeline(0), "drafted": last}
+    figures["measured"]["over_direct"] = over_direct(case, some, ways)
+    small = Case(options.case, options.steps, 1000)
+    figures["measured"]["plain_step"] = over_direct(small, some, {"plain": small.pipeline(0)})
     if losing:
         ratios = [sum(r.outcome.seconds for r in drafted[i : i + 2]) / sum(r.outcome.seconds for r in plain[i : i + 2])
                   for i in range(0, len(plain), 2)]  # fmt: skip

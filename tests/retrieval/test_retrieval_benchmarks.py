@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
+import benchmarks.retrieval_index as index
+import benchmarks.retrieval_manual as manual
 import benchmarks.retrieval_recall as recall
 import benchmarks.retrieval_search as search
 from draftverify_retrieval import Dense
@@ -60,3 +63,32 @@ def test_the_recall_benchmark_runs(tmp_path, monkeypatch):
             figures = found[corpus][name]
             assert figures["@1"]["recall"] <= figures["@5"]["recall"] <= figures["@20"]["recall"] == 1
     assert found["sentences"]["bm25"]["@1"]["recall"] == 1
+
+
+def test_the_index_benchmark_compares_equal_answers(tmp_path):
+    """A grown index ranks as bm25s and faiss do, and every operation opens something."""
+    (tmp_path / "xquad.json").write_text(json.dumps(XQUAD))
+    figures = index.ranking(tmp_path / "xquad.json", tmp_path, Hashed())
+    assert figures["bm25"] == figures["bm25s"] > 0.8
+    assert figures["dense"] == figures["faiss"]
+    texts = search.texts_of(40, 20, seed=3)
+    for name in ("texts", "rows"):
+        index.write_lines(tmp_path / f"{name}.jsonl", texts)
+        index.write_lines(tmp_path / f"{name}_and_one.jsonl", texts, [index.NEW])
+    np.save(tmp_path / "vectors.npy", np.eye(41, index.DIMENSION, dtype=np.float32))
+    opened = {name: operation(tmp_path) for name, operation in index.OPERATIONS.items()}
+    assert len(opened["bm25s open"].corpus) == len(opened["open"].corpus) == 40
+    assert len(opened["add"].corpus) == opened["dense add"].faiss.ntotal == 41
+    assert opened["add"].search(["a document more"], 1)[0].tolist() == [[40]]
+
+
+def test_the_scripted_reader_of_the_manual_reads_what_is_there():
+    """Mostly the default where the passage says one, mostly a refusal where it does not."""
+    question = "What is the default of the parameter indent of the function dumps of json?"
+    pages = ("dumps(obj, *, indent: int = 4, key='x') {}", "dumps(obj, *, key='x') {}")
+    replies = [
+        [manual.scripted_reply(f"Passage: {page.format(n)}\n\nQuestion: {question}")[0] for n in range(50)]
+        for page in pages
+    ]
+    assert replies[0].count("4") > 40
+    assert replies[1].count("no answer") > 35

@@ -68,7 +68,7 @@ class Bm25Scores:
         self._numbers = {term: number for number, term in enumerate(postings.vocabulary)}
         self._ends, self._rows, self._times, lengths = postings.columns()
         self._norms = k1 * ((1 - b) + b * lengths / (lengths.mean() or 1.0))
-        self._columns: dict[str, tuple[NDArray[np.int32], NDArray[np.float32]]] = {}
+        self._columns: dict[str, tuple[NDArray[np.intp], NDArray[np.float32]]] = {}
 
     def known(self, terms: Sequence[str]) -> list[str]:
         """Those of the terms that stand somewhere."""
@@ -79,7 +79,7 @@ class Bm25Scores:
         scores = np.zeros(len(self._norms), dtype=np.float32)
         for term in terms:
             rows, column = self._column(term)
-            scores[rows] += column
+            np.add.at(scores, rows, column)
         return scores
 
     def weighted(self, weights: Mapping[str, float]) -> NDArray[Any]:
@@ -87,16 +87,16 @@ class Bm25Scores:
         scores = np.zeros(len(self._norms), dtype=np.float32)
         for term, weight in weights.items():
             rows, column = self._column(term)
-            scores[rows] += np.float32(weight) * column
+            np.add.at(scores, rows, np.float32(weight) * column)
         return scores
 
-    def _column(self, term: str) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def _column(self, term: str) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
         """The rows of a term, and what it scores there."""
         column = self._columns.get(term)
         if column is None:
             number = self._numbers[term]
             place = slice(self._ends[number - 1] if number else 0, self._ends[number])
-            rows, times = self._rows[place], self._times[place]
+            rows, times = self._rows[place].astype(np.intp), self._times[place]
             idf = np.float32(log(1 + (len(self._norms) - len(rows) + 0.5) / (len(rows) + 0.5)))
             scores = idf.astype(np.float64) * (times / (self._norms[rows] + times))
             column = self._columns[term] = rows, scores.astype(np.float32)
