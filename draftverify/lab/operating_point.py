@@ -143,20 +143,30 @@ def fit_recorded_blocks(
         pipelines, unseen, seed, overlap, chosen: as of `fit_blocks`; the records of the unseen tasks are the measure.
 
     Raises:
-        ConfigError: as `fit_blocks`, or the run drafted with one block size.
+        ConfigError: as `fit_blocks`, or the run drafted with one block size, or an alarm came in it.
     """
     folder = Path(out)
     experiment = load_recorded(
         records.path / "config.json", Path(config).parent if config is not None else made_from(records)
     )
     executor = dict(records.config.get("executor") or {"use": "auto"})
-    experiment = replace(experiment, executor=ComponentSpec("executor", executor.pop("use"), executor))
+    experiment = replace(
+        experiment,
+        executor=ComponentSpec("executor", executor.pop("use"), executor),
+        pipelines=tuple(replace(spec, monitor=None) for spec in experiment.pipelines),
+    )
     tried = list(recorded_families(experiment, pipelines))
     ran = {entry.record.task for entry in records.store.entries(phase="measure", texts=False)}
     tasks = [task for task in records.tasks if task.id in ran]
     choosing, measuring = split(tasks, unseen, seed)
     metric = solved_by(experiment)
     trying = [candidate for family in tried for candidate in family.candidates]
+    for candidate in trying:
+        if any(entry.alarms for entry in records.watched.get(candidate.name, ())):
+            raise ConfigError(
+                "an alarm of its monitor may have changed it on the way; record a run without the monitor",
+                path=f"pipelines.{candidate.origin}.monitor",
+            )
     identities = identities_of(trying, experiment.executor, () if overlap else tasks)
     everything = replace(experiment, chosen=tuple(task.id for task in tasks))
     scored = read_scored(everything, records.path, metric)
