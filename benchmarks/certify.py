@@ -142,11 +142,9 @@ def main() -> None:
 
 def show(figures: dict[str, Any]) -> None:
     """Print the table of the docs: of each kind of pipeline the percentages at each size of a run."""
-    sizes = "/".join(map(str, SIZES))
     heads = ["rule", "block", "fooled"]
     for name in PROMISES:
         heads += [f"{name}: broken", "answered", "an oracle"]
-    print(f"In %, of runs of {sizes} tasks:\n")
     print(f"| {' | '.join([*heads, 'conformal, wrong .1: broken', 'answered'])} |")
     print("|---" * (len(heads) + 2) + "|")
     for rule, items in KINDS:

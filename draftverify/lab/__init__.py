@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from draftverify.lab.choice import BlockChoice, choose
     from draftverify.lab.expectation import ExpectedBlock, expected_acceptance
     from draftverify.lab.fit import fit_verifier
-    from draftverify.lab.operating_point import OperatingPoint, fit_blocks
+    from draftverify.lab.operating_point import OperatingPoint, fit_blocks, fit_recorded_blocks
     from draftverify.lab.recording import RecordedPipeline, Recording
     from draftverify.lab.scores import LabelledScore, Reliability, ScoreFit, fit_scores, reliability
 
@@ -33,6 +33,7 @@ __all__ = [
     "Reliability",
     "ScoreFit",
     "fit_blocks",
+    "fit_recorded_blocks",
     "certify",
     "choose",
     "expected_acceptance",
@@ -41,30 +42,21 @@ __all__ = [
     "reliability",
 ]
 
-_SOURCES = {
-    "Calibrated": "draftverify.lab.calibrated",
-    "OperatingPoint": "draftverify.lab.operating_point",
-    "Certificate": "draftverify.lab.certificate",
-    "CertifiedThreshold": "draftverify.lab.certified_threshold",
-    "BlockChoice": "draftverify.lab.choice",
-    "ExpectedBlock": "draftverify.lab.expectation",
-    "LabelledScore": "draftverify.lab.scores",
-    "Promise": "draftverify.lab.certificate",
-    "RecordedPipeline": "draftverify.lab.recording",
-    "Recording": "draftverify.lab.recording",
-    "Reliability": "draftverify.lab.scores",
-    "ScoreFit": "draftverify.lab.scores",
-    "fit_blocks": "draftverify.lab.operating_point",
-    "certify": "draftverify.lab.certificate",
-    "choose": "draftverify.lab.choice",
-    "expected_acceptance": "draftverify.lab.expectation",
-    "fit_scores": "draftverify.lab.scores",
-    "fit_verifier": "draftverify.lab.fit",
-    "reliability": "draftverify.lab.scores",
+_MODULES = {
+    "calibrated": {"Calibrated"},
+    "certificate": {"Certificate", "Promise", "certify"},
+    "certified_threshold": {"CertifiedThreshold"},
+    "choice": {"BlockChoice", "choose"},
+    "expectation": {"ExpectedBlock", "expected_acceptance"},
+    "fit": {"fit_verifier"},
+    "operating_point": {"OperatingPoint", "fit_blocks", "fit_recorded_blocks"},
+    "recording": {"RecordedPipeline", "Recording"},
+    "scores": {"LabelledScore", "Reliability", "ScoreFit", "fit_scores", "reliability"},
 }
 
 
 def __getattr__(name: str) -> object:
-    if name not in _SOURCES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_SOURCES[name]), name)
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -29,6 +29,7 @@ __all__ = [
     "experiment_of",
     "families",
     "identities_of",
+    "recorded_families",
     "refuse_other_tasks",
 ]
 
@@ -71,6 +72,50 @@ class Identified(NamedTuple):
 def families(
     experiment: Experiment, names: Sequence[str], at_most: int, builder: Builder
 ) -> Iterator[Family]:
+    """Those of an experiment's pipelines, at a ladder of sizes.
+
+    Raises:
+        ConfigError: there is nothing to fit.
+    """
+    for name, specs in _named(experiment, names):
+        candidates: list[BlockCandidate] = []
+        for variant in _variants(experiment, specs):
+            sizes = [cell.block for cell in variant if isinstance(cell.block, int)]
+            candidates += _sized(experiment, variant[0], at_most, sizes, builder)
+        if not any(candidate.drafts for candidate in candidates):
+            raise ConfigError(
+                f"blocks of {at_most} at most are the baseline's, and nothing is left to compare with it; try larger "
+                "ones (--at-most)",
+                path=f"pipelines.{name}",
+            )
+        yield Family(name, tuple(candidates))
+
+
+def recorded_families(experiment: Experiment, names: Sequence[str]) -> Iterator[Family]:
+    """Those of a run's pipelines, at the block sizes that the run drafted with.
+
+    Raises:
+        ConfigError: there is nothing to fit, or the run has one size of it.
+    """
+    for name, specs in _named(experiment, names):
+        candidates: list[BlockCandidate] = []
+        for variant in _variants(experiment, specs):
+            sized = {spec.block: spec for spec in variant if isinstance(spec.block, int)}
+            base = experiment.compared_with(variant[0].name) or (sized[min(sized)].name if sized else "")
+            twin = _twin(experiment, variant[0], base)
+            sized |= {twin.block: twin} if twin is not None and isinstance(twin.block, int) else {}
+            candidates += [BlockCandidate(variant[0].name, size, sized[size], base) for size in sorted(sized)]
+        if len({candidate.size for candidate in candidates}) < 2:
+            raise ConfigError(
+                "the run drafted with one block size, and what another costs is in no record; run it with "
+                f"matrix: {{grid: {{pipelines.{name}.block: [1, 2, 4]}}}}, or give the config, and sizes are run",
+                path=f"pipelines.{name}.block",
+            )
+        yield Family(name, tuple(candidates))
+
+
+def _named(experiment: Experiment, names: Sequence[str]) -> Iterator[tuple[str, list[PipelineSpec]]]:
+    """The pipelines of the file that are to be fitted, each with its cells."""
     of_file: dict[str, list[PipelineSpec]] = {}
     for spec in experiment.pipelines:
         of_file.setdefault(spec.name.partition("@")[0], []).append(spec)
@@ -83,25 +128,22 @@ def families(
     chosen = list(dict.fromkeys(names)) or [name for name in of_file if name != baseline]
     if not chosen:
         raise ConfigError("there is no pipeline beside the baseline to fit", path="pipelines")
-    for name in chosen:
-        candidates: list[BlockCandidate] = []
-        keys: set[bytes] = set()
-        for spec in of_file[name]:
-            bare = _bare(spec)
-            key = msgspec.json.encode([bare, experiment.compared_with(spec.name)], order="deterministic")
-            if key in keys:  # another cell, which differs in its block alone
-                continue
-            keys.add(key)
-            blocks = (cell.block for cell in of_file[name] if _bare(cell) == bare)
-            sizes = [block for block in blocks if isinstance(block, int)]
-            candidates += _sized(experiment, spec, at_most, sizes, builder)
-        if not any(candidate.drafts for candidate in candidates):
-            raise ConfigError(
-                f"blocks of {at_most} at most are the baseline's, and nothing is left to compare with it; try larger "
-                "ones (--at-most)",
-                path=f"pipelines.{name}",
-            )
-        yield Family(name, tuple(candidates))
+    yield from ((name, of_file[name]) for name in chosen)
+
+
+def _variants(experiment: Experiment, specs: Sequence[PipelineSpec]) -> list[list[PipelineSpec]]:
+    """Cells that differ in their block alone, together."""
+    variants: dict[bytes, list[PipelineSpec]] = {}
+    for spec in specs:
+        key = msgspec.json.encode([_bare(spec), experiment.compared_with(spec.name)], order="deterministic")
+        variants.setdefault(key, []).append(spec)
+    return list(variants.values())
+
+
+def _twin(experiment: Experiment, spec: PipelineSpec, base: str) -> PipelineSpec | None:
+    """What a pipeline is compared with, where that is itself at another block size."""
+    specs = (pipeline for pipeline in experiment.pipelines if pipeline.name == base)
+    return next((pipeline for pipeline in specs if _bare(pipeline) == _bare(spec)), None)
 
 
 def _sized(
@@ -120,8 +162,8 @@ def _sized(
         name = f"{spec.name}{',' if '@' in spec.name else '@'}block={size}"[-LONGEST:]
         named[size] = replace(spec, name=name, path=f"pipelines.{name}", block=size, where=spec.where)
     base = experiment.compared_with(spec.name) or named[min(named)].name
-    twin = next((pipeline for pipeline in experiment.pipelines if pipeline.name == base), None)
-    if twin is not None and isinstance(twin.block, int) and _bare(twin) == _bare(spec):
+    twin = _twin(experiment, spec, base)
+    if twin is not None and isinstance(twin.block, int):
         named[twin.block] = twin
     return [BlockCandidate(spec.name, size, named[size], base) for size in sorted(named)]
 

@@ -86,7 +86,7 @@ def read_scored(experiment: Experiment, path: Path, metric: str | None) -> Score
                 value: float | None = float(record.outcome.status == "accepted")
             else:
                 value = metric_scores.get((entry.pipeline, record.task, metric))
-            if value is not None and record.task != left_out:
+            if value is not None and record.task != left_out and entry.pipeline in scored:
                 scored[entry.pipeline].append((record, value))
     if any(record.outcome.cost for side in scored.values() for record, _ in side):
         return ScoredRun({name: charged(side) for name, side in scored.items()}, "cost")

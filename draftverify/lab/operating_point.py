@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ import msgspec
 from msgspec.structs import replace
 
 from draftverify.bench.artifact import OperatingPointFile, read_artifact, write_artifact
-from draftverify.bench.config.specs import Experiment
+from draftverify.bench.config.experiment import load_recorded
+from draftverify.bench.config.specs import ComponentSpec, Experiment
+from draftverify.bench.records.directory import RunRecords, made_from
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.labelling import solved_by
 from draftverify.bench.runner.run import RunResult, run
@@ -27,16 +29,23 @@ from draftverify.bench.runner.workload import workload
 from draftverify.errors import ConfigError, below
 from draftverify.lab.candidates import (
     BlockCandidate,
+    Family,
+    Identified,
     experiment_of,
     families,
     identities_of,
+    recorded_families,
     refuse_other_tasks,
 )
-from draftverify.lab.choosing import choice_of, interval_of, now, read_scored
+from draftverify.lab.choosing import ScoredRun, choice_of, interval_of, now, read_scored
 from draftverify.stats import solved_ratio
+from draftverify.stats.solved import Scored
 from draftverify.values import Task
 
-__all__ = ["OperatingPoint", "fit_blocks", "split"]
+__all__ = ["OperatingPoint", "fit_blocks", "fit_recorded_blocks", "split"]
+
+
+LARGEST = 16
 
 
 class OperatingPoint(msgspec.Struct, frozen=True):
@@ -52,7 +61,7 @@ def fit_blocks(
     out: str | Path,
     pipelines: Sequence[str] = (),
     unseen: float = 0.3,
-    at_most: int = 16,
+    at_most: int | None = None,
     seed: int = 0,
     fresh: bool = False,
     accept_changed: bool = False,
@@ -70,7 +79,7 @@ def fit_blocks(
             candidates at every size, and `unseen`, the choices. A fit that was stopped goes on there.
         pipelines: these alone, without their cells; all but the baseline when empty.
         unseen: the share of the tasks on which the choice is measured, of each group alike.
-        at_most: the largest block.
+        at_most: the largest block; 16 when None.
         seed: of the split.
         overlap: whether a part may have been learned from some of the tasks.
         fresh, accept_changed, watcher, command: as for a run.
@@ -85,7 +94,7 @@ def fit_blocks(
     # What is tried is not watched: an alarm would change it on the way.
     unwatched = tuple([replace(spec, monitor=None) for spec in experiment.pipelines])
     experiment = replace(experiment, pipelines=unwatched)
-    tried = list(families(experiment, pipelines, at_most, Builder()))
+    tried = list(families(experiment, pipelines, at_most or LARGEST, Builder()))
     load_all = workload(replace(experiment, predict=None), Builder())
     choosing, measuring = split(load_all.measured, unseen, seed)
     refuse_other_tasks(experiment, tried, load_all)
@@ -96,12 +105,104 @@ def fit_blocks(
     sizes = experiment_of(experiment, trying, choosing)
     ran(perform(sizes, out=folder / "sizes"))
     tried_run = read_scored(sizes, folder / "sizes", metric)
+    choices = _choices(
+        experiment,
+        tried,
+        tried_run,
+        identities,
+        (choosing, measuring),
+        metric,
+        folder,
+        fresh=fresh,
+        chosen=chosen,
+    )
+    ends = {name for _, tested in choices for name in (tested.name, tested.base)}
+    finalists = [candidate for candidate in trying if candidate.name in ends]
+    unseen_run = experiment_of(experiment, finalists, measuring)
+    ran(perform(unseen_run, out=folder / "unseen"))
+    return _measured(choices, read_scored(unseen_run, folder / "unseen", metric).records, metric)
+
+
+def fit_recorded_blocks(
+    records: RunRecords,
+    *,
+    out: str | Path,
+    config: str | Path | None = None,
+    pipelines: Sequence[str] = (),
+    unseen: float = 0.3,
+    seed: int = 0,
+    overlap: bool = False,
+    chosen: Callable[[OperatingPoint], None] = lambda point: None,
+) -> list[OperatingPoint]:
+    """As `fit_blocks`, from a run that drafted with several block sizes: nothing is drafted again.
+
+    Args:
+        records: the run's. It has a matrix over the pipelines' `block`.
+        out: the directory of the files.
+        config: the config that the run was made from; None: as the run's command named it.
+        pipelines, unseen, seed, overlap, chosen: as of `fit_blocks`; the records of the unseen tasks are the measure.
+
+    Raises:
+        ConfigError: as `fit_blocks`, or the run drafted with one block size, or an alarm came in it.
+    """
+    folder = Path(out)
+    experiment = load_recorded(
+        records.path / "config.json", Path(config).parent if config is not None else made_from(records)
+    )
+    executor = dict(records.config.get("executor") or {"use": "auto"})
+    experiment = replace(
+        experiment,
+        executor=ComponentSpec("executor", executor.pop("use"), executor),
+        pipelines=tuple(replace(spec, monitor=None) for spec in experiment.pipelines),
+    )
+    tried = list(recorded_families(experiment, pipelines))
+    ran = {entry.record.task for entry in records.store.entries(phase="measure", texts=False)}
+    tasks = [task for task in records.tasks if task.id in ran]
+    choosing, measuring = split(tasks, unseen, seed)
+    metric = solved_by(experiment)
+    trying = [candidate for family in tried for candidate in family.candidates]
+    for candidate in trying:
+        if any(entry.alarms for entry in records.watched.get(candidate.name, ())):
+            raise ConfigError(
+                "an alarm of its monitor may have changed it on the way; record a run without the monitor",
+                path=f"pipelines.{candidate.origin}.monitor",
+            )
+    identities = identities_of(trying, experiment.executor, () if overlap else tasks)
+    everything = replace(experiment, chosen=tuple(task.id for task in tasks))
+    scored = read_scored(everything, records.path, metric)
+    here, there = (
+        ScoredRun({name: _of_tasks(side, part) for name, side in scored.records.items()}, scored.of)
+        for part in (choosing, measuring)
+    )
+    choices = _choices(
+        experiment, tried, here, identities, (choosing, measuring), metric, folder, fresh=True, chosen=chosen
+    )
+    return _measured(choices, there.records, metric)
+
+
+def _of_tasks(scored: Scored, tasks: Sequence[Task]) -> Scored:
+    """The records of some tasks."""
+    ids = {task.id for task in tasks}
+    return [(record, value) for record, value in scored if record.task in ids]
+
+
+def _choices(
+    experiment: Experiment,
+    tried: Sequence[Family],
+    scored: ScoredRun,
+    identities: Mapping[str, Identified],
+    tasks: tuple[Sequence[Task], Sequence[Task]],
+    metric: str | None,
+    folder: Path,
+    *,
+    fresh: bool,
+    chosen: Callable[[OperatingPoint], None],
+) -> list[tuple[OperatingPoint, BlockCandidate]]:
+    """The choice of each family with the candidate, written down."""
     choices: list[tuple[OperatingPoint, BlockCandidate]] = []
     for family in tried:
         with below(f"pipelines.{family.name}"):
-            artifact, tested = choice_of(
-                experiment, family, tried_run, identities, choosing, measuring, metric
-            )
+            artifact, tested = choice_of(experiment, family, scored, identities, *tasks, metric)
         path = folder / f"{family.name}.json"
         written = _written(path) if not fresh else None
         if written is not None and _same(written, artifact):
@@ -110,17 +211,19 @@ def fit_blocks(
             write_artifact(path, artifact)
         choices.append((OperatingPoint(path, artifact), tested))
         chosen(choices[-1][0])
-    ends = {name for _, tested in choices for name in (tested.name, tested.base)}
-    finalists = [candidate for candidate in trying if candidate.name in ends]
-    unseen_run = experiment_of(experiment, finalists, measuring)
-    ran(perform(unseen_run, out=folder / "unseen"))
-    scored_unseen = read_scored(unseen_run, folder / "unseen", metric).records
+    return choices
+
+
+def _measured(
+    choices: Sequence[tuple[OperatingPoint, BlockCandidate]], scored: Mapping[str, Scored], metric: str | None
+) -> list[OperatingPoint]:
+    """The choices with what they gained on the unseen tasks."""
     measured = []
     for point, tested in choices:
-        gain = solved_ratio(scored_unseen[tested.name], scored_unseen[tested.base])
+        gain = solved_ratio(scored[tested.name], scored[tested.base])
         artifact = replace(point.artifact, measured=interval_of(gain), unmeasured="")
         if math.isnan(gain.value):
-            unsolved = tested.name if any(value for _, value in scored_unseen[tested.base]) else tested.base
+            unsolved = tested.name if any(value for _, value in scored[tested.base]) else tested.base
             solved = "accepted" if metric is None else "solved"
             artifact = replace(artifact, unmeasured=f"{unsolved} {solved} none of the unseen tasks")
         if artifact != point.artifact:

@@ -573,3 +573,42 @@ def test_the_shipped_examples_are_fitted(
         pipeline = Builder().pipeline(spec)
         pipeline.open()
         assert pipeline.block.point.block == each.artifact.block
+
+
+def test_a_run_at_several_sizes_is_fitted_without_drafting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its records are split; the choice is that of a fit that runs, and a pipeline takes the file as its own."""
+    monkeypatch.chdir(tmp_path)
+    file = written(tmp_path)
+    file.write_text(file.read_text() + "matrix: {grid: {pipelines.spec.block: [1, 4, 16]}}\n")
+    assert main(["run", str(file), "--out", "runs/sizes"]) == 0
+    assert main(["fit", "block", "runs/sizes"]) == 0
+    assert [path.name for path in Path("runs/sizes.fitted").iterdir()] == ["spec.json"]
+    made = read_artifact("runs/sizes.fitted/spec.json", OperatingPointFile)
+    assert made.sizes == (1, 4, 16)
+    assert (made.block, made.drafts) == (4, True)
+    gain = speed(0.8, 4) / speed(0.8, 0)
+    assert made.predicted.value == pytest.approx(gain, rel=0.15)
+    assert made.measured is not None
+    assert made.measured.value == pytest.approx(gain, rel=0.15)
+    assert (len(made.learned_from), made.unseen.tasks) == (10, 4)
+    fitted = "pipelines.spec.block={use: fitted, path: runs/sizes.fitted/spec.json}"
+    written(tmp_path)
+    assert main(["run", str(file), "--out", "runs/fitted", "--set", fitted, "--limit", "2"]) == 0
+    with load_run("runs/fitted") as run:
+        assert "spec" not in run.marks
+
+
+def test_what_another_block_costs_is_in_no_record_of_one_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is said what to record; and options of a run that would be made are refused."""
+    monkeypatch.chdir(tmp_path)
+    four = ["--limit", "2", "--set", "pipelines.spec.block=4"]
+    assert main(["run", str(written(tmp_path)), "--out", "runs/one", *four]) == 0
+    assert main(["fit", "block", "runs/one"]) == 3
+    err = " ".join(capsys.readouterr().err.split())
+    assert "matrix: {grid: {pipelines.spec.block: [1, 2, 4]}}, or give the config" in err
+    assert main(["fit", "block", "runs/one", "--at-most", "4"]) == 2
+    assert not Path("runs/one.fitted").exists()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import click
@@ -85,15 +85,14 @@ class Kinds(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             forms = " or ".join(
-                f"{ctx.command_path} {kind} {args[0]}" for kind in self.kinds_of_one_argument()
+                f"{ctx.command_path} {kind} {argument}" for kind, argument in self.kinds_of_one_argument()
             )
             raise click.UsageError(f"No such command {args[0]!r}. Write {forms}.", ctx)
         return super().resolve_command(ctx, args)
 
-    def kinds_of_one_argument(self) -> list[str]:
-        """The kinds that a single word can follow."""
-        return [
-            kind
-            for kind, command in self.commands.items()
-            if sum(isinstance(parameter, click.Argument) for parameter in command.params) == 1
-        ]
+    def kinds_of_one_argument(self) -> Iterator[tuple[str, str]]:
+        """The kinds that a single word can follow, each with what that is."""
+        for kind, command in self.commands.items():
+            arguments = [parameter for parameter in command.params if isinstance(parameter, click.Argument)]
+            if len(arguments) == 1:
+                yield kind, arguments[0].human_readable_name

@@ -1,4 +1,4 @@
-"""`draftverify fit block CONFIG`: block size, or not to draft at all, predicted and then measured."""
+"""`draftverify fit block CONFIG` or `RUN`: block size, or not to draft at all, predicted and then measured."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from draftverify.bench.tables.figures import NOT_KNOWN, is_known
 
 if TYPE_CHECKING:
     from draftverify.bench.artifact import Interval, ParallelPass
-    from draftverify.bench.config.specs import Experiment
     from draftverify.bench.runner.run import RunResult
     from draftverify.lab.operating_point import OperatingPoint
 
@@ -26,17 +25,23 @@ __all__ = ["block"]
 
 
 @click.command(short_help="Measure how large blocks should be, and whether to draft at all.")
-@options.experiment
+@options.config_file
+@options.overrides
+@options.limit
 @options.out("DIR", "Where the files and the two runs go; runs/NAME.fitted when absent.")
 @options.names
-@click.option("--at-most", type=options.COUNT, default=16, help="The largest block.")
+@click.option("--at-most", type=options.COUNT, help="The largest block; 16 when absent.")
 @options.fresh
 @options.accept_changed
 @options.overlap
+@click.option("--config", "moved", type=options.FILE, help="The config of a run, where it has moved.")
 def block(
-    experiment: Experiment,
+    config: str,
+    overrides: tuple[str, ...],
+    limit: int | None,
     out: str | None,
     names: tuple[str, ...],
+    moved: str | None,
     **settings: Any,
 ) -> None:
     """Measure CONFIG's pipelines at several block sizes, choose one by the cost per solved task, and check the choice.
@@ -44,12 +49,29 @@ def block(
     Writes DIR/PIPELINE.json, with what the choice should gain on tasks not yet seen, before those run; then runs them.
     A pipeline takes its block from it by `block: {use: fitted, path: DIR/PIPELINE.json}`. The same command goes on with
     one that was stopped. Exits with 6 and 7 as `run` does: tasks that failed count as unsolved.
+
+    CONFIG may be a run with a matrix over the block: then nothing is drafted, and its records are split.
     """
+    if Path(config).is_dir():
+        if (
+            overrides
+            or limit is not None
+            or any(settings[name] for name in ("at_most", "fresh", "accept_changed"))
+        ):
+            raise click.UsageError(
+                "of a run nothing is drafted: leave out --set, --limit, --at-most and --fresh"
+            )
+        _of_run(config, out, names, moved, overlap=settings["overlap"])
+        return
+    if moved is not None:
+        raise click.UsageError(f"--config is of a run, and {config} is a config")
     from draftverify.bench.cli.trouble import what_went_wrong
+    from draftverify.bench.config.experiment import load_experiment
     from draftverify.bench.records import load_run
     from draftverify.bench.records.database import store_url
     from draftverify.lab.operating_point import fit_blocks
 
+    experiment = load_experiment(config, overrides=overrides, limit=limit)
     directory = Path(out) if out is not None else Path("runs") / f"{experiment.name}.fitted"
     console = wide_console()
     results: list[RunResult] = []
@@ -75,6 +97,24 @@ def block(
     unjudged = any(pipeline.unjudged for result in results for pipeline in result.summary.pipelines)
     failed = unjudged or any(result.failed for result in results)
     exit_with_tasks(failed=failed, waiting=any(result.waiting for result in results))
+
+
+def _of_run(run: str, out: str | None, names: tuple[str, ...], config: str | None, *, overlap: bool) -> None:
+    """Choose from a run's records."""
+    from draftverify.bench.records import load_run
+    from draftverify.lab.operating_point import fit_recorded_blocks
+
+    console = wide_console()
+    with load_run(run) as records:
+        points = fit_recorded_blocks(
+            records,
+            out=out if out is not None else f"{Path(run)}.fitted",
+            config=config,
+            pipelines=names,
+            overlap=overlap,
+            chosen=lambda point: _print_choice(console, point),
+        )
+    _print_points(console, points)
 
 
 def _print_choice(console: Console, point: OperatingPoint) -> None:
