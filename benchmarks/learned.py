@@ -19,7 +19,6 @@ import json
 import os
 import random
 import re
-import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -179,10 +178,11 @@ def ways(model: LocalModel, layer: Path, records: Sequence[TaskRecord]) -> dict[
 
 
 def measure(data: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Every way on every prompt, repeat by repeat, the order of the ways turning round from prompt to prompt."""
+    """Every way on every prompt, repeat by repeat, the order of the ways turning round from prompt to prompt; intervals
+    are over prompts."""
     model = LocalModel(WEIGHTS, dtype="bfloat16", packed="bfloat16")
     tasks = [
-        Task(task["id"], {"prompt": task["prompt"]}, task["group"])
+        Task(id=task["id"], input={"prompt": task["prompt"]}, group=task["group"])
         for kind in options.kinds
         for task in [row for row in measured(data) if row["group"] == kind][: options.prompts]
     ]
@@ -224,22 +224,27 @@ def row(
 ) -> dict[str, Any]:
     """The figures of a way on some prompts; of its drafts what they would have to bring to reach the goal."""
     own, plain = runs[name][1:], runs["plain"][1:]
-    rounds, steps = (sum(len(run[id][1].rounds) for run in either for id in ids) for either in (own, plain))
-    seconds, base = (sum(run[id][0] for run in either for id in ids) for either in (own, plain))
-    speeds, plain_speeds = (
-        [sum(len(run[id][1].outcome.value) for id in ids) / sum(run[id][0] for id in ids) for run in either]
-        for either in (own, plain)
-    )
+
+    def total(either: list[dict[str, tuple[float, TaskRecord]]], ids: list[str]) -> tuple[float, int, int]:
+        """Seconds, tokens and rounds."""
+        pairs = [run[id] for run in either for id in ids]
+        tokens = sum(len(record.outcome.value) for _, record in pairs)
+        return sum(seconds for seconds, _ in pairs), tokens, sum(len(record.rounds) for _, record in pairs)
+
+    def speed(either: list[dict[str, tuple[float, TaskRecord]]], ids: list[str]) -> float:
+        seconds, tokens, _ = total(either, ids)
+        return tokens / seconds
+
     passes = items_per_pass([own[0][id][1] for id in ids])
     figures = {
-        "tokens_per_second": statistics.median(speeds),
+        "tokens_per_second": speed(own, ids),
         "tokens_per_pass": [passes.value, passes.low, passes.high],
         "same_as_plain": sum(own[0][id][1].outcome.value == plain[0][id][1].outcome.value for id in ids),
     }
     if name != "plain":
-        cost = (seconds / rounds) / (base / steps)
-        figures["against plain"] = interval([a / b for a, b in zip(speeds, plain_speeds, strict=True)])
-        figures["round_over_step"] = cost
+        (seconds, _, rounds), (base, _, steps) = total(own, ids), total(plain, ids)
+        figures["against plain"] = interval([speed(own, [id]) / speed(plain, [id]) for id in ids])
+        figures["round_over_step"] = cost = (seconds / rounds) / (base / steps)
         figures["tokens_per_pass_for_the_goal"] = GOAL * cost
     return figures
 

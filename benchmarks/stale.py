@@ -52,6 +52,7 @@ MODULES = {
     "house": "draftverify adapters docs tests",
     "judges": "draftverify/kit/audit draftverify/stats/judgement",
     "judges_live": "draftverify/kit/audit adapters/llm/draftverify_llm/judging.py",
+    "learned": TOKENS,
     "many_tasks": f"{RUNS} draftverify/bench/tables draftverify/view/page.py",
     "monitors": "draftverify/bench/monitors",
     "mutants": "draftverify tests",
