@@ -482,7 +482,7 @@ def speculate(lab: Lab, gamma: int, batch: int) -> dict[str, Any]:
     expected = batch * spec["emitted_per_round"] / (gamma * draft + verify)
     return {
         "gamma": gamma, "batch": batch, "agreement": lab.agreement, "factor": lab.factor,
-        "exit_layers": lab.drafter.layers, "plain": {**base, "share_of_copy": share_of_copy(lab, runs["plain"], batch)},
+        "exit_layers": lab.layers_of(lab.model.model), "plain": {**base, "share_of_copy": share_of_copy(lab, runs["plain"], batch)},
         "speculation": spec, "t_draft": draft, "t_verify": verify,
         "kept_of_known": runs["verifying"][0].per_round - 1,
         "expected_tokens_per_second": expected,
@@ -498,7 +498,7 @@ def speculate(lab: Lab, gamma: int, batch: int) -> dict[str, Any]:
 def assisted(lab: Lab, gammas: Sequence[int]) -> dict[str, Any]:
     """transformers' assisted generation with the same early exit, and its plain one, taking turns with ours."""
     options, module, task = lab.options, lab.model.model, lab.tasks(1)[0]
-    layers = lab.drafter.layers
+    layers = lab.layers_of(lab.model.model)
     ours = {f"gamma {gamma}": lab.pipeline(lab.drafter, gamma) for gamma in gammas}
     calls: dict[str, Callable[[], Any]] = {
         name: partial(pipeline.record, [task]) for name, pipeline in ours.items()
