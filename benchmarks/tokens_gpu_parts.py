@@ -482,7 +482,8 @@ def speculate(lab: Lab, gamma: int, batch: int) -> dict[str, Any]:
     expected = batch * spec["emitted_per_round"] / (gamma * draft + verify)
     return {
         "gamma": gamma, "batch": batch, "agreement": lab.agreement, "factor": lab.factor,
-        "exit_layers": lab.layers_of(lab.model.model), "plain": {**base, "share_of_copy": share_of_copy(lab, runs["plain"], batch)},
+        "exit_layers": lab.layers_of(lab.model.model),
+        "plain": {**base, "share_of_copy": share_of_copy(lab, runs["plain"], batch)},
         "speculation": spec, "t_draft": draft, "t_verify": verify,
         "kept_of_known": runs["verifying"][0].per_round - 1,
         "expected_tokens_per_second": expected,
