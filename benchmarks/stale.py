@@ -72,6 +72,8 @@ MODULES = {
     "replay": REPLAY,
     "replay_rerun": REPLAY,
     "report_size": "draftverify/view draftverify/bench/tables draftverify/bench/records",
+    "retrieval_index": "adapters/retrieval",
+    "retrieval_manual": f"{RUNS} adapters/retrieval adapters/llm",
     "retrieval_qa": f"{SEARCH} draftverify/lab/scores.py",
     "retrieval_reader": SEARCH,
     "retrieval_recall": SEARCH,

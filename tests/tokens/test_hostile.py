@@ -12,7 +12,10 @@ from tests.tokens.tiny import tiny_model
 
 
 class Priced(Target):
-    """A target whose passes have a declared cost."""
+    """A target whose passes have a declared cost, and no other that could be timed."""
+
+    def pass_seconds(self) -> dict[int, float]:
+        return {}
 
     def verify_many(self, contexts: Any, proposals: Any) -> list[Verification]:
         return list(map(priced, super().verify_many(contexts, proposals), proposals))
