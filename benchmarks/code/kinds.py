@@ -404,7 +404,8 @@ def measure(tasks: Sequence[KindTask], box: Sandbox, targets: Targets) -> dict[s
             seen["with the caveat"] += all(caveat for _, caveat in ours)
             seen["differs by order"] += len({(check.verdict, check.reason) for check in checks}) > 1
             if kind != "same" or len(words) > 1:
-                said = {f"{check.verdict} {check.reason}: {check.feedback:.300}" for check in checks}
+                lines = [(check, check.feedback.strip().splitlines() or [""]) for check in checks]
+                said = {f"{check.verdict} {check.reason}: {last[-1]:.200}" for check, last in lines}
                 rows.append(
                     {
                         "task": task.name,
