@@ -67,7 +67,9 @@ def must_stop_and_come_back(
     assert account.stopped is not None
     assert account.stopped <= ROUNDS
     counted = lost - sum(record.rounds[0].timing.busy - 1.0 for record in before)
-    counted += sum(record.rounds[0].timing.draft for record in before)  # of a task's first round the draft alone
+    counted += sum(
+        record.rounds[0].timing.draft for record in before
+    )  # of a task's first round the draft alone
     assert abs(account.lost - counted) < 0.2
     assert account.reads != "gain"
     after = [pipeline.record(task) for task in right]
