@@ -37,7 +37,7 @@ MODULES = {
     "code_codet": f"{PROGRAMS} adapters/code/draftverify_code/agreement.py draftverify/rules/agreement.py",
     "code_harness": PROGRAMS,
     "code_hidden": f"{PROGRAMS} adapters/code/draftverify_code/hidden_tests.py",
-    "code_kinds": "adapters/code/draftverify_code/sandbox adapters/code/draftverify_code/stages",
+    "code_kinds": PROGRAMS,
     "code_humaneval": f"{PROGRAMS} {RUNS} adapters/code/draftverify_code/generators draftverify/rejection",
     "code_patches": f"{PROGRAMS} adapters/code/draftverify_code/patches",
     "code_repair_examples": f"{PROGRAMS} {RUNS} adapters/code/draftverify_code/generators",
