@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.code import kinds
+from benchmarks.code.estimators import Targets
 from draftverify import Proposal, Task
 from draftverify.kit import make_context
 from draftverify_code.sandbox import Sandbox
@@ -52,3 +57,15 @@ def test_in_any_order_and_again_the_verdicts_are_plain_pythons(stage, order):
         (check,) = stage.verify(context, Proposal.alternatives([program])).checks
         expected = {True: "pass", False: "reject", None: "error"}[PASSES[number]]
         assert check.verdict == expected, (tests, program, check)
+
+
+def test_programs_of_every_form_are_judged_as_by_plain_python():
+    """A sample of the benchmark's tasks in three orders: none otherwise without a caveat, none otherwise in another."""
+    drawn = random.Random(kinds.SEED).sample(kinds.MANNERS, len(kinds.FORMS) + 4)
+    functions = itertools.cycle(kinds.FUNCTIONS)
+    tasks = [kinds.make_task(next(functions), *pair) for pair in zip(drawn, itertools.cycle(kinds.FORMS[:5]))]
+    tasks += [kinds.make_task(next(functions), drawn[0], form) for form in kinds.FORMS[5:]]
+    targets = Targets()
+    with Sandbox(packages=["numpy", "pytest"], workers=2) as box:
+        figures = kinds.measure(tasks, box, targets)
+    assert [row["what"] for row in targets.missed] == ["programs"], figures["differences"]
