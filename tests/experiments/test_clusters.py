@@ -135,7 +135,7 @@ def test_a_ray_node_that_is_killed_costs_no_task(
     config = load(
         tmp_path,
         count=20,
-        seconds=0.01,
+        seconds=0.08,
         guess=f", log: {log}",
         executor=on_ray(ray_cluster, "actors: 4"),
         durable=durable,
