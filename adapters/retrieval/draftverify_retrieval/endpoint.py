@@ -40,6 +40,11 @@ class _Relevances(msgspec.Struct):
     results: list[_Relevance]
 
 
+def _identity_of(model: Endpoint) -> str:
+    description = [model.base_url, model.model, dict(model.body)]
+    return hashlib.sha256(msgspec.json.encode(description, order="sorted")).hexdigest()[:32]
+
+
 class EndpointEncoder(Shared[Endpoint]):
     """Sentences as vectors of length 1, by a server's `/embeddings`, as OpenAI's and most others have it.
 
@@ -61,8 +66,7 @@ class EndpointEncoder(Shared[Endpoint]):
     @property
     def identity(self) -> str:
         """A hash of the server's address, the model's name, and what else each request holds."""
-        description = [self.model.base_url, self.model.model, dict(self.model.body)]
-        return hashlib.sha256(msgspec.json.encode(description, order="sorted")).hexdigest()[:32]
+        return _identity_of(self.model)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The texts as vectors, float32 [n, dimension]; requests go out side by side.
@@ -125,7 +129,7 @@ class EndpointReranker(PassageReader[Endpoint]):
     @property
     def identity(self) -> str:
         """A hash of the server's address, the model's name, and what else each request holds."""
-        return EndpointEncoder(self.model).identity
+        return _identity_of(self.model)
 
     def read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
         """The score of each pair, in order; questions are asked side by side.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from draftverify import ConfigError, ContractError, Outcome, Task
 from draftverify_llm import need
@@ -198,7 +198,22 @@ class NDCG(_Ranking):
         self.measure = f"nDCG@{k}"
 
 
-class MRR(_Ranking):
+class _WholeRanking(_Ranking):
+    """A figure of all accepted passages, unless a last rank is given.
+
+    Attributes:
+        name: the measure's, to ir-measures.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, k: int | None = None, relevant: Relevance = "place") -> None:
+        self.k = None if k is None else _at_least_one("k", k)
+        self.relevant = relevant
+        self.measure = self.name if k is None else f"{self.name}@{k}"
+
+
+class MRR(_WholeRanking):
     """1 / rank of the first relevant passage among the accepted ones; 0 without one.
 
     Args:
@@ -206,13 +221,10 @@ class MRR(_Ranking):
         relevant: as for `PassageRecall`.
     """
 
-    def __init__(self, k: int | None = None, relevant: Relevance = "place") -> None:
-        self.k = None if k is None else _at_least_one("k", k)
-        self.relevant = relevant
-        self.measure = "RR" if k is None else f"RR@{k}"
+    name = "RR"
 
 
-class MAP(_Ranking):
+class MAP(_WholeRanking):
     """Average precision of the accepted passages, whose mean over questions is MAP.
 
     Args:
@@ -220,10 +232,7 @@ class MAP(_Ranking):
         relevant: as for `PassageRecall`.
     """
 
-    def __init__(self, k: int | None = None, relevant: Relevance = "place") -> None:
-        self.k = None if k is None else _at_least_one("k", k)
-        self.relevant = relevant
-        self.measure = "AP" if k is None else f"AP@{k}"
+    name = "AP"
 
 
 class Precision(_Ranking):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -18,7 +19,6 @@ from draftverify_tokens.eagle_config import read_config
 from draftverify_tokens.history import upload
 from draftverify_tokens.models import TokenModel, is_packed, prompt_of
 from draftverify_tokens.reader import BlockReading
-from draftverify_tokens.sampling import SETTINGS
 from draftverify_tokens.target import hidden_states
 
 __all__ = ["Eagle"]
@@ -54,14 +54,8 @@ class Eagle(DraftModel):
     @cached_property
     def traits(self) -> GeneratorTraits:
         """Chains that are drawn, from the states that the directory's config names."""
-        return GeneratorTraits(
-            shape="chain",
-            laws={"iid"},
-            reads=SETTINGS,
-            vocabulary=lambda: self.model.vocabulary,
-            concurrent=False,
-            hidden=set(read_config(Path(self.weights))["eagle_aux_hidden_state_layer_ids"]),
-        )
+        layers = read_config(Path(self.weights))["eagle_aux_hidden_state_layer_ids"]
+        return replace(super().traits, hidden=set(layers))
 
     @cached_property
     def _reader(self) -> Any:

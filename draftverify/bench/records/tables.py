@@ -99,7 +99,7 @@ watched = _table(
     sa.Column("written", _word(40), nullable=False),
 )
 
-in_order = (tasks.c.phase.desc(), tasks.c.place)
+in_order = (tasks.c.phase != "predict", tasks.c.place)
 """The order of a run's tasks: those of "predict" before those of "measure"."""
 EMPTY = {
     table: {column.name: None for column in table.columns if column.nullable} for table in meta.sorted_tables
