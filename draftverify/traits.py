@@ -40,6 +40,7 @@ __all__ = [
     "name_of",
     "offers",
     "read_by",
+    "shared_things",
     "shared_vocabulary",
     "traits_of",
     "vocabulary_of",
@@ -70,6 +71,7 @@ _FITTING: dict[str, tuple[Callable[[Any], bool], str]] = {
     "bool": (lambda value: type(value) is bool, "True or False is needed"),
     "int": (lambda value: type(value) is int and value >= 0, "a number, 0 or more, is needed"),
     "str": (lambda value: isinstance(value, str), "a text is needed"),
+    "Callable": (callable, "a function is needed"),
     "Vocabulary": (
         lambda value: value is None or isinstance(value, str) or callable(value),
         "a text is needed, or a function that tells it, or None",
@@ -95,9 +97,11 @@ class Traits:
     Args:
         reads: the names of the settings that the part reads from `context.settings`. A setting that no part of a
             pipeline reads is an error at build; a generator or a verifier with None may read any.
-        concurrent: False where it is not safe to call from two threads at once; such parts take turns, whatever calls
+        concurrent: False where it is not safe to call from two threads at once; its calls take turns, whatever makes
             them, and under asyncio one call of the method for many serves all tasks that wait for it. One that runs
             pipelines of such parts in threads of its own waits for itself for ever: run them in its own thread.
+        shares: gives what a part that is not concurrent is to have for itself while it is called, such as a model:
+            parts that give the same object take turns with each other. None: the part alone.
         deterministic: False where the same call may answer otherwise another time.
         asynchronous: True where a plain method returns what is to be awaited; coroutine methods are seen without.
         remote: of a part that waits for a model or a service elsewhere, how many of its calls may be under way at once;
@@ -112,6 +116,7 @@ class Traits:
 
     reads: Set[str] | None = None
     concurrent: bool = True
+    shares: Callable[[], Iterable[object]] | None = None
     deterministic: bool = True
     asynchronous: bool = False
     remote: int = 0
@@ -364,6 +369,13 @@ def shared_vocabulary(parts: Iterable[tuple[str, GeneratorTraits | VerifierTrait
         listed = ", ".join(f"{name} {vocabulary}" for vocabulary, name in known.items())
         raise ConfigError(f"these have different vocabularies: {listed}; their items do not mean the same")
     return next(iter(known), None)
+
+
+def shared_things(part: object, traits: Traits) -> tuple[object, ...]:
+    """What nobody else may use while a part is called: () where it is concurrent."""
+    if traits.concurrent:
+        return ()
+    return (part,) if traits.shares is None else tuple(traits.shares())
 
 
 def offers(part: object, protocol: type[T]) -> TypeGuard[T]:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from inspect import isawaitable, iscoroutinefunction
-from itertools import permutations
+from itertools import chain, permutations
 from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -50,6 +50,7 @@ from draftverify.traits import (
     is_asynchronous,
     offers,
     read_by,
+    shared_things,
     shared_vocabulary,
     traits_of,
 )
@@ -144,6 +145,7 @@ class Combined(Members[Verifier], ABC):
             provides=self.provided(stages),
             reads=read_by(stages),
             concurrent=all(stage.concurrent for stage in stages),
+            shares=lambda: chain.from_iterable(map(shared_things, self.stages, stages)),
             deterministic=all(stage.deterministic for stage in stages),
             remote=max(stage.remote for stage in stages),
             free=all(stage.free for stage in stages),

@@ -69,7 +69,7 @@ def _called(
     start = perf_counter()
     try:
         if pipeline.takes_turns(part):
-            with turn(part):
+            with turn(part, pipeline.turn_of(part)):
                 start = perf_counter()
                 value = method(*arguments)
         else:

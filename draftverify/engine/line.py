@@ -1,15 +1,15 @@
 """The line for the turn in an event loop: what tasks that are gathered call together.
 
-The pools of one event loop stand in a line for the turn, and all that wait for the same method of the same part are
-served by one call: tasks that are gathered share their passes, as a batch does. Parts that are concurrent are called
-side by side instead, so that no task waits for another's slow answer. Rules, which are called in place, are called once
-for all that want them in the same tick.
+The pools of one event loop whose verifiers share a turn stand in a line, and all that wait for the same method of the
+same part are served by one call: tasks that are gathered share their passes, as a batch does. Parts that are concurrent
+are called side by side instead, so that no task waits for another's slow answer. Rules, which are called in place, are
+called once for all that want them in the same tick.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence, Set
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from draftverify.engine.requests import Request
 from draftverify.engine.scheduler import Answers, Group
-from draftverify.engine.turns import acquired, has_turn, held_by
+from draftverify.engine.turns import Turn, missing, release, taken, turns_here
 
 PATIENCE = 0.25
 """How long a call waits for tasks that are about to join it, after the last that did, as a share of the shortest that
@@ -52,32 +52,35 @@ class Caller:
         self, perform: Callable[[Group], Answers], aperform: Callable[[Group], Awaitable[Answers]]
     ) -> None:
         self.perform, self.aperform = perform, aperform
-        self.verifier: object = None
         self.free: float | None = perf_counter()  # since when it has waited for nothing in the line
         self.prompt = True  # whether it was back in time when it last came
         self.took: dict[type[Request], float] = {}  # the shortest that each kind of call has taken
         loop = asyncio.get_running_loop()
         if loop not in _lines:
-            for each in [each for each in list(_lines) if each.is_closed()]:
-                del _lines[each]  # it was closed while tasks stood there
-        self._line = _lines.setdefault(loop, _Line())
-        self._line.callers.add(self)
+            for other in [other for other in list(_lines) if other.is_closed()]:
+                del _lines[other]  # it was closed while tasks stood there
+        self._lines = _lines.setdefault(loop, {})
+        self._line: _Line | None = None
 
     async def call(self, group: Group) -> Answers:
         """What comes of a group's calls, made together with other callers' where that holds up nobody."""
         request = group.requests[0]
         pipeline = group.sessions[0].pipeline
-        self.verifier = pipeline.verifier
-        if pipeline.takes_turns(request.part) and not has_turn.get():
-            return await self._line.wait(_Waiting(self, group))
+        line = self._stand(pipeline.turn_of(pipeline.verifier) or frozenset({id(pipeline.verifier)}))
+        if missing(things := pipeline.turn_of(request.part)):
+            return await line.wait(_Waiting(self, group, things))
         many = request.call_many if request.in_place else None
-        if (
-            many is None
-            or len(self._line.callers) == 1
-            or any(map(iscoroutinefunction, (many, request.call)))
-        ):
+        if many is None or len(line.callers) == 1 or any(map(iscoroutinefunction, (many, request.call))):
             return await self.aperform(group)
-        return await self._line.tick(_Waiting(self, group))
+        return await line.tick(_Waiting(self, group))
+
+    def _stand(self, key: Set[int]) -> _Line:
+        """In the line of the verifiers that share this turn."""
+        if self._line is None or self._line.key != key:
+            self.leave()
+            self._line = self._lines.setdefault(key, _Line(key))
+            self._line.callers.add(self)
+        return self._line
 
     def patience(self, request: Request) -> float:
         """Seconds that such a call may wait for others."""
@@ -85,14 +88,19 @@ class Caller:
 
     def leave(self) -> None:
         """Nobody is to wait for this pool any more."""
-        self._line.callers.discard(self)
-        self._line.came(self)
+        line, self._line = self._line, None
+        if line is not None:
+            line.callers.discard(self)
+            line.came(self)
+            if not line.callers:
+                del self._lines[line.key]
 
 
 @dataclass(eq=False)
 class _Waiting:
     caller: Caller
     group: Group
+    things: Set[int] = frozenset()
     context: Context = field(default_factory=copy_context)
     answers: asyncio.Future[Answers] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
@@ -106,9 +114,14 @@ class _Waiting:
 
 
 class _Line:
-    """Who waits for the turn in an event loop, in the order they came."""
+    """Who waits in an event loop for what verifiers of one turn, and what drafts for them, are asked; in that order.
 
-    def __init__(self) -> None:
+    Args:
+        key: what the verifiers share.
+    """
+
+    def __init__(self, key: Set[int]) -> None:
+        self.key = key
         self.callers: set[Caller] = set()
         self._waiting: list[_Waiting] = []
         self._wanting: dict[tuple[int, type[Request]], list[_Waiting]] = {}  # calls in place
@@ -172,12 +185,15 @@ class _Line:
                     self._all_here = asyncio.get_running_loop().create_future()
                     await asyncio.wait([self._all_here], timeout=seconds)
                     continue
-                while (mine := acquired(timeout=0)) is None:
-                    await asyncio.sleep(0.001)  # a thread may hold it, for which the loop must not wait
-                try:
-                    await self._call(self._next())
-                finally:
-                    mine.release()
+                served, turn = self._next(), None
+                while served and (turn := taken(served[0].things, asyncio.get_running_loop())) is None:
+                    await asyncio.sleep(0.001)  # others may have it, for which the loop must not wait
+                    served = self._next()
+                if turn is not None:
+                    try:
+                        await self._call(served, turn)
+                    finally:
+                        release(turn)
         finally:
             self._serving = self._all_here = (
                 None  # they know the loop, which is to be forgotten with its last pool
@@ -187,13 +203,11 @@ class _Line:
                     each.answers.cancel()
 
     def _next(self) -> list[_Waiting]:
-        """Whom the next call serves: who came first, or those with the same verifier whose step is earlier, so that
-        they catch up; and all who wait for the same."""
+        """Whom the next call serves: who came first, or those whose step is earlier, so that they catch up; and all
+        who wait for the same."""
         if not self._waiting:
             return []
-        verifier = self._waiting[0].caller.verifier
-        near = [each for each in self._waiting if each.caller.verifier is verifier]
-        first = min(near, key=lambda each: each.request.step)
+        first = min(self._waiting, key=lambda each: each.request.step)
         kind, part = type(first.request), first.request.part
         if first.request.call_many is None:
             return [first]
@@ -204,29 +218,23 @@ class _Line:
         served = self._next()
         if not served or served[0].request.call_many is None:
             return 0.0
-        verifier = served[0].caller.verifier
-        free = {
-            each: each.free
-            for each in self.callers
-            if each.free is not None and each.prompt and each.verifier is verifier
-        }
+        free = {each: each.free for each in self.callers if each.free is not None and each.prompt}
         self._missing = set(free)
         since = max(free.values(), default=0.0)
         patience = max(each.caller.patience(each.request) for each in served)
         return min(max(since, self._last) + patience, since + 2 * patience) - perf_counter()
 
-    async def _call(self, served: Sequence[_Waiting]) -> None:
-        """Make a call that has the turn, in a task of its own, which is nobody's to cancel alone."""
-        if not served:
-            return
+    async def _call(self, served: Sequence[_Waiting], turn: Turn) -> None:
+        """Make a call that has a turn, in a task of its own, which is nobody's to cancel alone."""
         start = perf_counter()
-        call = served[0].context.run(asyncio.create_task, _with_turn(served[0].caller, _together(served)))
+        call = served[0].context.run(
+            asyncio.create_task, _with_turn(turn, served[0].caller, _together(served))
+        )
         for each in served:
             self._waiting.remove(each)
             each.served, each.call = served, call
         try:
-            with held_by(asyncio.get_running_loop()):
-                await outlast(call)
+            await outlast(call)
         finally:
             took = perf_counter() - start
             for each in served:
@@ -236,11 +244,11 @@ class _Line:
                 _hand_out(served, call.result)
 
 
-_lines: WeakKeyDictionary[asyncio.AbstractEventLoop, _Line] = WeakKeyDictionary()
+_lines: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Set[int], _Line]] = WeakKeyDictionary()
 
 
-async def _with_turn(caller: Caller, group: Group) -> Answers:
-    has_turn.set(True)
+async def _with_turn(turn: Turn, caller: Caller, group: Group) -> Answers:
+    turns_here.set((*turns_here.get(), turn))
     return await caller.aperform(group)
 
 

@@ -46,6 +46,7 @@ from draftverify.traits import (
     name_of,
     offers,
     read_by,
+    shared_things,
     traits_of,
     vocabulary_of,
 )
@@ -126,7 +127,7 @@ class Parts:
         said: list[Traits] = [self.declared[id(each)] for each in self.generators]
         said += [self.verifier_traits, self.rule_traits, self.block_traits]
         read = zip([*self.generators, verifier, rule], said, strict=False)
-        self._turns = frozenset(id(part) for part, traits in read if not traits.concurrent)
+        self._turns = {id(part): (part, traits) for part, traits in read if not traits.concurrent}
         self.deterministic = self.budget.seconds is None and all(traits.deterministic for traits in said)
         self.remote = max(traits.remote for traits in said)
         self.asynchronous = any(map(is_asynchronous, [*self.generators, verifier, rule]))
@@ -352,6 +353,16 @@ class Parts:
     def takes_turns(self, part: object) -> bool:
         """Whether one of these parts must not be called from two threads at once."""
         return id(part) in self._turns
+
+    def turn_of(self, part: object) -> frozenset[int]:
+        """What one of these parts is to have for itself while it is called, by identity; nothing where it is
+        concurrent."""
+        if id(part) not in self._turns:
+            return frozenset()
+        try:
+            return frozenset(map(id, shared_things(*self._turns[id(part)])))
+        except Exception:  # what cannot be had now is for the call to say
+            return frozenset({id(part)})
 
     def parts(self) -> list[Any]:
         """Every component."""

@@ -1,14 +1,14 @@
-"""Turns: parts that say `concurrent=False` are called one at a time in the process, since they may share a model.
+"""Turns: a part that says `concurrent=False` has itself to itself while it is called, or what it `shares`, a model say.
 
-Under asyncio tasks stand in a line for the turn (line.py); a call in a thread that has it is noted here, since closing
-the event loop does not end it.
+Calls that have nothing in common go on side by side. Under asyncio tasks stand in a line for a turn (line.py); a call
+in a thread that has one is noted here, since closing the event loop does not end it.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
@@ -19,74 +19,91 @@ from draftverify.traits import name_of
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-_turn = threading.Lock()
-_turn_of: AbstractEventLoop | None = None  # the loop whose tasks hold the turn
-_taking_over = threading.Lock()
-_at_work: set[object] = set()  # calls in threads that have the turn, which no closed loop ends
-has_turn: ContextVar[bool] = ContextVar("has_turn", default=False)
-"""Whether the call that is under way here was given the turn."""
+
+class Turn:
+    """What one call has for itself.
+
+    Args:
+        things: by their identity.
+        loop: of the tasks whose call it is; None of a thread's own.
+    """
+
+    def __init__(self, things: Set[int], loop: AbstractEventLoop | None = None) -> None:
+        self.things, self.loop = things, loop
+        self.at_work: set[object] = set()  # calls in threads, which no closed loop ends
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nobody will give it back: the loop was closed while it had it."""
+        return self.loop is not None and self.loop.is_closed() and not self.at_work
+
+
+_turns: set[Turn] = set()
+_changed = threading.Condition()
+turns_here: ContextVar[tuple[Turn, ...]] = ContextVar("turns_here", default=())
+"""The turns of the call that is under way here, and of those that it is made inside of."""
+
+
+def missing(things: Set[int]) -> Set[int]:
+    """Those of the things that the call under way here has no turn with."""
+    return things - frozenset[int]().union(*(turn.things for turn in turns_here.get()))
 
 
 @contextmanager
-def turn(part: object) -> Iterator[None]:
-    """Hold the process's one turn while a part that says `concurrent=False` is called.
+def turn(part: object, things: Set[int]) -> Iterator[None]:
+    """Have things for oneself while a part is called; nobody waits for what the call under way here has already.
 
     Raises:
-        DraftVerifyError: the event loop of this thread has it, and cannot go on while this waits.
+        DraftVerifyError: a task of this thread's event loop has one, and cannot go on while this waits.
     """
-    if has_turn.get():
-        yield
-        return
-    if _turn_of is not None and _turn_of is _running_loop():
-        raise DraftVerifyError(
-            f"{name_of(part)} is not concurrent, and was called from the event loop while a task of the same loop has "
-            "the turn: neither could go on; await arun instead of run"
-        )
-    while (mine := acquired(timeout=0.1)) is None:
-        pass
-    has_turn.set(True)
+    things = missing(things)
+    loop = _running_loop() if things else None
+    with _changed:
+        while (mine := taken(things)) is None:
+            if loop is not None and any(other.loop is loop and other.things & things for other in _turns):
+                raise DraftVerifyError(
+                    f"{name_of(part)} is not concurrent, and was called from the event loop while a task of the same "
+                    "loop has the turn: neither could go on; await arun instead of run"
+                )
+            _changed.wait(0.1)  # a loop that is closed tells nobody
+    before = turns_here.set((*turns_here.get(), mine))
     try:
         yield
     finally:
-        has_turn.set(False)
-        mine.release()
+        turns_here.reset(before)
+        release(mine)
 
 
-def acquired(timeout: float) -> threading.Lock | None:
-    """The turn, if it can be had within so many seconds; a loop that was closed while it had it never gives it back."""
-    global _turn, _turn_of
-    loop = _turn_of
-    if loop is not None and loop.is_closed() and not _at_work:
-        with _taking_over:
-            if _turn_of is loop:
-                _turn, _turn_of = threading.Lock(), None
-    mine = _turn
-    if not mine.acquire(timeout=timeout):
-        return None
-    if mine is _turn:
+def taken(things: Set[int], loop: AbstractEventLoop | None = None) -> Turn | None:
+    """A turn with these things, where nobody has one of them."""
+    with _changed:
+        for other in [other for other in _turns if other.things & things]:
+            if not other.is_lost:
+                return None
+            _turns.discard(other)
+        mine = Turn(things, loop)
+        _turns.add(mine)
         return mine
-    mine.release()  # another one counts by now
-    return None
+
+
+def release(mine: Turn) -> None:
+    """Give a turn back."""
+    with _changed:
+        _turns.discard(mine)
+        _changed.notify_all()
 
 
 def at_work() -> Callable[[], None]:
     """Note a call that a thread is about to make; what this gives is called once it is made."""
-    call = object()
-    if has_turn.get():
-        _at_work.add(call)
-    return lambda: _at_work.discard(call)
+    call, turns = object(), turns_here.get()
+    for mine in turns:
+        mine.at_work.add(call)
 
+    def made() -> None:
+        for mine in turns:
+            mine.at_work.discard(call)
 
-@contextmanager
-def held_by(loop: AbstractEventLoop) -> Iterator[None]:
-    """Note that tasks of a loop hold the turn, which a thread may take from it once it is closed."""
-    global _turn_of
-    _turn_of = loop
-    try:
-        yield
-    finally:
-        if _turn_of is loop:
-            _turn_of = None
+    return made
 
 
 def _running_loop() -> AbstractEventLoop | None:

@@ -661,16 +661,22 @@ def test_a_cancelled_call_keeps_its_turn_until_its_thread_is_done():
 def test_run_inside_the_event_loop_does_not_wait_for_the_loop_itself():
     """A rule that calls `run` while a coroutine of the same loop has the turn fails, and says what to do."""
 
+    model = GeneratorTraits(concurrent=False, shares=lambda: (Asking,))
+
     class Later:
-        traits = GeneratorTraits(concurrent=False)
+        traits = model
 
         async def propose(self, context, n):
             await asyncio.sleep(0.1)
             return Proposal.alternatives((1,))
 
+    class OfTheSame(OneAtATime):
+        traits = model
+
     class Asking(TakeFirst):
         def decide(self, context, proposal, verification, rng):
-            assert accepting(OneAtATime()).run("z").failure.message.endswith("await arun instead of run")
+            assert accepting(OneAtATime()).run("z").status == "accepted"
+            assert accepting(OfTheSame()).run("z").failure.message.endswith("await arun instead of run")
             return super().decide(context, proposal, verification, rng)
 
     async def main():

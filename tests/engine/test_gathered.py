@@ -280,8 +280,41 @@ def test_of_a_call_that_raises_only_the_guilty_task_fails(kind):
     assert records[3].outcome.failure.error == "ValueError"
 
 
+@pytest.mark.parametrize("way", ["threads", "loop"])
+@pytest.mark.parametrize("of_one_model", [False, True])
+def test_only_parts_that_share_something_wait_for_each_other(way, of_one_model):
+    """Two verifiers are called side by side, unless they say that they share a model."""
+    both_inside = threading.Barrier(2, timeout=0.2 if of_one_model else 10)
+    met: list[bool] = []
+
+    class Slow:
+        traits = VerifierTraits(concurrent=False, shares=(lambda: (Slow,)) if of_one_model else None)
+
+        def verify(self, context, proposal):
+            try:
+                both_inside.wait()
+                met.append(True)
+            except threading.BrokenBarrierError:
+                both_inside.reset()
+                met.append(False)
+            return Verification(checks=(Check("pass"),) * len(proposal))
+
+    pipelines = [rounds(1, Slow(), CountsInThreads()) for _ in range(2)]
+
+    async def main():
+        return await asyncio.gather(*[pipeline.arun("x") for pipeline in pipelines])
+
+    if way == "loop":
+        outcomes = asyncio.run(main())
+    else:
+        with ThreadPoolExecutor(2) as threads:
+            outcomes = list(threads.map(lambda pipeline: pipeline.run("x"), pipelines))
+    assert {outcome.status for outcome in outcomes} == {"accepted"}
+    assert met == [not of_one_model] * 2
+
+
 def test_loops_in_several_threads_batch_each_for_itself():
-    """The turn is the process's; who waits in one loop shares that loop's calls."""
+    """A turn holds in all loops; who waits in one loop shares that loop's calls."""
     verifier = Shared(0.01)
     pipeline = rounds(4, verifier, CountsInThreads())
 
@@ -380,7 +413,7 @@ def test_a_loop_that_is_closed_midway_loses_the_turn(kind):
         verifier.inside = 0  # a coroutine that nobody goes on with
     records = asyncio.run(asyncio.wait_for(gathered(rounds(2, verifier), 3), 10))
     assert {record.outcome.value for record in records} == {(0, 1)}
-    assert not turns._at_work
+    assert not turns._turns
     assert loop not in line._lines
     task._log_destroy_pending = False  # asyncio would say so, as it should
 

@@ -112,6 +112,7 @@ class ModelJudge(ABC):
             reads=frozenset(),
             families={model.family or "unknown"},
             concurrent=model.concurrent,
+            shares=lambda: (self.model,),
             deterministic=model.deterministic,
             remote=model.remote,
             free=model.cached,

@@ -79,6 +79,7 @@ class QuoteReader:
             reads=frozenset(),
             families=families(model.family or "unknown"),
             concurrent=model.concurrent,
+            shares=lambda: (self.model,),
             deterministic=model.deterministic,
             remote=model.remote,
             free=model.cached,

@@ -85,6 +85,7 @@ class TextReader:
             reads=frozenset(),
             families=families(model.family),
             concurrent=model.concurrent,
+            shares=lambda: (self.model,),
             deterministic=model.deterministic,
             remote=model.remote,
             free=model.cached,

@@ -30,7 +30,25 @@ from draftverify_tokens.target import Target
 __all__ = ["WholeAnswer", "Confidence"]
 
 
-class WholeAnswer:
+class _OfModel:
+    """A part with a target of its own, which takes turns with whatever else reads the model."""
+
+    model: TokenModel
+
+    @cached_property
+    def _target(self) -> Target:
+        return Target(self.model)
+
+    def open(self) -> None:
+        """Load the weights."""
+        self._target.open()
+
+    def close(self) -> None:
+        """Let the cache's memory go."""
+        self._target.close()
+
+
+class WholeAnswer(_OfModel):
     """Proposes whole answers, each decoded plainly by one model under the pipeline's settings.
 
     Args:
@@ -43,23 +61,15 @@ class WholeAnswer:
         self.stop = stop
 
     @cached_property
-    def _target(self) -> Target:
-        return Target(self.model)
-
-    @cached_property
     def traits(self) -> GeneratorTraits:
         """Whole answers in the model's vocabulary; it takes turns, as the target does."""
         return GeneratorTraits(
-            shape="alternatives", reads=SETTINGS, vocabulary=lambda: self.model.vocabulary, concurrent=False
+            shape="alternatives",
+            reads=SETTINGS,
+            vocabulary=lambda: self.model.vocabulary,
+            concurrent=False,
+            shares=lambda: (self.model.model,),
         )
-
-    def open(self) -> None:
-        """Load the weights."""
-        self._target.open()
-
-    def close(self) -> None:
-        """Let the cache's memory go."""
-        self._target.close()
 
     def propose(self, context: Context, n: int) -> Proposal:
         """`n` answers, each a tuple of token ids, decoded as a batch; their records nest in the proposal."""
@@ -70,7 +80,7 @@ class WholeAnswer:
         return plain.propose(context, n)
 
 
-class Confidence:
+class Confidence(_OfModel):
     """Passes an answer whose tokens were likely: mean log-probability at least `threshold`, read in one pass.
 
     The probabilities are the model's own, at the pipeline's settings but for a temperature of 0, which is read as 1: at
@@ -90,10 +100,6 @@ class Confidence:
         self.threshold = threshold
 
     @cached_property
-    def _target(self) -> Target:
-        return Target(self.model)
-
-    @cached_property
     def traits(self) -> VerifierTraits:
         """Verdicts with scores, in the model's vocabulary; it takes turns, as the target does."""
         return VerifierTraits(
@@ -101,15 +107,8 @@ class Confidence:
             reads=SETTINGS,
             vocabulary=lambda: self.model.vocabulary,
             concurrent=False,
+            shares=lambda: (self.model.model,),
         )
-
-    def open(self) -> None:
-        """Load the weights."""
-        self._target.open()
-
-    def close(self) -> None:
-        """Let the cache's memory go."""
-        self._target.close()
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Refuse settings that decoding cannot follow.

@@ -98,7 +98,12 @@ class DraftModel:
             reads=SETTINGS,
             vocabulary=lambda: self.model.vocabulary,
             concurrent=False,
+            shares=self._shared,
         )
+
+    def _shared(self) -> tuple[Any, ...]:
+        """Its module, and as a guest those in whose caches it reads."""
+        return self.module, *(self._reader.hosts if isinstance(self._reader, Guest) else ())
 
     @property
     def no_trees(self) -> str | None:

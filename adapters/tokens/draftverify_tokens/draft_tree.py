@@ -35,7 +35,7 @@ from draftverify import (
 )
 from draftverify.errors import below
 from draftverify.protocols import ChecksSettings, ChecksVerifier, Closes, Opens
-from draftverify.traits import GeneratorTraits, offers, traits_of
+from draftverify.traits import GeneratorTraits, offers, shared_things, traits_of
 from draftverify_tokens.block_size import default_block
 from draftverify_tokens.history import upload
 from draftverify_tokens.models import no_trees_of, room_of
@@ -111,7 +111,11 @@ class DraftTree:
         """Trees of the one law, as the drafter otherwise; the settings of decoding, and the drafter's."""
         drafter = traits_of(self.drafter, GeneratorTraits)
         return replace(
-            drafter, shape="tree", laws={self.law}, reads=SETTINGS | (drafter.reads or frozenset())
+            drafter,
+            shape="tree",
+            laws={self.law},
+            reads=SETTINGS | (drafter.reads or frozenset()),
+            shares=lambda: shared_things(self.drafter, drafter),
         )
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:

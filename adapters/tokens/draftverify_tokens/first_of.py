@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -11,7 +12,15 @@ import msgspec
 from draftverify import BlockSize, ConfigError, Context, Draws, Generator, Proposal
 from draftverify.errors import below
 from draftverify.protocols import BringsBlock, ChecksSettings, ChecksVerifier, Closes, Opens, ProposesMany
-from draftverify.traits import GeneratorTraits, name_of, offers, read_by, shared_vocabulary, traits_of
+from draftverify.traits import (
+    GeneratorTraits,
+    name_of,
+    offers,
+    read_by,
+    shared_things,
+    shared_vocabulary,
+    traits_of,
+)
 from draftverify.values import LawKind, Shape
 from draftverify_tokens.models import Continues, is_certain, room
 
@@ -56,6 +65,7 @@ class FirstOf:
             hidden=frozenset[int]().union(*(traits.hidden for traits in drafters)),
             remote=max(traits.remote for traits in drafters),
             concurrent=all(traits.concurrent for traits in drafters),
+            shares=lambda: chain.from_iterable(map(shared_things, self.drafters, drafters)),
             deterministic=all(traits.deterministic for traits in drafters),
             free=all(traits.free for traits in drafters),
         )

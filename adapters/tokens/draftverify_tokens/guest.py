@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakSet
 
 from draftverify import ConfigError, Context, Proposal
 from draftverify_tokens.reader import BlockReader, BlockReading
@@ -33,6 +34,10 @@ class Guest(BlockReader):
         quantised draft that shares weights and cache with its target. LayerSkip, arXiv:2404.16710, shares the cache
         of the first layers.
     """
+
+    def __init__(self, module: Any, *, compiled: bool | None = None, owned: bool = False) -> None:
+        super().__init__(module, compiled=compiled, owned=owned)
+        self.hosts: WeakSet[Any] = WeakSet()  # the modules of targets in whose caches it may read
 
     def invited(self, context: Context) -> bool:
         """Whether a target has read the session's text, so that there is a cache to read on in.
@@ -94,6 +99,7 @@ class Guest(BlockReader):
                 f"{owner_config.num_hidden_layers}",
                 path="own_cache",
             )
+        self.hosts.add(owner.module)
 
 
 def _lender(context: Context) -> BlockReader | None:

@@ -66,7 +66,11 @@ class OtherTokenizer:
     def traits(self) -> GeneratorTraits:
         """Chains in the vocabulary of the target's tokenizer; it takes turns, as the target does."""
         return GeneratorTraits(
-            shape="chain", reads=frozenset(KEPT), vocabulary=lambda: self.target.vocabulary, concurrent=False
+            shape="chain",
+            reads=frozenset(KEPT),
+            vocabulary=lambda: self.target.vocabulary,
+            concurrent=False,
+            shares=lambda: (self.model.model, self.target.model),
         )
 
     @cached_property

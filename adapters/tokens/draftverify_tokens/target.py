@@ -135,14 +135,15 @@ class Target:
     def traits(self) -> VerifierTraits:
         """Distributions, their largest entries, and hidden states where they were asked for.
 
-        It takes turns: one pass keeps all cores, or the device, busy, and some models change their buffers in it. In
-        half precision it is not deterministic: a block and single steps round differently.
+        It takes turns with whatever reads the same module: some models change their buffers in a pass. In half
+        precision it is not deterministic: a block and single steps round differently.
         """
         return VerifierTraits(
             provides={"target", "raw_maxima", "hidden"} if self._kept else {"target", "raw_maxima"},
             reads=SETTINGS,
             vocabulary=lambda: self.model.vocabulary,
             concurrent=False,
+            shares=lambda: (self.model.model,),
             deterministic=str(self._reader.dtype) in ("torch.float32", "torch.float64"),
         )
 

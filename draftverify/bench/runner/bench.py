@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -386,7 +386,7 @@ def _words(pipeline: Pipeline, rounds: Sequence[Round]) -> tuple[Texts | None, .
 
 def _described(pipeline: Pipeline, values: list[Any]) -> list[str]:
     verifier: Any = pipeline.verifier
-    with turn(verifier) if pipeline.takes_turns(verifier) else nullcontext():
+    with turn(verifier, pipeline.turn_of(verifier)):
         return [redact(utf8(str(text))) for text in verifier.describe(values)] if values else []
 
 
