@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from functools import cached_property
+from itertools import repeat
 from typing import Any, TypeAlias, TypedDict, Unpack, overload
 
 from draftverify.engine.boundary import read_explanation
@@ -47,6 +48,7 @@ class RecordOptions(RunOptions, total=False):
     """What `record` takes by name of many tasks."""
 
     memory: Memory | None
+    pipelines: Sequence[Pipeline] | None
 
 
 class TaskOptions(RecordOptions, total=False):
@@ -63,7 +65,8 @@ class _Collected:
         self._pipeline = pipeline
         self._is_one = isinstance(task, (Task, Mapping, str, bytes)) or not isinstance(task, Iterable)
         self._tasks = [task] if self._is_one else task
-        self._options = options
+        self._options = dict(options)
+        self._pipelines = self._options.pop("pipelines", None)
         self._places: dict[Session, int] = {}
         self._records: dict[int, TaskRecord] = {}
         if not self._is_one and (alone := sorted({"restore", "inner"} & options.keys())):
@@ -73,8 +76,10 @@ class _Collected:
 
     def sessions(self) -> Iterator[Session]:
         """A session of each task, made as there is room for it."""
-        for place, task in enumerate(self._tasks):
-            session = self._pipeline._session(as_task(task, str(place)), **self._options)
+        every = self._pipelines is None
+        pipelines = repeat(self._pipeline) if every else self._pipelines
+        for place, (task, pipeline) in enumerate(zip(self._tasks, pipelines, strict=not every)):
+            session = pipeline._session(as_task(task, str(place)), **self._options)
             self._places[session] = place
             yield session
 
@@ -188,6 +193,8 @@ class Pipeline(Parts):
             on_event: called with every event.
             ask: plays the person; None from it, or no `ask`, leaves an escalated task waiting.
             memory: what earlier tasks taught.
+            pipelines: for each task the one that it runs under, as `with_parts(settings=…)` makes them of this one:
+                tasks of several settings share their passes.
             restore: of one task, rounds recorded before; they are not decided again.
             inner: of a task that was left waiting, its record's `inner`.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import gc
 import json
@@ -223,6 +224,154 @@ def test_samples_have_draws_of_their_own():
         assert decoder.generate("x").ids != decoder.generate("x").ids
 
 
+def test_a_call_may_have_options_of_its_own():
+    """They stand over the decoder's for this call alone."""
+    with Decoder(MODEL, max_new_tokens=12) as decoder:
+        drawn = decoder.generate("abab", temperature=1.0, top_k=20, seed=3, max_new_tokens=6)
+        assert drawn == generate(MODEL, "abab", temperature=1.0, top_k=20, seed=3, max_new_tokens=6)
+        whole = decoder.generate("abab", logprobs=True)
+        assert (whole.ids, len(whole.logprobs)) == (EXPECTED["abab"], 12)
+        assert decoder.generate("abab").logprobs is None
+        stopped = decoder.stream("abab", max_new_tokens=30, stop="b", **LETTERS)
+        assert "".join(stopped) == generate(MODEL, "abab", max_new_tokens=30, stop="b", **LETTERS).text
+        with pytest.raises(ConfigError, match=r"max_tokens: .* did you mean max_new_tokens"):
+            decoder.generate("abab", max_tokens=3)
+        with pytest.raises(ConfigError, match="there is no argument 'tokenizer'"):
+            decoder.generate("abab", tokenizer=TOKENIZER)
+
+
+PER_PROMPT: list[dict[str, Any]] = [
+    {},
+    {"temperature": 0.9, "seed": 2, "top_k": 30, "max_new_tokens": 9},
+    {"regex": "[ab]{25}", "max_new_tokens": 5, "logprobs": 2},
+    {"repetition_penalty": 1.5, "eos_token_id": np.array([97]), "min_new_tokens": 3},
+]
+
+
+@pytest.mark.parametrize("drafter", ["lookup", SMALL])
+def test_each_prompt_of_a_batch_may_have_options_of_its_own(drafter):
+    """What comes out is what each would give alone, and the passes are shared."""
+    with Decoder(MODEL, drafter, max_new_tokens=12, block=4) as decoder:
+        together = decoder.generate(TEXTS, batch_size=4, per_prompt=PER_PROMPT, n=2)
+        seen: list[int] = []
+        read, decoder._target.verify_many = decoder._target.verify_many, None
+        decoder._target.verify_many = lambda contexts, blocks: (
+            seen.append(len(contexts)) or read(contexts, blocks)
+        )
+        decoder.generate(TEXTS, batch_size=4, per_prompt=PER_PROMPT)
+        assert seen[0] == 4
+        del decoder._target.verify_many
+        for place, (text, own) in enumerate(zip(TEXTS, PER_PROMPT, strict=True)):
+            if "seed" not in own:  # which tokens a seed draws depends on the place
+                alone = decoder.generate(text, **own)
+                assert [answer.ids for answer in together[place]] == [alone.ids] * 2
+                assert together[place][0].logprobs == pytest.approx(alone.logprobs)
+        singly = decoder.generate(TEXTS, batch_size=1, per_prompt=PER_PROMPT, n=2)
+        ids_by_prompt = lambda answers: [[sample.ids for sample in samples] for samples in answers]
+        assert ids_by_prompt(together) == ids_by_prompt(singly)
+        for wrong, message in (
+            ([{}], "per_prompt has 1 entries and there are 4"),
+            ([{"top_p": 2}] * 4, "top_p"),
+            ([{"chat": True}] * 4, r"per_prompt\[0\].chat"),
+        ):
+            with pytest.raises(ConfigError, match=message):
+                decoder.generate(TEXTS, per_prompt=wrong)
+
+
+@pytest.mark.parametrize("form", [int, lambda id: [id, 3], np.int64, lambda id: np.array([id]), torch.tensor])
+def test_other_tokens_may_end_an_answer(form):
+    """They are the last of its ids and not of its text; the drafter's blocks end at them too."""
+    end = EXPECTED["abab"][4]
+    cut = EXPECTED["abab"][: EXPECTED["abab"].index(end) + 1]
+    for drafter in ("lookup", SMALL):
+        found = generate(MODEL, "abab", drafter, max_new_tokens=12, eos_token_id=form(end), block=4)
+        assert (found.ids, found.text, found.finish_reason) == (cut, MODEL.decode(cut[:-1]), "stop")
+
+
+def test_the_end_may_be_ignored_or_put_off():
+    """`ignore_eos` goes on to the limit; no end token comes before `min_new_tokens`, as of transformers."""
+    ends = list(EXPECTED["abab"][3:5])
+    ended = generate(MODEL, "abab", max_new_tokens=12, eos_token_id=ends)
+    assert (ended.finish_reason, ended.text) == ("stop", MODEL.decode(ended.ids[:-1]))
+    assert len(ended.ids) <= 5
+    ignored = generate(MODEL, "abab", max_new_tokens=12, eos_token_id=ends, ignore_eos=True)
+    assert (ignored.ids, ignored.finish_reason) == (EXPECTED["abab"], "length")
+    ids = torch.tensor([ids_of("abab")])
+    for least in (2, 7, 12):
+        expected = MODULE.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False,
+            eos_token_id=ends, min_new_tokens=least, pad_token_id=0,
+        )[0, 4:].tolist()  # fmt: skip
+        for drafter in ("none", "lookup", SMALL, DraftTree(DraftModel(SMALL))):
+            found = generate(
+                MODEL, "abab", drafter, max_new_tokens=12, eos_token_id=ends, min_new_tokens=least, block=4
+            )
+            assert list(found.ids) == expected
+
+
+def test_criteria_of_transformers_end_an_answer():
+    """At the very token at which they say so, asked with all ids; the reason is "stop"."""
+    calls: list[int] = []
+
+    def has_seven(ids: Any, scores: Any) -> Any:
+        calls.append(ids.shape[1])
+        return torch.tensor([ids.shape[1] == 4 + 7])
+
+    found = generate(MODEL, "abab", max_new_tokens=12, stopping_criteria=[has_seven], block=3)
+    assert (found.ids, found.finish_reason) == (EXPECTED["abab"][:7], "stop")
+    assert calls == list(range(5, 12))
+
+
+def test_a_number_of_logprobs_gives_the_likeliest_tokens_too():
+    """By id, the likeliest first, of the model's own logits; 0 gives the chosen tokens' alone."""
+    found = generate(MODEL, "abab", max_new_tokens=6, logprobs=3)
+    tokens = [*ids_of("abab"), *found.ids]
+    with torch.inference_mode():
+        rows = MODULE(torch.tensor([tokens]), use_cache=False).logits[0, 3:-1].log_softmax(-1).topk(3)
+    for place, likeliest in enumerate(found.top_logprobs):
+        assert list(likeliest) == rows.indices[place].tolist()
+        assert list(likeliest.values()) == pytest.approx(rows.values[place].tolist(), abs=1e-4)
+        assert likeliest[found.ids[place]] == found.logprobs[place]
+    assert generate(MODEL, "abab", max_new_tokens=2, logprobs=0).top_logprobs is None
+    assert generate(MODEL, "abab", max_new_tokens=2, logprobs=True).top_logprobs is None
+
+
+def test_a_call_under_asyncio_leaves_the_loop_free():
+    """Others go on while passes run, gathered calls share these, and the answers are `generate`'s."""
+
+    async def main(decoder: Decoder) -> tuple[int, list[Any]]:
+        ticks, made = 0, asyncio.gather(*[decoder.agenerate(text, max_new_tokens=12) for text in TEXTS])
+        while not made.done():
+            await asyncio.sleep(0.001)
+            ticks += 1
+        return ticks, made.result()
+
+    with Decoder(MODEL) as decoder:
+        ticks, found = asyncio.run(main(decoder))
+        assert [answer.ids for answer in found] == list(EXPECTED.values())
+        assert ticks > 3
+        assert [
+            a.ids for a in asyncio.run(decoder.agenerate(TEXTS, per_prompt=[{"max_new_tokens": 12}] * 4))
+        ] == list(EXPECTED.values())
+
+
+def test_a_call_that_is_cancelled_leaves_the_decoder_usable():
+    """It ends after the pass that is under way; the next call gives what it should."""
+
+    async def main(decoder: Decoder) -> Any:
+        doomed = asyncio.create_task(decoder.agenerate(TEXTS, max_new_tokens=400, ignore_eos=True))
+        beside = asyncio.create_task(decoder.agenerate("abab", max_new_tokens=12))
+        await asyncio.sleep(0.05)
+        doomed.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await doomed
+        return await beside, await decoder.agenerate("x", max_new_tokens=12)
+
+    with Decoder(MODEL) as decoder:
+        assert [answer.ids for answer in asyncio.run(main(decoder))] == [EXPECTED["abab"], EXPECTED["x"]]
+        assert decoder.generate("abab", max_new_tokens=12).ids == EXPECTED["abab"]
+
+
 def test_the_block_is_measured_unless_draws_are_to_come_again():
     """It is the drafter's own, of one that brings none the measured one; a seeded draw needs one without a clock."""
 
@@ -355,6 +504,15 @@ def other_words() -> LocalModel:
         ({"stream": True}, r"did you mean the function stream\(\)"),
         ({"temprature": 1}, "did you mean temperature?"),
         ({"top_p": 2}, "settings.top_p: top_p must be"),
+        (
+            {"eos_token_id": 257},
+            r"eos_token_id: eos_token_id is \[257\]; the model's tokens go from 0 to 256",
+        ),
+        ({"eos_token_id": "x"}, "eos_token_id: eos_token_id is 'x'; one token id or several"),
+        ({"logprobs": -1}, "logprobs: logprobs is -1; True, False or a number"),
+        ({"stopping_criteria": 3}, "stopping_criteria: stopping_criteria is 3; a list of callables"),
+        ({"min_new_tokens": -1}, "settings.min_new_tokens: min_new_tokens must be a whole number"),
+        ({"min_tokens": 3}, "did you mean min_new_tokens?"),
         ({"max_new_tokens": 0}, "max_new_tokens: max_new_tokens is 0; 1 or more"),
         ({"n": 0}, "n: n is 0; 1 or more"),
         ({"batch_size": 2.0}, "batch_size: batch_size is 2.0"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 import pytest
 import torch
 
@@ -107,6 +108,19 @@ def test_prepare_puts_what_parts_need_into_the_task():
     assert task.input == {
         "prompt": "hé", "note": 1, "prompt_ids": [104, 195, 169], "eos_ids": [256], "vocabulary": 257, "positions": 512,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "ids", [(5, 6, 7), np.array([5, 6, 7]), torch.tensor([5, 6, 7]), [np.int64(5), 6, torch.tensor(7)]]
+)
+def test_ids_may_be_arrays(ids):
+    """A task's prompt, the answers that are compared and the ids of a bias, as lists or arrays."""
+    target = Target(MODEL)
+    target.check_settings({"logit_bias": {np.int64(5): 1.0}})
+    task = Task(id="a", input={"prompt_ids": ids})
+    assert target.prepare(task).input["prompt_ids"] == [5, 6, 7]
+    assert target.explain(task, ids, ids, {"temperature": 0}).text == "no difference"
+    assert target.text(ids) == target.text([5, 6, 7])
 
 
 @pytest.mark.parametrize(

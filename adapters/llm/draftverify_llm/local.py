@@ -204,7 +204,9 @@ class LocalModel:
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids, without special tokens."""
         return str(
-            self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            self.tokenizer.decode(
+                [int(id) for id in ids], skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
         )
 
     def complete(

@@ -6,6 +6,8 @@ also keeps what the block-size controller has measured, and what was compiled fo
 
 from __future__ import annotations
 
+import asyncio
+import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Generator as PyGenerator
@@ -13,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 from draftverify import (
@@ -26,6 +28,7 @@ from draftverify import (
     Task,
     TaskRecord,
 )
+from draftverify.errors import below
 from draftverify.protocols import BringsBlock
 from draftverify.rules import KSeq, Speculative, Tree
 from draftverify.traits import GeneratorTraits, has_methods, offers, traits_of
@@ -36,13 +39,13 @@ from draftverify_tokens.eagle import Eagle
 from draftverify_tokens.eagle_config import is_eagle
 from draftverify_tokens.first_of import FirstOf
 from draftverify_tokens.forced import Forced
-from draftverify_tokens.models import TokenModel
+from draftverify_tokens.models import TokenModel, as_list
 from draftverify_tokens.no_draft import NoDraft
 from draftverify_tokens.prompt_forms import read_prompts
 from draftverify_tokens.prompt_lookup import PromptLookup
 from draftverify_tokens.reader import BlockReading
 from draftverify_tokens.sampling import SETTINGS
-from draftverify_tokens.stopping import Stop
+from draftverify_tokens.stopping import Criteria, Stop, positions_left
 from draftverify_tokens.suffix import Suffix
 from draftverify_tokens.target import Target
 from draftverify_tokens.text import accepted_text
@@ -74,11 +77,14 @@ ELSEWHERE = {
     "guided_json": "json_schema",
     "max_length": "max_new_tokens",
     "max_tokens": "max_new_tokens",
+    "min_tokens": "min_new_tokens",
     "n": "n of generate",
     "num_assistant_tokens": "block",
     "num_return_sequences": "n",
     "prompt_lookup_num_tokens": "drafter='lookup', and block for a fixed number of tokens",
+    "sampling_params": "the arguments themselves, and per_prompt of generate",
     "stop_strings": "stop",
+    "stop_token_ids": "eos_token_id",
     "stream": "the function stream(), which yields text",
     "streamer": "the function stream(), which yields text",
 }
@@ -94,8 +100,8 @@ class Generation:
     Args:
         text: without the end token, and up to a stop string, which is not in it.
         ids: the answer's tokens alone, all of them: the end token, or those of the stop string, are the last.
-        finish_reason: "stop" (an end token or a stop string), "length" (`max_new_tokens`, or the model has no position
-            left).
+        finish_reason: "stop" (an end token, a stop string or a stopping criterion), "length" (`max_new_tokens`, or the
+            model has no position left).
         passes: forward passes of the target, the one that read the prompt among them.
         drafted: drafted tokens that the target judged.
         accepted: those of them that were kept.
@@ -103,6 +109,7 @@ class Generation:
         logprobs: for each of `ids` the natural logarithm of the probability that the target itself gives it after
             what stands before it: the log-softmax of its logits, whatever temperature, filters, penalties or grammar
             it was chosen under. None unless asked for.
+        top_logprobs: for each of `ids` those of so many likeliest tokens as were asked for, by id, the likeliest first.
     """
 
     text: str
@@ -113,6 +120,7 @@ class Generation:
     accepted: int
     share: float
     logprobs: tuple[float, ...] | None = None
+    top_logprobs: tuple[Mapping[int, float], ...] | None = None
 
     @property
     def acceptance(self) -> float | None:
@@ -120,10 +128,42 @@ class Generation:
         return self.accepted / self.drafted if self.drafted else None
 
 
+class _Call(NamedTuple):
+    """What the arguments of a call make of one prompt.
+
+    Args:
+        pipeline: under its settings.
+        strings: texts that end the answer.
+        ends: tokens that end it, and have no text; none where they are ignored.
+        limit: the most tokens.
+        scoring: what notes log-probabilities, where they are asked for.
+    """
+
+    pipeline: Pipeline
+    strings: tuple[str, ...]
+    ends: frozenset[int]
+    limit: float
+    scoring: Scoring | None
+
+
+class _Batch(NamedTuple):
+    """The samples of a call, their tokens looked at before anything runs."""
+
+    tasks: list[Task]
+    calls: list[_Call]
+    single: bool
+    n: int
+
+    @property
+    def pipelines(self) -> list[Pipeline]:
+        return [call.pipeline for call in self.calls]
+
+
 class Decoder:
     """A model with a drafter and settings, ready for many calls; the arguments are those of `generate`.
 
-    What it loads itself (a model given by name) it lets go in `close`, or at the end of a `with`.
+    Arguments other than the model, the drafter and the tokenizer hold for calls that do not say otherwise. What it
+    loads itself (a model given by name) it lets go in `close`, or at the end of a `with`.
 
     Args:
         model: a transformers module (with `tokenizer`; it is read as in eval mode, and stays as it is), a `LocalModel`
@@ -139,9 +179,14 @@ class Decoder:
         block: tokens to draft at once, or a block size; None: the drafter's own, which is measured and drafts nothing
             where it does not pay. Of a seeded draw it is 8: which tokens a number draws depends on where blocks begin.
         seed: the same seed draws the same tokens for the same place among the prompts; None for any.
-        logprobs: whether to give the tokens' log-probabilities; it costs a look at each emitted token's row.
-        settings: as a pipeline's: top_k, top_p, min_p, repetition_penalty, frequency_penalty, presence_penalty,
-            logit_bias, processors, json_schema, regex, grammar.
+        logprobs: whether to give the tokens' log-probabilities; it costs a look at each emitted token's row. A number
+            gives those of so many likeliest tokens too.
+        eos_token_id: ids that end an answer in place of the model's: one, or a list, an array, a tensor of them.
+        ignore_eos: go on after an end token, for measurements of a fixed length.
+        stopping_criteria: transformers' StoppingCriteria or yours, callables (input_ids [1, n], None) -> bool, asked
+            after each token.
+        settings: as a pipeline's: min_new_tokens, top_k, top_p, min_p, repetition_penalty, frequency_penalty,
+            presence_penalty, logit_bias, processors, json_schema, regex, grammar.
 
     Attributes:
         pipeline: what runs.
@@ -164,59 +209,92 @@ class Decoder:
         chat: bool = True,
         block: int | BlockSize | None = None,
         seed: int | None = None,
-        logprobs: bool = False,
+        logprobs: bool | int = False,
+        eos_token_id: Any = None,
+        ignore_eos: bool = False,
+        stopping_criteria: Sequence[Callable[[Any, Any], Any]] = (),
         **settings: Any,
     ) -> None:
-        _check_names(settings)
-        strings = tuple(stop) if isinstance(stop, Sequence) and not isinstance(stop, str) else (stop,)
-        if not all(isinstance(string, str) and string for string in strings):
-            raise ConfigError(
-                f"stop is {stop!r}; texts with a character at least are needed, or () for none", path="stop"
-            )
-        if max_new_tokens is not None and (type(max_new_tokens) is not int or max_new_tokens < 1):
-            raise ConfigError(
-                f"max_new_tokens is {max_new_tokens!r}; 1 or more is needed, or None for as many as fit",
-                path="max_new_tokens",
-            )
-        self.chat, self.seed, self.logprobs, self.strings = chat, seed, logprobs, strings
+        self._options = {
+            "max_new_tokens": max_new_tokens,
+            "temperature": temperature,
+            "stop": stop,
+            "chat": chat,
+            "block": block,
+            "seed": seed,
+            "logprobs": logprobs,
+            "eos_token_id": eos_token_id,
+            "ignore_eos": ignore_eos,
+            "stopping_criteria": stopping_criteria,
+        }
+        self._check_names(settings, [*(Decoder.__init__.__kwdefaults__ or {}), "drafter"])
+        self._options |= settings
+        _read_options(self._options)
         self._closing = ExitStack()
         with ExitStack() as failing:
             failing.callback(self.close)
             self.model = self._loaded(model, tokenizer, "model")
-            self._stop = Stop(max_new_tokens, strings, self.model if strings else None)
-            self._target = (ScoredTarget if logprobs else Target)(self.model)
-            self._settings = {"temperature": temperature, **settings}
+            self._target = ScoredTarget(self.model)
             self._generator = self._drafting(drafter)
-            name = drafter if isinstance(drafter, str) and drafter in DRAFTERS else None
-            self._block = self._sized(block, name, drawn=temperature != 0)
-            self.pipeline = self._made(self._stop)
+            self._name = drafter if isinstance(drafter, str) and drafter in DRAFTERS else None
+            # What earlier calls with this model have taught the block size of a drafter with a name.
+            self._taught = _CONTROLLERS.setdefault(self.model.model, {}) if self._name else {}
+            self.pipeline = self._call({}).pipeline
             self.pipeline.open()
             self._closing.callback(self.pipeline.close)
             failing.pop_all()
 
     def generate(
-        self, prompts: Any, *, n: int = 1, batch_size: int = 8, attention_mask: Any = None
+        self,
+        prompts: Any,
+        *,
+        n: int = 1,
+        batch_size: int = 8,
+        attention_mask: Any = None,
+        per_prompt: Sequence[Mapping[str, Any]] | None = None,
+        **options: Any,
     ) -> Generation | list[One]:
-        """Answer prompts; see the function `generate`."""
-        for name, value in (("n", n), ("batch_size", batch_size)):
-            if type(value) is not int or value < 1:
-                raise ConfigError(f"{name} is {value!r}; 1 or more is needed", path=name)
-        inputs, single = read_prompts(prompts, attention_mask=attention_mask, chat=self.chat)
-        tasks = [task for place, input in enumerate(inputs) for task in self._tasks(place, input, single, n)]
-        pipeline, scoring = self._running()
-        records = pipeline.record(tasks, size=batch_size)
-        flat = [self._made_of(*pair, scoring) for pair in zip(tasks, records, strict=True)]
-        answers: list[One] = [*flat] if n == 1 else [flat[i : i + n] for i in range(0, len(flat), n)]
-        return answers[0] if single else answers  # type: ignore[return-value]
+        """Answer prompts; see the function `generate`.
 
-    def stream(self, prompt: Any, *, attention_mask: Any = None) -> TextStream:
-        """Answer one prompt, piece by piece; see the function `stream`."""
-        inputs, single = read_prompts(prompt, attention_mask=attention_mask, chat=self.chat)
-        if not single and len(inputs) != 1:
+        Args:
+            prompts, n, batch_size, attention_mask: as there.
+            per_prompt: for each prompt options of its own, which stand over the call's. All prompts share their passes.
+            **options: what this call has otherwise than the decoder: all of its arguments but those of the model.
+        """
+        batch = self._batch(prompts, n, batch_size, attention_mask, per_prompt, options)
+        return self._answers(
+            batch, self.pipeline.record(batch.tasks, size=batch_size, pipelines=batch.pipelines)
+        )
+
+    async def agenerate(
+        self,
+        prompts: Any,
+        *,
+        n: int = 1,
+        batch_size: int = 8,
+        attention_mask: Any = None,
+        per_prompt: Sequence[Mapping[str, Any]] | None = None,
+        **options: Any,
+    ) -> Generation | list[One]:
+        """As `generate`, under asyncio: passes run in threads, and those of calls that are gathered are shared.
+
+        Cancelled, it ends after the pass that is under way, and lets go of what it has read.
+        """
+        how = prompts, n, batch_size, attention_mask, per_prompt, options
+        batch = await asyncio.to_thread(self._batch, *how)
+        return self._answers(
+            batch, await self.pipeline.arecord(batch.tasks, size=batch_size, pipelines=batch.pipelines)
+        )
+
+    def stream(self, prompt: Any, *, attention_mask: Any = None, **options: Any) -> TextStream:
+        """Answer one prompt, piece by piece; see the function `stream`. Options are as of `generate`."""
+        batch = self._batch(prompt, 1, 1, attention_mask, None, options)
+        if len(batch.tasks) != 1:
             raise ConfigError(
-                f"stream takes one prompt, not {len(inputs)}; generate decodes many in a batch", path="prompt"
+                f"stream takes one prompt, not {len(batch.tasks)}; generate decodes many in a batch",
+                path="prompt",
             )
-        return TextStream(self, self._tasks(0, inputs[0], True, 1)[0])
+        return TextStream(self, batch.calls[0], batch.tasks[0])
 
     def close(self) -> None:
         """Let the cache's memory go, and what was loaded here."""
@@ -301,75 +379,148 @@ class Decoder:
                 path="drafter",
             )
 
-    def _sized(self, block: int | BlockSize | None, name: str | None, *, drawn: bool) -> int | BlockSize:
-        """The block size: of a drafter with a name the controller that earlier calls with this model have taught."""
-        if block is not None:
-            return block
-        size: int | BlockSize = (
-            self._generator.default_block()
-            if offers(self._generator, BringsBlock) and not isinstance(self._generator, type)
-            else default_block(traits_of(self._generator, GeneratorTraits).shape or "chain")
-        )
-        if isinstance(size, int):
-            return size
-        if drawn and self.seed is not None:
-            return SEEDED
-        if name is None:
-            return size
+    def _sized(self, block: int | BlockSize | None, *, drawn: bool, seeded: bool) -> int | BlockSize:
+        """The block size: what was asked for, else the drafter's own with what calls have taught it."""
         weight = self.model.model.get_input_embeddings().weight
-        taught = _CONTROLLERS.setdefault(self.model.model, {})
-        return taught.setdefault((name, drawn, weight.dtype, weight.device), size)
-
-    def _made(self, done: Any) -> Pipeline:
-        traits = traits_of(self._generator, GeneratorTraits)
-        rule = (KSeq() if "iid" in traits.laws else Tree()) if traits.shape == "tree" else Speculative()
-        return Pipeline(
-            self._generator,
-            self._target,
-            rule,
-            block=self._block,
-            done=done,
-            settings=self._settings,
-            seed=secrets.randbits(63) if self.seed is None else self.seed,
-            name="generate",
-        )
+        key = self._name, drawn, weight.dtype, weight.device
+        if block is None and key not in self._taught:
+            self._taught[key] = (
+                self._generator.default_block()
+                if offers(self._generator, BringsBlock) and not isinstance(self._generator, type)
+                else default_block(traits_of(self._generator, GeneratorTraits).shape or "chain")
+            )
+        size: int | BlockSize = self._taught[key] if block is None else block
+        measured = block is None and not isinstance(size, int)
+        return SEEDED if measured and drawn and seeded else size
 
     # A call
 
-    def _running(self) -> tuple[Pipeline, Scoring | None]:
-        """The pipeline of one call: with a seed of its own where none was given, and its own log-probabilities."""
-        if not self.logprobs:
-            return self._made(self._stop), None
-        scoring = Scoring(self._stop)
-        return self._made(scoring), scoring
+    def _call(self, options: Mapping[str, Any]) -> _Call:
+        """What options make that stand over the decoder's own.
 
-    def _tasks(self, place: int, input: Mapping[str, Any], single: bool, n: int) -> list[Task]:
-        """The tasks of one prompt's samples, its tokens looked at once and before anything runs."""
-        try:
-            task = self._target.prepare(Task(id=str(place), input=input))
-        except ConfigError as error:
-            raise ConfigError(str(error), path="prompts" if single else f"prompts[{place}]") from error
-        return [task, *[Task(id=f"{place}.{i}", input=task.input) for i in range(1, n)]]
+        Raises:
+            ConfigError: one of them cannot be what was meant.
+        """
+        self._check_names(options, list(self._options))
+        options = {**self._options, **options}
+        strings, ends = _read_options(options)
+        vocabulary = self.model.model.config.get_text_config().vocab_size
+        if ends is not None and not all(0 <= end < vocabulary for end in ends):
+            raise ConfigError(
+                f"eos_token_id is {sorted(ends)}; the model's tokens go from 0 to {vocabulary - 1}",
+                path="eos_token_id",
+            )
+        limit, ignored, seed = options["max_new_tokens"], options["ignore_eos"], options["seed"]
+        done: Any = Stop(limit, strings, self.model if strings else None, ignored)
+        if options["stopping_criteria"]:
+            done = Criteria(done, options["stopping_criteria"])
+        scoring = None
+        if options["logprobs"] is not False:
+            done = scoring = Scoring(done, 0 if options["logprobs"] is True else options["logprobs"])
+        settings = {name: value for name, value in options.items() if name in SETTINGS}
+        traits = traits_of(self._generator, GeneratorTraits)
+        rule = (KSeq() if "iid" in traits.laws else Tree()) if traits.shape == "tree" else Speculative()
+        pipeline = Pipeline(
+            self._generator,
+            self._target,
+            rule,
+            block=self._sized(options["block"], drawn=settings["temperature"] != 0, seeded=seed is not None),
+            done=done,
+            settings=settings,
+            seed=secrets.randbits(63) if seed is None else seed,
+            name="generate",
+        )
+        known = self.model.eos_ids if ends is None else ends
+        return _Call(
+            pipeline,
+            strings,
+            frozenset() if ignored else known,
+            math.inf if limit is None else limit,
+            scoring,
+        )
 
-    def _made_of(self, task: Task, record: TaskRecord, scoring: Scoring | None) -> Generation:
+    def _batch(
+        self,
+        prompts: Any,
+        n: int,
+        batch_size: int,
+        attention_mask: Any,
+        per_prompt: Sequence[Mapping[str, Any]] | None,
+        options: Mapping[str, Any],
+    ) -> _Batch:
+        """The samples of a call's prompts, looked at before anything runs."""
+        for name, value in (("n", n), ("batch_size", batch_size)):
+            if type(value) is not int or value < 1:
+                raise ConfigError(f"{name} is {value!r}; 1 or more is needed", path=name)
+        call, chat = self._call(options), {**self._options, **options}["chat"]
+        inputs, single = read_prompts(prompts, attention_mask=attention_mask, chat=chat)
+        calls = [call] * len(inputs)
+        if per_prompt is not None:
+            if len(per_prompt) != len(inputs):
+                raise ConfigError(
+                    f"per_prompt has {len(per_prompt)} entries and there are {len(inputs)} prompts; each needs one, "
+                    "{} for the call's own options",
+                    path="per_prompt",
+                )
+            for place, own in enumerate(per_prompt):
+                if "chat" in own:
+                    raise ConfigError(
+                        "is said by the prompt itself: {prompt: …, chat: false}",
+                        path=f"per_prompt[{place}].chat",
+                    )
+                with below(f"per_prompt[{place}]"):
+                    calls[place] = self._call({**options, **own}) if own else call
+        tasks: list[Task] = []
+        for place, (input, call) in enumerate(zip(inputs, calls, strict=True)):
+            if call.ends and call.ends != self.model.eos_ids:
+                input = {**input, "eos_ids": sorted(call.ends)}
+            try:
+                task = self._target.prepare(Task(id=str(place), input=input))
+            except ConfigError as error:
+                raise ConfigError(str(error), path="prompts" if single else f"prompts[{place}]") from error
+            tasks += task, *[Task(id=f"{place}.{i}", input=task.input) for i in range(1, n)]
+        return _Batch(tasks, [call for call in calls for _ in range(n)], single, n)
+
+    def _answers(self, batch: _Batch, records: Sequence[TaskRecord]) -> Generation | list[One]:
+        flat = [self._answer(*sample) for sample in zip(batch.calls, batch.tasks, records, strict=True)]
+        n = batch.n
+        answers: list[One] = [*flat] if n == 1 else [flat[i : i + n] for i in range(0, len(flat), n)]
+        return answers[0] if batch.single else answers  # type: ignore[return-value]
+
+    def _answer(self, call: _Call, task: Task, record: TaskRecord) -> Generation:
         outcome = record.outcome
         if outcome.status != "accepted":
             raise DraftVerifyError(f"prompt {task.id} ended as {outcome.status}: {outcome.reason}")
         ids: tuple[int, ...] = outcome.value
-        ended = ids[-1] in self.model.eos_ids
+        ended = ids[-1] in call.ends
         decoded = self.model.decode(ids[:-1] if ended else ids)
-        text = before_stop(decoded, self.strings)
+        text = before_stop(decoded, call.strings)
+        most = min(call.limit, positions_left(task))
         drafted = sum(index is not None for round in record.rounds for index in round.decision.joined)
+        scoring = call.scoring
         return Generation(
             text=text,
             ids=ids,
-            finish_reason="length" if text == decoded and not ended else "stop",
+            finish_reason="stop" if ended or text != decoded or len(ids) < most else "length",
             passes=sum(round.timing.passes for round in record.rounds),
             drafted=outcome.tally.trials,
             accepted=outcome.tally.accepted,
             share=drafted / len(ids),
             logprobs=None if scoring is None else tuple(scoring.of[task.id][: len(ids)]),
+            top_logprobs=tuple(scoring.likeliest[task.id][: len(ids)])
+            if scoring is not None and scoring.count
+            else None,
         )
+
+    @staticmethod
+    def _check_names(options: Mapping[str, Any], names: Sequence[str]) -> None:
+        for name in options:
+            if name in SETTINGS or name in names:
+                continue
+            meant = ELSEWHERE.get(name) or next(iter(get_close_matches(name, [*names, *SETTINGS], n=1)), None)
+            known = ", ".join(sorted({*names, *SETTINGS}))
+            hint = f"did you mean {meant}?" if meant else f"there are {known}"
+            raise ConfigError(f"there is no argument {name!r}; {hint}", path=name)
 
 
 class TextStream:
@@ -379,10 +530,9 @@ class TextStream:
     at the end of a `with`, it ends the decoding.
     """
 
-    def __init__(self, decoder: Decoder, task: Task, closing: Callable[[], None] = lambda: None) -> None:
-        self._decoder = decoder
-        self._task = task
-        self._closing = closing
+    def __init__(self, decoder: Decoder, call: _Call, task: Task) -> None:
+        self._decoder, self._call, self._task = decoder, call, task
+        self._closing: Callable[[], None] = lambda: None
         self._pieces = self._read()
         self._result: Generation | None = None
 
@@ -417,20 +567,19 @@ class TextStream:
         return self._result
 
     def _read(self) -> PyGenerator[str, None, None]:
-        decoder = self._decoder
+        call = self._call
         try:
-            pipeline, scoring = decoder._running()
             text, ended = "", list[TaskRecord]()
-            for piece in accepted_text(pipeline, self._task, ended, decoder.model.eos_ids):
+            for piece in accepted_text(call.pipeline, self._task, ended, call.ends):
                 text += piece
-                ready = len(text) - _held_back(text, decoder.strings)
+                ready = len(text) - _held_back(text, call.strings)
                 if ready:
                     yield text[:ready]
                     text = text[ready:]
-            text = before_stop(text, decoder.strings)
+            text = before_stop(text, call.strings)
             if text:
                 yield text
-            self._result = decoder._made_of(self._task, ended[0], scoring)
+            self._result = self._decoder._answer(call, self._task, ended[0])
         finally:
             self._closing()
 
@@ -457,14 +606,18 @@ class Scoring:
 
     Args:
         stop: the other one.
+        count: of how many likeliest tokens it notes the same beside each.
 
     Attributes:
         of: by task, the log-probability of each token so far; the last of them may be cut off by the other's word.
+        likeliest: by task, for each token those of the likeliest in its place, by id.
     """
 
-    def __init__(self, stop: Stop) -> None:
+    def __init__(self, stop: Any, count: int) -> None:
         self.stop = stop
+        self.count = count
         self.of: dict[str, list[float]] = {}
+        self.likeliest: dict[str, list[dict[int, float]]] = {}
 
     def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """The other's word."""
@@ -475,6 +628,9 @@ class Scoring:
         logprobs = logits[rows[: len(new)]].float().log_softmax(-1)
         values = [float(row[token]) for row, token in zip(logprobs, new, strict=True)]
         self.of.setdefault(context.task.id, []).extend(values)
+        top = logprobs.topk(self.count)
+        pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        self.likeliest.setdefault(context.task.id, []).extend(dict(zip(*pair, strict=True)) for pair in pairs)
         return self.stop(context, new)
 
 
@@ -486,6 +642,7 @@ def generate(
     n: int = 1,
     batch_size: int = 8,
     attention_mask: Any = None,
+    per_prompt: Sequence[Mapping[str, Any]] | None = None,
     **options: Any,
 ) -> Any:
     """Answer prompts with a language model, drafting ahead: the same answers as without, in fewer passes.
@@ -504,8 +661,9 @@ def generate(
         n: answers to each prompt, each drawn by itself.
         batch_size: how many answers are decoded at once.
         attention_mask: of an array of ids, 0 where it is padded.
-        **options: `tokenizer`, `max_new_tokens` (256), `temperature` (0), `stop`, `chat`, `block`, `seed`, `logprobs`
-            the sampling settings, as `Decoder`'s.
+        per_prompt: for each prompt options of its own, as of `Decoder.generate`.
+        **options: `tokenizer`, `max_new_tokens` (256), `temperature` (0), `stop`, `chat`, `block`, `seed`, `logprobs`,
+            `eos_token_id`, `ignore_eos`, `stopping_criteria` and the sampling settings, as `Decoder`'s.
 
     Returns:
         A `Generation` for a single prompt, a list for many; with n above 1 a list of n in the place of each.
@@ -524,7 +682,9 @@ def generate(
         'length'
     """
     with Decoder(model, drafter, **options) as decoder:
-        return decoder.generate(prompts, n=n, batch_size=batch_size, attention_mask=attention_mask)
+        return decoder.generate(
+            prompts, n=n, batch_size=batch_size, attention_mask=attention_mask, per_prompt=per_prompt
+        )
 
 
 def stream(
@@ -553,13 +713,39 @@ def _no_tokenizer(tokenizer: Any, path: str) -> None:
         raise ConfigError(f"tokenizer is given, and {path} has its own; leave it out", path="tokenizer")
 
 
-def _check_names(settings: Mapping[str, Any]) -> None:
-    names = Decoder.__init__.__kwdefaults__ or {}
-    for name in settings:
-        if name in SETTINGS:
-            continue
-        meant = ELSEWHERE.get(name) or next(
-            iter(get_close_matches(name, ["drafter", *names, *SETTINGS], n=1)), None
+def _read_options(options: Mapping[str, Any]) -> tuple[tuple[str, ...], frozenset[int] | None]:
+    """The stop strings and the end tokens of options; None for the model's own.
+
+    Raises:
+        ConfigError: an option is of no such form.
+    """
+    stop, limit, logprobs = (options[name] for name in ("stop", "max_new_tokens", "logprobs"))
+    strings = tuple(stop) if isinstance(stop, Sequence) and not isinstance(stop, str) else (stop,)
+    if not all(isinstance(string, str) and string for string in strings):
+        raise ConfigError(
+            f"stop is {stop!r}; texts with a character at least are needed, or () for none", path="stop"
         )
-        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(sorted({*names, *SETTINGS}))}"
-        raise ConfigError(f"there is no argument {name!r}; {hint}", path=name)
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise ConfigError(
+            f"max_new_tokens is {limit!r}; 1 or more is needed, or None for as many as fit",
+            path="max_new_tokens",
+        )
+    if type(logprobs) is not bool and (type(logprobs) is not int or logprobs < 0):
+        raise ConfigError(
+            f"logprobs is {logprobs!r}; True, False or a number of likeliest tokens is needed",
+            path="logprobs",
+        )
+    criteria = options["stopping_criteria"]
+    if not isinstance(criteria, Sequence) or not all(map(callable, criteria)):
+        raise ConfigError(
+            f"stopping_criteria is {criteria!r:.80}; a list of callables (input_ids, scores) -> bool is needed",
+            path="stopping_criteria",
+        )
+    if (ends := options["eos_token_id"]) is None:
+        return strings, None
+    ids = as_list(ends)
+    if not ids or not all(type(id) is int for id in ids):
+        raise ConfigError(
+            f"eos_token_id is {ends!r:.80}; one token id or several are needed", path="eos_token_id"
+        )
+    return strings, frozenset(ids)

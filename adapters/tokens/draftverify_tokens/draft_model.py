@@ -199,8 +199,7 @@ class DraftModel:
         keys = np.asarray([context.draws.key for context in contexts])
         rounds = np.asarray([context.draws.round for context in contexts])
         u = upload(uniforms(keys, rounds, np.arange(n)), q)
-        model = self._as_the_target_ends(contexts[0])
-        ends = torch.tensor(sorted(model.eos_ids))
+        ends = [frozenset(context.task.input.get("eos_ids", self.model.eos_ids)) for context in contexts]
         going = list(range(len(lengths)))  # the sessions that draft on
         at: Any = slice(None)
         single = len(lengths) == 1
@@ -214,15 +213,15 @@ class DraftModel:
             active, prefixes = [contexts[b] for b in going], drafted[:, :i].unbind()
             histories = (history_of(self, contexts[b], Proposal.chain(prefixes[b]), start=i) for b in going)
             rows, maxima = (
-                shaped[:2] if shaped else distributions(model, logits[:, :vocabulary], active, histories)
+                shaped[:2] if shaped else distributions(self.model, logits[:, :vocabulary], active, histories)
             )
             raw_maxima[at, i] = maxima
             drafted[at, i] = tokens = shaped[2] if len(shaped) > 2 else _drawn(rows, u[at, i], active)
             q[at, i, : rows.shape[-1]] = rows
             if _on_host(tokens) or self.margin:
-                ending = torch.isin(tokens, ends.to(tokens.device)) | self._doubtful(logits[:, :vocabulary])
-                for b, is_last in zip(going, ending.tolist(), strict=True):
-                    lengths[b] = i + 1 if is_last else lengths[b]
+                doubtful = self._doubtful(logits[:, :vocabulary]).tolist()
+                for b, token, doubt in zip(going, tokens.tolist(), doubtful, strict=True):
+                    lengths[b] = i + 1 if doubt or token in ends[b] else lengths[b]
             still = [b for b in going if lengths[b] > i + 1]
             if not still:
                 break
@@ -250,7 +249,7 @@ class DraftModel:
             keys = np.asarray([context.draws.key for context in contexts])
             rounds = np.asarray([context.draws.round for context in contexts])
             u = uniforms(keys, rounds, np.arange(n))
-            model = self._as_the_target_ends(contexts[0])
+            ends = [frozenset(context.task.input.get("eos_ids", self.model.eos_ids)) for context in contexts]
         while going:
             guesses, histories, grown, uniform = [], [], [], []
             for b in going:
@@ -263,7 +262,7 @@ class DraftModel:
                 uniform.append(u[b, len(block) : len(block) + len(guess) + 1])
             reading = self._reader.read(grown, guesses)
             active = [contexts[b] for b in going]
-            rows, maxima = distributions(model, reading.logits[:, :vocabulary], active, histories)
+            rows, maxima = distributions(self.model, reading.logits[:, :vocabulary], active, histories)
             drawn = _drawn(rows, upload(np.concatenate(uniform), rows), active).tolist()
             doubtful = self._doubtful(reading.logits[:, :vocabulary]).tolist()
             offset, still = 0, []
@@ -271,7 +270,7 @@ class DraftModel:
                 block, start = drafted[b], len(drafted[b])
                 tokens = drawn[offset : offset + len(guess) + 1]
                 ending = [
-                    token in model.eos_ids or doubt
+                    token in ends[b] or doubt
                     for token, doubt in zip(tokens, doubtful[offset : offset + len(tokens)], strict=True)
                 ]
                 count = _agreeing(tokens, guess.items, ending)
@@ -322,14 +321,8 @@ class DraftModel:
         vocabulary = self._vocabulary(contexts[0])
         logits = self._reader.read(contexts, proposals).logits[:, :vocabulary]
         histories = [history_of(self, *pair) for pair in zip(contexts, proposals, strict=True)]
-        model = self._as_the_target_ends(contexts[0])
-        q, raw_maxima = distributions(model, logits, contexts, histories)
+        q, raw_maxima = distributions(self.model, logits, contexts, histories)
         return torch.nn.functional.pad(q, (0, vocabulary - q.shape[-1])), raw_maxima
-
-    def _as_the_target_ends(self, context: Context) -> TokenModel:
-        """The model with the target's end tokens, which end an answer and follow a complete one under a grammar."""
-        ends = frozenset(context.task.input.get("eos_ids", self.model.eos_ids))
-        return self.model if ends == self.model.eos_ids else _EndingAs(self.model, ends)
 
     @property
     def _config(self) -> Any:
@@ -339,17 +332,6 @@ class DraftModel:
         """The target's rows of logits; this model's own where the task was prepared by nobody."""
         vocabulary: int = context.task.input.get("vocabulary", self._config.vocab_size)
         return vocabulary
-
-
-class _EndingAs:
-    """A model with other end tokens than its own: a base model that drafts for an instructed one may have others."""
-
-    def __init__(self, model: TokenModel, eos_ids: frozenset[int]) -> None:
-        self._model = model
-        self.eos_ids = eos_ids
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
 
 
 def _drawn(rows: Any, u: Any, contexts: Sequence[Context]) -> Any:

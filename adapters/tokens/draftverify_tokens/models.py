@@ -7,7 +7,17 @@ from typing import Any, Protocol
 
 from draftverify import ConfigError, Context
 
-__all__ = ["TokenModel", "is_owned", "is_packed", "positions_of", "prompt_of", "room", "tokens_so_far"]
+__all__ = [
+    "TokenModel",
+    "as_list",
+    "ending_as",
+    "is_owned",
+    "is_packed",
+    "positions_of",
+    "prompt_of",
+    "room",
+    "tokens_so_far",
+]
 
 
 class TokenModel(Protocol):
@@ -63,6 +73,24 @@ def is_certain(drafter: object) -> bool:
     return bool(getattr(drafter, "certain", False))
 
 
+def ending_as(model: TokenModel, context: Context) -> TokenModel:
+    """The model with the end tokens of a context's task, which end an answer and follow a complete one under a
+    grammar: those of a base model that drafts for an instructed one may be others."""
+    ends = frozenset(context.task.input.get("eos_ids", model.eos_ids))
+    return model if ends == model.eos_ids else _EndingAs(model, ends)
+
+
+class _EndingAs:
+    """A model with other end tokens than its own."""
+
+    def __init__(self, model: TokenModel, eos_ids: frozenset[int]) -> None:
+        self._model = model
+        self.eos_ids = eos_ids
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+
 def is_owned(model: TokenModel) -> bool:
     """Whether the weights are the library's own, and no module that its user goes on with; so it says in `owned`."""
     return bool(getattr(model, "owned", False))
@@ -71,6 +99,13 @@ def is_owned(model: TokenModel) -> bool:
 def is_packed(model: TokenModel) -> bool:
     """Whether the weights lie as a CPU's products read them; so it says in `packed`."""
     return getattr(model, "packed", None) is not None
+
+
+def as_list(ids: Any) -> list[Any]:
+    """Token ids of a list, an array or a tensor, a list of single ones, or a single one."""
+    ids = ids.tolist() if hasattr(ids, "tolist") else ids
+    listed = ids if isinstance(ids, Sequence) else [ids]
+    return [token.item() if hasattr(token, "item") else token for token in listed]
 
 
 def prompt_of(context: Context) -> list[int]:

@@ -7,6 +7,7 @@ from numbers import Number
 from typing import Any
 
 from draftverify import ConfigError
+from draftverify_tokens.models import as_list
 
 __all__ = ["FORMS", "read_prompts"]
 
@@ -68,7 +69,7 @@ def _single(prompt: Any, chat: bool) -> dict[str, Any] | None:
         return {"chat": chat, **prompt} if named else None
     if isinstance(prompt, Sequence) and not isinstance(prompt, bytes) and len(prompt):
         if all(map(_is_number, prompt)):  # the target says which of them is no token
-            return {"prompt_ids": [token.item() if hasattr(token, "item") else token for token in prompt]}
+            return {"prompt_ids": as_list(prompt)}
         if all(isinstance(message, Mapping) and "role" in message for message in prompt):
             return {"messages": list(prompt)}
     return None

@@ -26,7 +26,7 @@ from draftverify import Context, ContractError, Proposal
 from draftverify_llm import evaluating
 from draftverify_tokens.fingerprint import Fingerprint
 from draftverify_tokens.history import History, upload
-from draftverify_tokens.models import TokenModel, prompt_of
+from draftverify_tokens.models import TokenModel, ending_as, prompt_of
 from draftverify_tokens.sampling import Tail, probabilities, read_settings
 from draftverify_tokens.slots import CacheShelf, RowGroup, Slot, Slots, agreement, shared
 
@@ -647,14 +647,17 @@ def distributions(
     """
     import torch
 
-    settings = contexts[0].settings
-    if all(context.settings is settings for context in contexts):
+    settings, ends = contexts[0].settings, contexts[0].task.input.get("eos_ids")
+    if all(
+        context.settings is settings and context.task.input.get("eos_ids") == ends for context in contexts
+    ):
         read = tuple(histories) if read_settings(settings).reads_paths else ()
-        return probabilities(logits, settings, read, model=model)
+        return probabilities(logits, settings, read, model=ending_as(model, contexts[0]))
     histories = tuple(histories)
     parts = zip(logits.split([len(history) for history in histories]), contexts, histories, strict=True)
     shaped = [
-        probabilities(rows, context.settings, [history], model=model) for rows, context, history in parts
+        probabilities(rows, context.settings, [history], model=ending_as(model, context))
+        for rows, context, history in parts
     ]
     probs, raw_maxima = zip(*shaped, strict=True)
     return torch.cat(probs), torch.cat(raw_maxima)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ class Sampling:
         frequency_penalty: subtracted from a token's logit for every time that the answer holds it, from -2 to 2.
         presence_penalty: subtracted once from the logit of a token that the answer holds, from -2 to 2.
         logit_bias: added to the logits of these token ids.
+        min_new_tokens: no end token may come before the answer has so many tokens.
         processors: callables `(input_ids [1, n], scores [1, vocabulary]) -> scores`, as transformers' LogitsProcessor:
             the same scores for the same ids whenever asked. Python only.
         json_schema: the answer is JSON of this schema, a mapping or JSON text.
@@ -50,6 +52,7 @@ class Sampling:
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
     logit_bias: Mapping[int, float] | None = None
+    min_new_tokens: int = 0
     processors: Sequence[Callable[[Any, Any], Any]] = ()
     json_schema: Mapping[str, Any] | str | None = None
     regex: str | None = None
@@ -90,6 +93,7 @@ _PATH_DEPENDENT = (
     "repetition_penalty",
     "frequency_penalty",
     "presence_penalty",
+    "min_new_tokens",
     "processors",
     *CONSTRAINTS,
 )
@@ -168,7 +172,7 @@ def _number(value: Any) -> bool:
 
 
 def _whole(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 def _bias(value: Any) -> bool:
@@ -200,6 +204,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "frequency_penalty": _TWO,
     "presence_penalty": _TWO,
     "logit_bias": (lambda v: v is None or _bias(v), "a mapping of token ids to numbers of at most 1e30"),
+    "min_new_tokens": (lambda v: _whole(v, 0), "a whole number >= 0"),
     "processors": (_callables, "a list of callables (input_ids, scores) -> scores"),
     "json_schema": (lambda v: _text(v) or isinstance(v, Mapping), "a mapping or JSON text"),
     "regex": (_text, "text"),
@@ -227,7 +232,7 @@ def probabilities(
         settings: the pipeline's.
         histories: the sessions whose rows these are, one after the other, the wanted rows of each; not looked at when
             no setting depends on the tokens before a row.
-        model: whose logits they are; needed under json_schema, regex or grammar.
+        model: whose logits they are; needed under min_new_tokens, json_schema, regex or grammar.
 
     Returns:
         Probabilities [rows, vocabulary], one-hot at temperature 0, and [rows] the largest probability of each row at
@@ -258,11 +263,15 @@ def probabilities(
         )
     if sampling.logit_bias:
         logits = _biased(logits, sampling.logit_bias)
+    constraint = sampling.constraint
+    if model is None and (constraint is not None or sampling.min_new_tokens):
+        kind = "min_new_tokens" if constraint is None else constraint.kind
+        raise ContractError(f"probabilities() needs `model` under settings.{kind}")
+    if sampling.min_new_tokens and model is not None:
+        logits = _not_ended(logits, histories, sampling.min_new_tokens, model.eos_ids)
     for processor in sampling.processors:
         logits = _processed(logits, processor, histories)
-    if (constraint := sampling.constraint) is not None:
-        if model is None:
-            raise ContractError(f"probabilities() needs `model` under settings.{constraint.kind}")
+    if constraint is not None and model is not None:
         logits = forbid(logits, compiled(constraint, model), histories)
     probs, raw_maxima = _shaped(logits, sampling)
     if logits.device.type == "cpu" and not math.isfinite(raw_maxima.sum()):  # of numbers up to 1
@@ -350,6 +359,18 @@ def _biased(logits: Any, bias: Mapping[int, float]) -> Any:
     values = upload(np.asarray([bias[token] for token in tokens], dtype=np.float64), logits).to(logits.dtype)
     columns = upload(np.asarray(tokens, dtype=np.int64), logits)
     return logits.index_add(-1, columns, values.expand(len(logits), -1))
+
+
+def _not_ended(logits: Any, histories: Sequence[History], least: int, ends: Collection[int]) -> Any:
+    """Logits without end tokens in the rows of answers that have fewer than `least` tokens."""
+    lengths = [len(history.accepted) + len(path) for history in histories for path in history.places()]
+    rows = upload(np.flatnonzero(np.asarray(lengths) < least), logits)
+    columns = upload(
+        np.asarray([end for end in sorted(ends) if end < logits.shape[-1]], dtype=np.int64), logits
+    )
+    logits = logits.clone()
+    logits[rows[:, None], columns] = -math.inf
+    return logits
 
 
 def _processed(logits: Any, processor: Callable[[Any, Any], Any], histories: Sequence[History]) -> Any:

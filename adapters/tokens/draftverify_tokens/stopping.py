@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from draftverify import ConfigError, Context
+from draftverify import ConfigError, Context, Task
 from draftverify_tokens.models import TokenModel, prompt_of
 from draftverify_tokens.text import Detokeniser
 
-__all__ = ["Stop"]
+__all__ = ["Criteria", "Stop", "positions_left"]
 
 
 class Stop:
@@ -51,7 +52,7 @@ class Stop:
 
     def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """How many of the `new` tokens to keep when the answer ends among them, else None."""
-        most = _positions_left(context)
+        most = positions_left(context.task)
         if self.max_tokens is not None:
             most = min(most, self.max_tokens)
         beyond = len(context.accepted) - most
@@ -77,10 +78,35 @@ class Stop:
         return []
 
 
-def _positions_left(context: Context) -> float:
+class Criteria:
+    """Ends an answer where another rule does, or after a token at which a criterion of transformers' form says so.
+
+    Args:
+        stop: the other rule.
+        criteria: callables (input_ids [1, n], None) -> bool, or a tensor [1] of it.
+    """
+
+    def __init__(self, stop: Stop, criteria: Sequence[Callable[[Any, Any], Any]]) -> None:
+        self.stop = stop
+        self.criteria = criteria
+
+    def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
+        """As `Stop`."""
+        import torch
+
+        end = self.stop(context, new)
+        text = [*prompt_of(context), *context.accepted]
+        for n in range(1, (len(new) if end is None else end) + 1):
+            ids = torch.tensor([text[: len(text) - len(new) + n]])
+            if any(bool(criterion(ids, None)) for criterion in self.criteria):
+                return n
+        return end
+
+
+def positions_left(task: Task) -> float:
     """How long an answer can be: the token after a text that fills all positions is the last that can be known."""
-    positions = context.task.input.get("positions")
-    return math.inf if positions is None else positions - len(prompt_of(context)) + 1
+    positions = task.input.get("positions")
+    return math.inf if positions is None else positions - len(task.input["prompt_ids"]) + 1
 
 
 class Search:

@@ -22,7 +22,7 @@ from draftverify import (
 )
 from draftverify.traits import GeneratorTraits, VerifierTraits, traits_of
 from draftverify_tokens.divergence import explain
-from draftverify_tokens.models import TokenModel, is_owned, positions_of, prompt_of
+from draftverify_tokens.models import TokenModel, as_list, is_owned, positions_of, prompt_of
 from draftverify_tokens.pass_costs import pass_seconds
 from draftverify_tokens.reader import BlockReading, distributions, history_of
 from draftverify_tokens.sampling import SETTINGS, check_settings
@@ -184,9 +184,9 @@ class Target:
         """The task with what any part may want to know of the target.
 
         Returns:
-            The task; its input has besides `prompt_ids` (made from `prompt` or `messages` unless given), `eos_ids`,
-            `vocabulary` (rows of logits) and `positions` (how many tokens the model takes; None: no limit known; see
-            `positions_of`).
+            The task; its input has besides `prompt_ids` (made from `prompt` or `messages` unless given), `eos_ids` (the
+            model's unless given), `vocabulary` (rows of logits) and `positions` (how many tokens the model takes; None:
+            no limit known; see `positions_of`).
 
         Raises:
             ConfigError: there is no prompt, or it does not fit.
@@ -194,7 +194,7 @@ class Target:
         vocabulary: int = self.model.model.config.get_text_config().vocab_size
         positions, limit = positions_of(self.model.model)
         prompt_ids = task.input.get("prompt_ids")
-        prompt = list(prompt_ids) if prompt_ids is not None else self.model.encode_prompt(task.input)
+        prompt = as_list(prompt_ids) if prompt_ids is not None else self.model.encode_prompt(task.input)
         if not prompt:
             raise ConfigError(
                 f"the prompt of task {task.id!r} has no tokens; the model needs one to go on from"
@@ -217,7 +217,7 @@ class Target:
             )
         fields = {
             "prompt_ids": prompt,
-            "eos_ids": sorted(self.model.eos_ids),
+            "eos_ids": task.input.get("eos_ids", sorted(self.model.eos_ids)),
             "vocabulary": vocabulary,
             "positions": positions,
         }
@@ -308,7 +308,7 @@ class Target:
         """Why two outputs of one task differ: where they part, how near the two tokens are under the settings, and
         whether rounding can be the reason."""
         prompt = (task if "prompt_ids" in task.input else self.prepare(task)).input["prompt_ids"]
-        return explain(self.model, list(prompt), list(expected), list(got), settings)
+        return explain(self.model, as_list(prompt), as_list(expected), as_list(got), settings)
 
 
 def _plain_so_far(context: Context, proposal: Proposal) -> bool:
