@@ -13,15 +13,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from draftverify import Pipeline, Proposal, Task
+from draftverify import Pipeline, Task
 from draftverify.bench.runner.summarised import Summarised
 from draftverify.kit import make_context
 from draftverify.rules import Speculative
 from draftverify.token_summary import read_summaries
-from draftverify.traits import GeneratorTraits
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, NoDraft, PromptLookup, Stop, Target
-from draftverify_tokens.reader import BlockReader
 from tests.tokens.emulated import Counts, Emulation
 from tests.tokens.tiny import byte_tokenizer, shortened, tiny_llama
 
@@ -178,56 +176,3 @@ def test_summaries_of_drafted_tokens_wait_for_nothing_more():
     for mine, theirs in zip(found, expected, strict=True):
         assert [token for token, _ in mine.pop("top")] == [token for token, _ in theirs.pop("top")]
         assert mine == pytest.approx(theirs, rel=1e-4, abs=1e-5)
-
-
-class Other(Speculative):
-    """Now and then accepts another token than the one that the target would have."""
-
-    def decide(self, context: Any, proposal: Any, verification: Any, rng: Any) -> Any:
-        made = super().decide(context, proposal, verification, rng)
-        spliced = tuple((token + 1) % (WIDTH - 1) for token in made.spliced)
-        return msgspec.structs.replace(made, spliced=spliced) if context.round % 5 == 4 else made
-
-
-class Seldom:
-    """Drafts in some rounds."""
-
-    traits = GeneratorTraits(shape="chain")
-
-    def propose(self, context: Any, n: int) -> Proposal:
-        return Proposal.chain((3, 4) if context.round % 6 == 5 else ())
-
-
-@pytest.mark.parametrize("kind", ["plain", "another token", "a block"])
-def test_a_plain_step_is_started_before_its_token_is_known(kind, monkeypatch):
-    """And forgotten where another token is accepted, or a block is drafted."""
-    ahead, passes = [], []
-    start, read = BlockReader.read_ahead, BlockReader._pass
-    monkeypatch.setattr(BlockReader, "read_ahead", lambda self, *how: (ahead.append(1), start(self, *how)))
-    monkeypatch.setattr(BlockReader, "_pass", lambda self, *how: (passes.append(1), read(self, *how))[1])
-
-    def answer(made: list[LocalModel], device: Emulation | None = None) -> Any:
-        drafter = Seldom() if kind == "a block" else NoDraft()
-        rule = Other() if kind == "another token" else Speculative()
-        done, target = Stop(12, ignore_eos=True), Counted(made[0])
-        there = Pipeline(drafter, target, rule, block=2, done=done, settings={"temperature": 0})
-        there.open()  # which tries the model
-        passes.clear()
-        if device is not None:
-            device.reset()
-        found = [there.run(task).unwrap() for task in tasks([3, 40])]
-        return found, target.rounds
-
-    expected, _ = answer(models())
-    assert not ahead
-    with Emulation() as device:
-        made = models()
-        device.put(made[0].model)
-        found, rounds = answer(made, device)
-        waits = device.counts.waits
-    assert found == expected
-    assert waits == {"copy to the host": rounds}
-    if kind == "plain":  # one step in each of the two answers was for nothing
-        assert (len(ahead), len(passes)) == (2 * (12 - 3), rounds + 2)
-    else:
-        assert rounds + 2 < len(passes) < rounds + len(ahead)

@@ -74,25 +74,6 @@ class _Frame(NamedTuple):
     n: int
 
 
-class _Ahead(NamedTuple):
-    """A pass that was started before anybody asked for it.
-
-    Args:
-        slot: whose sequence it reads one token on.
-        start: how many tokens stand before that one.
-        token: that one, on its way to the host.
-        tail: what was made of its logits.
-        outputs: logits and what the tail made; and what must stay where it is until the pass is over.
-    """
-
-    slot: Slot
-    start: int
-    token: Any
-    tail: Tail | None
-    outputs: Sequence[Any]
-    held: Any
-
-
 class BlockReader:
     """One component's way to read with a model; its caches lie in each session's scratch.
 
@@ -143,9 +124,7 @@ class BlockReader:
         self._embeddings = module.get_input_embeddings()
         self._edge: Any = None
         self._tails: dict[Any, Tail] = {}
-        self._ahead: _Ahead | None = None
         self._known: WeakSet[Slot] = WeakSet()  # sequences that were begun since the last look at the model
-        self._side: Any = None
         self._owner: BlockReader = self
         self._forward = forward_of(module, *self._how)
         self.slots = self._new_slots()
@@ -204,8 +183,6 @@ class BlockReader:
         """
         import torch
 
-        ahead, self._ahead = self._ahead, None
-        self.slots.meet()
         held = next((shelf.keys[0] for shelf in self.slots.shelves.values() if shelf.keys), None)
         moved = held is not None and (held.dtype, held.device) != (self.dtype, self.device)
         fresh = any(context.scratch.get(self._owner) not in self._known for context in contexts)
@@ -220,10 +197,6 @@ class BlockReader:
         # Taken out while the model runs: a pass that fails half-way leaves layers of different lengths behind.
         slots = list(map(self._take, contexts))
         most = AHEAD if len(slots) > 1 else CHUNK
-        # Not if the session has ended, a guest has written there since, or something else is asked for.
-        expected = ahead is not None and slots == [ahead.slot] and not len(proposals[0].items)
-        if ahead is not None and not (expected and ahead.slot.block is ahead.token and tail is ahead.tail):
-            ahead = None
         if any(isinstance(slot.block, torch.Tensor) for slot in slots):
             self.slots.arrived()
         blocks = [proposal.items for proposal in proposals]
@@ -241,10 +214,7 @@ class BlockReader:
             for slot, tokens in zip(slots, pending, strict=True):
                 self._read_ahead(slot, tokens, most)
             counts = [len(block) + 1 for block in blocks]
-            if ahead is not None and _is(ahead, pending[0]):
-                logits, *of_tail = ahead.outputs
-            else:
-                logits, *of_tail = self._pass(slots, pending, blocks, parents, counts, tail)
+            logits, *of_tail = self._pass(slots, pending, blocks, parents, counts, tail)
         for slot, tokens, block, tree, context in zip(slots, pending, blocks, parents, contexts, strict=True):
             slot.tokens += tokens
             slot.block = block
@@ -275,43 +245,6 @@ class BlockReader:
             slot.block, slot.parents = drafted[index], None
             context.scratch[self._owner] = slot
         return outputs
-
-    def read_ahead(self, context: Context, token: Any, tail: Tail | None) -> None:
-        """Start the pass that a next `read` without a block asks for if `token` is what is accepted.
-
-        It runs on a stream of its own, so that nobody who waits for what was read before waits for it. If another token
-        is accepted, or a block is drafted, it was in vain: the next pass writes over what it wrote.
-
-        Args:
-            context: of the last `read`, alone and without a block.
-            token: [1] int64 on the model's device.
-            tail: as that `read`'s.
-        """
-        import torch
-
-        slot = context.scratch[self._owner]
-        start = len(slot.tokens)
-        if not self._forward.compiled or start + 1 >= slot.shelf.capacity:
-            return  # it would have to move
-        del context.scratch[self._owner]
-        slot.block = token
-        self.slots.note([slot])  # before the pass, so that who waits for the rule has it
-        host, slot.block = slot.block, ()
-        if self._side is None:
-            self._side = torch.cuda.Stream()
-        self._side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self._side), torch.inference_mode():
-            outputs = self._pass([slot], [[]], [token], [None], [1], tail)
-            self.slots.ahead = torch.cuda.Event()
-            self.slots.ahead.record()
-        slot.block, slot.parents = host, None
-        context.scratch[self._owner] = slot
-        self._ahead = _Ahead(slot, start, host, tail, outputs, token)
-
-    def __del__(self) -> None:
-        # A pass on the other stream must not outlive the memory that it writes to.
-        if getattr(self, "_ahead", None) is not None and self.slots.ahead is not None:
-            self.slots.ahead.synchronize()
 
     def warm(self, rows: int, tokens: int, capacity: int, tails: Sequence[Any] = (None,)) -> None:
         """Compile and capture ahead what a step of so many rows and tokens needs; nothing where steps are not compiled.
@@ -661,11 +594,6 @@ def distributions(
     ]
     probs, raw_maxima = zip(*shaped, strict=True)
     return torch.cat(probs), torch.cat(raw_maxima)
-
-
-def _is(ahead: _Ahead, pending: Sequence[int]) -> bool:
-    """Whether what is pending is what was read ahead."""
-    return len(ahead.slot.tokens) == ahead.start and list(pending) == ahead.token.tolist()
 
 
 def _path(block: Any, parents: Sequence[int] | None, new: Sequence[int]) -> Sequence[int]:

@@ -228,7 +228,6 @@ class Slots:
         self.coarse = coarse
         self.padded = padded
         self.shelves: dict[int, CacheShelf] = {}
-        self.ahead: Any = None  # happens when a pass on another stream has ended
         self._copied: Any = None  # happens when the last noted block is on the host
 
     def take(self, task: str | None = None) -> Slot:
@@ -266,14 +265,6 @@ class Slots:
         self._copied.record()
         for slot, block in zip(away, host.split([len(slot.block) for slot in away]), strict=True):
             slot.block = block
-
-    def meet(self) -> None:
-        """Have the device finish what was started ahead before it does anything else here; nobody waits."""
-        import torch
-
-        if self.ahead is not None:
-            torch.cuda.current_stream().wait_event(self.ahead)
-            self.ahead = None
 
     def arrived(self) -> None:
         """Have what was noted on the host."""

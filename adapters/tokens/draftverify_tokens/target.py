@@ -34,8 +34,6 @@ from draftverify_tokens.text import pieces
 __all__ = ["Hidden", "Target", "hidden_states"]
 
 _STOP = Stop()
-PLAIN = 3
-"""After so many rounds without a draft the next greedy step is started ahead, on a device."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,9 +247,7 @@ class Target:
         tail = reader.tail(contexts, contexts[0].task.input["vocabulary"])
         reading = reader.read(contexts, proposals, tail)
         if reading.of_tail:
-            target, raw_maxima, *tokens = reading.of_tail
-            if tokens and len(contexts) == 1 and not self._kept and _plain_so_far(contexts[0], proposals[0]):
-                reader.read_ahead(contexts[0], tokens[0], tail)
+            target, raw_maxima, *_ = reading.of_tail
         else:
             histories = (history_of(self, *pair) for pair in zip(contexts, proposals, strict=True))
             target, raw_maxima = distributions(self.model, reading.logits, contexts, histories)
@@ -309,19 +305,6 @@ class Target:
         whether rounding can be the reason."""
         prompt = (task if "prompt_ids" in task.input else self.prepare(task)).input["prompt_ids"]
         return explain(self.model, as_list(prompt), as_list(expected), as_list(got), settings)
-
-
-def _plain_so_far(context: Context, proposal: Proposal) -> bool:
-    """Whether the next step will be a plain one too, as far as the last ones tell, and there is a position for it."""
-    positions = context.task.input["positions"]
-    tokens = len(prompt_of(context)) + len(context.accepted) + 1
-    rounds = context.rounds
-    return (
-        not len(proposal.items)
-        and len(rounds) >= PLAIN
-        and not any(len(rounds[-i].items) for i in range(1, PLAIN + 1))
-        and (positions is None or tokens < positions)
-    )
 
 
 def _check_fits(context: Context, proposal: Proposal) -> None:
