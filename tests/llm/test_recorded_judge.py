@@ -81,8 +81,8 @@ def test_ids_tell_equal_texts_apart(tmp_path):
     ("text", "told"),
     [
         ("", "holds no verdicts"),
-        ("[1]", ":1: a JSON object"),
-        ("{", ":1: not a line of JSON"),
+        ("[1]", "entry 0: a JSON object"),
+        ("{", ":1: not JSON"),
         ('{"question": "q", "first": "a", "second": 3, "verdict": 1}', "'second' should be a text"),
         ('{"question": "q", "first": "a", "second": "b"}', "no field 'verdict'"),
     ],

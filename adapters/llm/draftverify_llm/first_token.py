@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from draftverify import ConfigError
 from draftverify_llm.eval_mode import evaluating
 from draftverify_llm.local import LocalModel
+from draftverify_llm.pretrained import by_length
 from draftverify_llm.prompts import apart
 
 __all__ = ["FirstToken", "first_tokens", "word_tokens"]
@@ -81,8 +82,9 @@ def first_tokens(model: LocalModel, prompts: Sequence[str], verdicts: Sequence[s
     readings = [FirstToken((), None, "", fits=False)] * len(prompts)
     readable = [index for index, tokens in ids.items() if len(tokens) <= longest]
     with torch.inference_mode(), evaluating(module.modules()):
-        for batch in _by_length({index: len(ids[index]) for index in readable}):
-            width = max(len(ids[index]) for index in batch)
+        for places in by_length([len(ids[index]) for index in readable], _TOKENS):
+            batch = [readable[place] for place in places]
+            width = len(ids[batch[0]])
             # Padded on the left, so that all prompts end at the same place.
             rows = torch.tensor([[0] * (width - len(ids[i])) + list(ids[i]) for i in batch])
             mask = torch.tensor([[0] * (width - len(ids[i])) + [1] * len(ids[i]) for i in batch])
@@ -107,15 +109,3 @@ def _marks(tokenizer: Any) -> re.Pattern[str]:
     special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
     spelled = sorted({*special, *tokenizer.all_special_tokens} - {""}, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, spelled)) or r"(?!)")
-
-
-def _by_length(lengths: dict[int, int]) -> Iterator[list[int]]:
-    """Indices in batches of similar length, the longest first."""
-    batch: list[int] = []
-    for index in sorted(lengths, key=lambda place: -lengths[place]):
-        if batch and (len(batch) + 1) * lengths[batch[0]] > _TOKENS:
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch

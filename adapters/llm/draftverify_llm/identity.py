@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from pathlib import Path
 from typing import Any
 
 from draftverify import identity_of
 from draftverify_llm.catalogue import CATALOGUE
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
+from draftverify_llm.pretrained import digest_of
 from draftverify_llm.text import TextModel
 from draftverify_llm.weights import gguf_file, torch_directory
 
@@ -38,7 +38,7 @@ def model_identity(model: TextModel) -> str:
         parts += [str(model.dtype), str(model.packed), _weights(model)]
     elif isinstance(model, LlamaCpp):
         entry = CATALOGUE.get(str(model.weights))
-        parts.append(entry.sha256 if entry else _of_files([gguf_file(str(model.weights))]))
+        parts.append(entry.sha256 if entry else digest_of([gguf_file(str(model.weights))]))
     else:
         arguments = set(inspect.signature(type(model)).parameters) - _NO_MATTER
         parts.append({name: identity_of(getattr(model, name)) for name in arguments if hasattr(model, name)})
@@ -66,15 +66,4 @@ def _weights(model: LocalModel) -> str:
         "vocab.json",
         "merges.txt",
     )
-    return _of_files([*sorted(directory.glob("*.safetensors")), *[directory / name for name in names]])
-
-
-def _of_files(files: list[Path]) -> str:
-    digest = hashlib.sha256()
-    for file in files:
-        if file.is_file():
-            digest.update(f"{file.name}\0".encode())
-            with open(file, "rb") as opened:
-                while chunk := opened.read(1 << 20):
-                    digest.update(chunk)
-    return digest.hexdigest()
+    return digest_of([*sorted(directory.glob("*.safetensors")), *[directory / name for name in names]])

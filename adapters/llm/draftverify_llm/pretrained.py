@@ -12,7 +12,7 @@ from draftverify.errors import ResourceError
 from draftverify_llm.requirements import need
 from draftverify_llm.weights import quiet_transformers, torch_directory
 
-__all__ = ["Loaded", "by_length", "load_pretrained", "readable", "weights_identity"]
+__all__ = ["Loaded", "by_length", "digest_of", "load_pretrained", "readable", "weights_identity"]
 
 
 class Loaded(NamedTuple):
@@ -76,19 +76,24 @@ def load_pretrained(
 
 def weights_identity(directory: Path, settings: Mapping[str, Any]) -> str:
     """A hash of a model's weights, config and tokenizer, and of the settings that change what it answers."""
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     files = [
         *sorted(directory.glob("*.safetensors")),
         directory / "config.json",
         directory / "tokenizer.json",
     ]
+    return digest_of(files, json.dumps(settings, sort_keys=True), named=False)[:32]
+
+
+def digest_of(files: Sequence[Path], before: str = "", *, named: bool = True) -> str:
+    """The SHA-256 of a text and of the files that are there, with their names or without."""
+    digest = hashlib.sha256(before.encode())
     for file in files:
         if file.is_file():
+            digest.update(f"{file.name}\0".encode() if named else b"")
             with open(file, "rb") as opened:
-                # hashlib.file_digest is of Python 3.11
                 while chunk := opened.read(1 << 20):
                     digest.update(chunk)
-    return digest.hexdigest()[:32]
+    return digest.hexdigest()
 
 
 def by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -13,7 +12,7 @@ from draftverify import ConfigError, Context, Proposal, Verification
 from draftverify.kit.audit import PairVerdict, Presented, Variation, as_choice
 from draftverify.secret import quiet
 from draftverify.traits import EvidenceKind, VerifierTraits
-from draftverify_llm.jsonl import MISSING, value_at
+from draftverify_llm.jsonl import MISSING, read_rows, value_at
 from draftverify_llm.pairwise_judge import Against, compared
 
 __all__ = ["RecordedJudge"]
@@ -119,14 +118,8 @@ class RecordedJudge:
                 raise ConfigError(f"{name!r} is none of {', '.join(names)}", path=f"fields.{name}")
         names |= self.fields
         recorded: dict[_Key, PairVerdict] = {}
-        try:
-            lines = self.path.read_text(encoding="utf-8").split("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise ConfigError(f"the verdicts cannot be read: {why}", where=str(self.path)) from error
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                self._take(line, names, recorded, f"{self.path}:{number}")
+        for where, row in read_rows(self.path):
+            self._take(row, names, recorded, where)
         if not recorded:
             raise ConfigError("the file holds no verdicts", where=str(self.path))
         if _read_from_the_other_side(recorded):
@@ -138,10 +131,9 @@ class RecordedJudge:
         return recorded
 
     def _take(
-        self, line: str, names: Mapping[str, str], recorded: dict[_Key, PairVerdict], where: str
+        self, row: Mapping[str, Any], names: Mapping[str, str], recorded: dict[_Key, PairVerdict], where: str
     ) -> None:
         """One line's verdicts. Without an id a pair has one verdict; with ids the first line speaks for the texts."""
-        row = _entry(line, where)
         entry = {name: value for name in names if (value := value_at(row, names[name])) is not MISSING}
         question, first, second = (
             _text(entry.get(name), names[name], where) for name in ("question", "first", "second")
@@ -184,16 +176,6 @@ def _turned(answer: PairVerdict) -> PairVerdict:
     if answer.choice is None or answer.choice == "tie":
         return answer
     return PairVerdict("second" if answer.choice == "first" else "first", words=answer.words)
-
-
-def _entry(line: str, where: str) -> dict[str, Any]:
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"not a line of JSON: {error}", where=where) from error
-    if not isinstance(entry, dict):
-        raise ConfigError(f"a JSON object is needed, not {type(entry).__name__}", where=where)
-    return entry
 
 
 def _text(value: Any, field: str, where: str) -> str:

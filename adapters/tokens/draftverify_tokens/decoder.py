@@ -48,7 +48,7 @@ from draftverify_tokens.sampling import SETTINGS
 from draftverify_tokens.stopping import Criteria, Stop, positions_left
 from draftverify_tokens.suffix import Suffix
 from draftverify_tokens.target import Target
-from draftverify_tokens.text import accepted_text
+from draftverify_tokens.text import stream_text
 
 __all__ = ["DRAFTERS", "Decoder", "Generation", "TextStream", "generate", "stream"]
 
@@ -570,7 +570,7 @@ class TextStream:
         call = self._call
         try:
             text, ended = "", list[TaskRecord]()
-            for piece in accepted_text(call.pipeline, self._task, ended, call.ends):
+            for piece in stream_text(call.pipeline, self._task, ended, call.ends):
                 text += piece
                 ready = len(text) - _held_back(text, call.strings)
                 if ready:

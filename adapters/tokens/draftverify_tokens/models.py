@@ -16,7 +16,6 @@ __all__ = [
     "positions_of",
     "prompt_of",
     "room",
-    "tokens_so_far",
 ]
 
 
@@ -121,15 +120,6 @@ def prompt_of(context: Context) -> list[int]:
             "them into its input, or give them yourself"
         )
     return prompt
-
-
-def tokens_so_far(context: Context) -> list[int]:
-    """Every token id that the next one follows: the prompt's and the accepted ones.
-
-    Raises:
-        ConfigError: the task was not prepared by a verifier such as `Target`.
-    """
-    return [*prompt_of(context), *context.accepted]
 
 
 def positions_of(module: Any) -> tuple[int | None, str]:

@@ -8,7 +8,7 @@ from typing import Any
 from draftverify import DraftVerifyError, Event, Pipeline, TaskDone, TaskRecord
 from draftverify_tokens.models import TokenModel
 
-__all__ = ["Detokeniser", "accepted_text", "pieces", "stream_text"]
+__all__ = ["Detokeniser", "pieces", "stream_text"]
 
 HALF = "\N{REPLACEMENT CHARACTER}"
 """What decoders write for bytes that are no character, or not yet."""
@@ -92,45 +92,37 @@ def pieces(model: TokenModel, tokens: Sequence[int]) -> list[str]:
     return texts
 
 
-def stream_text(pipeline: Pipeline, task: Any) -> Iterator[str]:
+def stream_text(
+    pipeline: Pipeline, task: Any, ended: list[TaskRecord] | None = None, silent: Collection[int] = ()
+) -> Iterator[str]:
     """Decode a task and yield its text as it is accepted.
 
     Args:
         pipeline: one whose verifier is a `Target`.
         task: a Task, a mapping (its input) or a text (its prompt).
+        ended: gets the task's record at the end, whose failure is then the caller's to tell.
+        silent: tokens that have no text here.
 
     Yields:
         Pieces of text, none of them empty; together they are `model.decode` of the outcome's value.
 
     Raises:
-        DraftVerifyError: the task failed; after all text that was accepted before.
-    """
-    ended: list[TaskRecord] = []
-    yield from accepted_text(pipeline, task, ended)
-    for record in ended:
-        # Nobody sees the outcome of a stream, and half an answer looks like a whole one.
-        if record.outcome.status == "failed":
-            raise DraftVerifyError(f"task {record.task!r} failed: {record.outcome.reason}")
-
-
-def accepted_text(
-    pipeline: Pipeline, task: Any, ended: list[TaskRecord], silent: Collection[int] = ()
-) -> Iterator[str]:
-    """The pieces of `stream_text`, without a word about a failure.
-
-    Args:
-        pipeline, task: as there.
-        ended: gets the task's record at the end.
-        silent: tokens that have no text here.
+        DraftVerifyError: the task failed, where nobody takes its record; after all text that was accepted before.
     """
     detokeniser = Detokeniser(pipeline.verifier.model)  # type: ignore[attr-defined]
+    records: list[TaskRecord] = []
 
     def listen(event: Event) -> None:
         if isinstance(event, TaskDone):
-            ended.append(event.record)
+            records.append(event.record)
 
     for decision in pipeline.stream(task, on_event=listen):
         if text := "".join([detokeniser.push(token) for token in decision.emitted if token not in silent]):
             yield text
     if text := detokeniser.flush():
         yield text
+    for record in records:
+        if ended is not None:
+            ended.append(record)
+        elif record.outcome.status == "failed":  # nobody sees it, and half an answer looks like a whole one
+            raise DraftVerifyError(f"task {record.task!r} failed: {record.outcome.reason}")
