@@ -317,10 +317,10 @@ def test_right_guesses_save_passes(monkeypatch):
         part = DraftModel(MODEL, lookup=Knowing(MODEL, 9, wrong))
         context = make_context({"prompt_ids": [0, 1], "vocabulary": 20}, settings={"temperature": 0}, seed=1)
 
-        def read(self, contexts, proposals, tail=None, part=part):
+        def read(self, contexts, proposals, part=part):
             if self is part._reader:
                 passes.append(len(proposals[0]))
-            return inner(self, contexts, proposals, tail)
+            return inner(self, contexts, proposals)
 
         monkeypatch.setattr(BlockReader, "read", read)
         assert len(part.propose(context, 9)) == 9
