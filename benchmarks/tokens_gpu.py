@@ -24,7 +24,7 @@ Parts, in this order by default:
 
 - correctness: a small model in float32 on the device. For lookup, suffix, draft model, early exit and tree, one session
   and four of different lengths: tokens beside plain decoding there, plain decoding on the CPU and transformers'
-  generate.
+  generate; and what was compiled and captured after a first run, on prompts of other lengths.
 - bandwidth: bytes per second that a copy reads and writes.
 - plain: one session of a model of the shape of Llama-3-8B in bfloat16, random weights; the bytes of weights and cache
   that its passes read per second as a share of the copy's (goal: 0.8).
@@ -36,8 +36,8 @@ Parts, in this order by default:
 
 What the later layers add to the stream is scaled until the early exit's likeliest token is the model's at the chosen
 rate (`--agreement`), so draft and target are as costly as real ones and agree as often as one likes. A way's first run
-allocates; its seconds are recorded apart from the timed ones. Ways take turns, the order turning round; medians, with
-the least and the greatest.
+compiles, captures and allocates; its seconds are recorded apart from the timed ones, as is what the timed ones compiled
+and captured all the same. Ways take turns, the order turning round; medians, with the least and the greatest.
 """
 
 from __future__ import annotations

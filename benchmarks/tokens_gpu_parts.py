@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from time import perf_counter
 from typing import Any
+from unittest import mock
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -202,20 +203,40 @@ def tune(module: Any, layers: int, wanted: float) -> tuple[float, float]:
 
 @contextmanager
 def watched(device: str) -> Iterator[Counter[str]]:
-    """On a device, how often the host waits for it inside. It costs time itself: what is watched is not timed."""
+    """What is compiled and captured inside, and on a device how often graphs are launched and the host waits for it.
+
+    It costs time itself: what is watched is not timed.
+    """
     counts: Counter[str] = Counter()
+    compiled = torch._dynamo.utils.counters["stats"]
+    before = compiled["unique_graphs"]
     if device != "cuda":
         yield counts
-        return
-    mode = torch.cuda.get_sync_debug_mode()
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        torch.cuda.set_sync_debug_mode("warn")
-        try:
-            yield counts
-        finally:
-            torch.cuda.set_sync_debug_mode(mode)
-    counts["waits"] = sum("synchroniz" in str(each.message) for each in said)
+    else:
+        replay, begin = torch.cuda.CUDAGraph.replay, torch.cuda.CUDAGraph.capture_begin
+
+        def replayed(graph: Any) -> Any:
+            counts["launches"] += 1
+            return replay(graph)
+
+        def captured(graph: Any, *arguments: Any, **named: Any) -> Any:
+            counts["captures"] += 1
+            return begin(graph, *arguments, **named)
+
+        mode = torch.cuda.get_sync_debug_mode()
+        with (
+            mock.patch.object(torch.cuda.CUDAGraph, "replay", replayed),
+            mock.patch.object(torch.cuda.CUDAGraph, "capture_begin", captured),
+            warnings.catch_warnings(record=True) as said,
+        ):
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
+                yield counts
+            finally:
+                torch.cuda.set_sync_debug_mode(mode)
+        counts["waits"] = sum("synchroniz" in str(each.message) for each in said)
+    counts["compilations"] = compiled["unique_graphs"] - before
 
 
 WAYS = ("lookup", "suffix", "draft model", "early exit", "tree")

@@ -70,6 +70,7 @@ def test_the_gpu_benchmark_rehearses_on_a_cpu(tmp_path):
     assert len(parts["correctness"]) == 10
     for row in parts["correctness"].values():
         assert row["answers"] == row["equal_to_plain_on_cpu"] == row["equal_to_transformers"] == 4
+        assert row["after_warm_up"]["compilations"] == 0
     for row in (parts["speculate"]["gamma 2"], parts["batches"]["batch 3"]):
         assert abs(row["agreement"] - 0.7) < 0.1
         assert row["same_as_plain"] == row["batch"]

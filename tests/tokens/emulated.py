@@ -3,21 +3,28 @@
 `Emulation` is entered; `put` moves a module over. From then on torch's calls make tensors of `OnDevice` where they are
 asked for "cuda", every operation on those is seen, and what a real device would do differently is done differently:
 
+- **Capture** runs nothing that lasts: what the captured operations wrote is undone, what they made is spoilt. A replay
+  runs the recorded operations again on the very same tensors. What the host knew at capture is frozen; a buffer that
+  was replaced since is still the one that is written. To wait or to read a value in a capture raises.
 - **Copies that are not waited for**: to the host, they arrive at the next wait, and until then there is nonsense in
   their place. From pinned memory, what the host overwrites before a wait is an error, since the device may not have
   read it yet.
 - **Mixed devices** raise, except where CUDA allows it: single numbers, and indices (a copy that is waited for).
+- **torch.compile** is Dynamo's with the backend "eager": guards, recompilations and limits are real, kernels are not.
+  A break of the graph and a recompile limit that is reached are errors. It compiles functions of tensors; modules are
+  run as they are.
 
-What it does not show: time, overlap, the order of several streams (there is one), kernels that wait inside (some sorts
-do), and another rounding. A kernel here is an operation of ATen, which may be several there.
+What it does not show: time, overlap, the order of several streams (there is one), memory that is freed while a graph
+still uses it, kernels that wait inside (some sorts do), another rounding, and what inductor makes of an operation. Code
+that is traced by Dynamo sees tensors on the CPU. A kernel here is an operation of ATen, which may be several there.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections import Counter
-from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -60,12 +67,19 @@ class Counts:
     """What happened since the last `reset`.
 
     Args:
-        operations: kernels that were started.
+        launches: replays of graphs.
+        operations: kernels that were started one by one, outside of graphs and compiled functions.
+        compiled: calls of compiled functions, outside of graphs.
+        captures, compilations: how often.
         waits: by kind, how often the host waited for the device.
         uploads, downloads: copies by the host's kind of memory, "pinned" or "pageable".
     """
 
+    launches: int = 0
     operations: int = 0
+    compiled: int = 0
+    captures: int = 0
+    compilations: int = 0
     waits: Counter[str] = field(default_factory=Counter)
     uploads: Counter[str] = field(default_factory=Counter)
     downloads: Counter[str] = field(default_factory=Counter)
@@ -116,12 +130,12 @@ class OnDevice(torch.Tensor):
 class _Seen(TorchDispatchMode):
     """Hands every operation over."""
 
-    def __init__(self, emulation: Emulation) -> None:
+    def __init__(self, emulation: Emulation, compiled: bool = False) -> None:
         super().__init__()
-        self.emulation = emulation
+        self.emulation, self.compiled = emulation, compiled
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return self.emulation.run(func, args, kwargs or {})
+        return self.emulation.run(func, args, kwargs or {}, self.compiled)
 
 
 class _Named(TorchFunctionMode):
@@ -160,6 +174,31 @@ def _indices(index: Any) -> Any:
     return torch.as_tensor(index) if isinstance(index, (list, np.ndarray)) else index
 
 
+class _Tape:
+    """The operations of a capture."""
+
+    def __init__(self) -> None:
+        self.steps: list[Callable[[], Any]] = []
+        self.made: list[torch.Tensor] = []
+        self.before: dict[int, tuple[Any, Any]] = {}
+
+    def owns(self, tensor: torch.Tensor) -> bool:
+        return any(_storage(tensor) == _storage(each) for each in self.made)
+
+    def save(self, tensor: torch.Tensor) -> None:
+        """Remember what a tensor from outside holds, which the capture must not change."""
+        if _storage(tensor) not in self.before and not self.owns(tensor):
+            whole = tensor.untyped_storage()
+            self.before[_storage(tensor)] = whole, whole.clone()
+
+    def end(self) -> None:
+        for whole, old in self.before.values():
+            whole.copy_(old)
+        for tensor in self.made:
+            _spoil(tensor)
+        self.before = {}
+
+
 def _storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
@@ -174,6 +213,7 @@ class Emulation:
 
     def __init__(self) -> None:
         self.counts = Counts()
+        self.tape: _Tape | None = None
         self._clock = 0
         self._pinned: list[
             tuple[int, int, Any]
@@ -182,16 +222,22 @@ class Emulation:
         self._stack = ExitStack()
 
     def __enter__(self) -> Emulation:
+        torch._dynamo.reset()
         own = {"emulation": self}
         stream = type("Stream", (_Stream,), own)
         fakes: dict[str, Any] = {
             "is_available": lambda: True, "is_initialized": lambda: True, "device_count": lambda: 1,
             "current_device": lambda: 0, "device": lambda *_: nullcontext(), "stream": lambda *_: nullcontext(),
             "synchronize": lambda *_: self.wait("device"), "current_stream": lambda *_: stream(),
-            "Stream": stream, "Event": type("Event", (_Event,), own),
+            "Stream": stream, "Event": type("Event", (_Event,), own), "CUDAGraph": type("Graph", (_Graph,), own),
+            "graph": self._capture, "graph_pool_handle": lambda: (0, 0),
+            "is_current_stream_capturing": lambda: self.tape is not None,
         }  # fmt: skip
         for name, fake in fakes.items():
             self._stack.enter_context(mock.patch.object(torch.cuda, name, fake))
+        self._stack.enter_context(mock.patch.object(torch, "compile", self._compile))
+        self._compiler = torch._dynamo.optimize
+        self._stack.enter_context(torch._dynamo.config.patch(fail_on_recompile_limit_hit=True))
         self._stack.enter_context(_Seen(self))
         self._stack.enter_context(_Named())
         return self
@@ -224,6 +270,7 @@ class Emulation:
 
     def wait(self, kind: str, until: int | None = None) -> None:
         """The host waits: all that was started before `until` has happened."""
+        self._refuse(kind)
         self.counts.waits[kind] += 1
         self.arrive(until)
 
@@ -243,6 +290,10 @@ class Emulation:
         self._clock += 1
         self._pending.append((self._clock, way, host, values))
 
+    def _refuse(self, what: str) -> None:
+        if self.tape is not None:
+            raise RuntimeError(f"CUDA error: operation not permitted when stream is capturing ({what})")
+
     # Pinned memory
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -259,44 +310,59 @@ class Emulation:
 
     # Operations
 
-    def run(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def run(self, func: Any, args: Any, kwargs: Any, compiled: bool = False) -> Any:
         """One operation of ATen."""
         packet, kwargs = func.overloadpacket, dict(kwargs)
         if packet is aten.is_pinned:
             return not isinstance(args[0], OnDevice) and self.is_pinned(args[0])
         if packet is aten._pin_memory:
             return self.pin(args[0].clone())
-        if _composite(func):  # comes whole in inference mode
+        if not compiled and _composite(func):  # comes whole in inference mode
             with _Seen(self):
                 return func.decompose(*args, **kwargs)
         pinned, where = kwargs.pop("pin_memory", False), kwargs.get("device")
         tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
         here = [each for each in tensors if isinstance(each, OnDevice)]
-        if packet in (aten._to_copy, aten.copy_):
+        if packet in (aten._to_copy, aten.copy_) and not compiled:
             return self._copied(func, args, kwargs)
         if where is not None and torch.device(where).type in ("meta", "cuda"):
             kwargs["device"] = torch.device("cpu")
-        elif not here:
+        elif not here and not compiled:
             found = func(*args, **kwargs)
             return self.pin(found) if pinned else found
-        self._check(packet, args, kwargs, tensors)
+        if not (
+            compiled and packet is aten._local_scalar_dense
+        ):  # a number of the host's, which Dynamo made a tensor
+            self._check(packet, args, kwargs, tensors)
         known = {id(each.inner): each for each in here}
         args, kwargs = tree_map(_inner, (args, kwargs))
-        return tree_map(lambda each: self._wrapped(each, known), self._done(func, args, kwargs))
+        found = self._done(func, args, kwargs, single=not compiled)
+        return found if compiled else tree_map(lambda each: self._wrapped(each, known), found)
 
     def _wrapped(self, each: Any, known: dict[int, Any]) -> Any:
         if not isinstance(each, torch.Tensor):
             return each
         return known[id(each)] if id(each) in known else OnDevice(each, self)
 
-    def _done(self, func: Any, args: Any, kwargs: Any, *, counted: bool = True) -> Any:
-        """Run it on the host's tensors, and count it where it is a kernel."""
-        packet, changes = func.overloadpacket, func._schema.is_mutable
+    def _done(self, func: Any, args: Any, kwargs: Any, *, single: bool) -> Any:
+        """Run it on the host's tensors; count it, or put it on the tape."""
+        tape, packet, changes = self.tape, func.overloadpacket, func._schema.is_mutable
+        given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        if tape is not None and changes:
+            for argument, value in zip(func._schema.arguments, args, strict=False):
+                if argument.alias_info is not None and argument.alias_info.is_write:
+                    list(map(tape.save, tree_leaves(value)))
         found = func(*args, **kwargs)
-        given = {_storage(each) for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)}
+        held = {_storage(each) for each in given}
         results = [each for each in tree_leaves(found) if isinstance(each, torch.Tensor)]
-        fresh = any(_storage(each) not in given for each in results)
-        self.counts.operations += counted and (changes or fresh or not results) and packet not in NO_KERNEL
+        fresh = [each for each in results if _storage(each) not in held]
+        kernel = (changes or bool(fresh) or not results) and packet not in NO_KERNEL
+        if tape is None:
+            self.counts.operations += kernel and single
+            return found
+        tape.made += fresh
+        if kernel:
+            tape.steps.append(lambda: _again(func, args, kwargs, results if fresh and not changes else ()))
         return found
 
     def _check(self, packet: Any, args: Any, kwargs: Any, tensors: list[Any]) -> None:
@@ -347,8 +413,9 @@ class Emulation:
         if there:
             if not here and source.dim() + source.numel() and not (into and not source.dim()):
                 self._upload(source, waits=not quick)
-            found = self._done(func, plain, kwargs, counted=here)
+            found = self._done(func, plain, kwargs, single=here)
             return target if into else OnDevice(found, self)
+        self._refuse("a copy to the host")
         found = plain[0] if into else func(*plain, **kwargs)
         values = plain[1].to(found.dtype).expand(found.shape).clone() if into else found.clone()
         pinned = (
@@ -367,11 +434,65 @@ class Emulation:
         if not source.numel():
             return  # torch copies nothing then, and waits for nothing
         pinned = self.is_pinned(source)
+        if waits or not pinned:
+            self._refuse("a copy of memory that is not pinned, or that is waited for")
+        if self.tape is not None:
+            self.tape.steps.append(lambda: self._upload(source, waits=False))
+            return
         self.counts.uploads["pinned" if pinned else "pageable"] += 1
         if waits:
             self.wait("copy to the device")
         elif pinned:
             self._later("up", source, source.clone())
+
+    # Graphs and compilation
+
+    @contextmanager
+    def _capture(self, graph: _Graph, *_: Any, **__: Any) -> Iterator[None]:
+        self._refuse("another capture")
+        self.counts.captures += 1
+        self.tape = tape = _Tape()
+        try:
+            yield
+        finally:
+            self.tape = None
+        with torch.inference_mode(), _without_modes():
+            tape.end()
+        graph.tape = tape
+
+    def _compile(self, function: Any = None, **how: Any) -> Any:
+        if function is None:
+            return lambda each: self._compile(each, **how)
+        if isinstance(function, torch.nn.Module):
+            return function
+
+        compiled = self._compiler(backend=self._backend, nopython=True, dynamic=how.get("dynamic"))(function)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            known = {id(e.inner): e for e in tree_leaves((args, kwargs)) if isinstance(e, OnDevice)}
+            for e in known.values():  # which sizes are dynamic is noted on the tensor
+                vars(e.inner).update({k: v for k, v in vars(e).items() if k.startswith("_dynamo")})
+            args, kwargs = tree_map(_inner, (args, kwargs))
+            self.counts.compiled += self.tape is None
+            with _without_modes(), torch.overrides._pop_mode_temporarily(), self._unavailable():
+                found = compiled(*args, **kwargs)
+            return tree_map(lambda each: self._wrapped(each, known), found)
+
+        return call
+
+    def _backend(self, traced: Any, _: Any) -> Callable[..., Any]:
+        """One for all that is compiled, as inductor is: Dynamo shares what equal backends have made of a function."""
+        self.counts.compilations += 1
+
+        def run(*inputs: Any) -> Any:
+            with _Seen(self, compiled=True):
+                return traced(*inputs)
+
+        return run
+
+    def _unavailable(self) -> Any:
+        """Dynamo would save the state of the device's own random numbers."""
+        return mock.patch.multiple(torch.cuda, is_available=lambda: False, is_initialized=lambda: False)
 
 
 @cache
@@ -397,6 +518,27 @@ def tree_map(change: Callable[[Any], Any], tree: Any) -> Any:
 
 def _inner(each: Any) -> Any:
     return each.inner if isinstance(each, OnDevice) else each
+
+
+def _again(func: Any, args: Any, kwargs: Any, results: Any) -> None:
+    found = func(*args, **kwargs)
+    for old, new in zip(results, tree_leaves(found) if results else (), strict=False):
+        old.copy_(new)
+
+
+class _Graph:
+    emulation: Emulation
+    tape: _Tape | None = None
+
+    def replay(self) -> None:
+        self.emulation._refuse("a replay")
+        self.emulation.counts.launches += 1
+        with torch.inference_mode(), _without_modes():
+            for step in self.tape.steps if self.tape else ():
+                step()
+
+    def reset(self) -> None:
+        self.tape = None
 
 
 class _Stream:

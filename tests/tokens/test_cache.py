@@ -41,12 +41,12 @@ def test_a_long_session_does_not_make_the_short_ones_long(long: int) -> None:
     """Fifteen of 100 tokens and one long one hold at most one and a half times what their tokens need."""
     reader = BlockReader(tiny_of("llama", VOCABULARY, layers=1), owned=True)
 
-    def forward(groups: Any, want: Any) -> Any:  # reading takes seconds, and holds the same
+    def forward(groups: Any, want: Any, tail: Any) -> Any:  # reading takes seconds, and holds the same
         for shelf in {group.shelf for group in groups if not group.shelf.keys}:
             shelf.keys, shelf.values = ([shelf.new(torch.empty(1, 2, 1, 8))] for _ in range(2))
         return None if want is None else torch.zeros(len(want), VOCABULARY), None
 
-    for name in ("windows", "needs_masks"):
+    for name in ("windows", "needs_masks", "compiled"):
         setattr(forward, name, getattr(reader._forward, name))
     reader._forward = forward
     lengths = [*[100] * 15, long]
@@ -200,10 +200,14 @@ def test_a_model_that_has_changed_forgets_what_it_read(change: str) -> None:
         torch.testing.assert_close(reader.read([context], [NOTHING]).logits, wanted, atol=1e-4, rtol=0)
 
 
-def test_a_model_that_was_handed_in_is_lent_nothing_of_ended_tasks() -> None:
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_model_that_was_handed_in_is_lent_nothing_of_ended_tasks(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever begins alone reads all; those that are under way together share, with one that was there before too."""
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
     module = tiny_of("llama", VOCABULARY, layers=1)
-    reader = BlockReader(module)
+    reader = BlockReader(module, compiled=compiled)
     contexts = [make_context(Task(id=str(i), input={"prompt_ids": PROMPT})) for i in range(4)]
     with counted(module) as read:
         for turn in (contexts[:1], contexts[:3], contexts[3:]):
@@ -219,6 +223,8 @@ def test_a_model_that_was_handed_in_is_lent_nothing_of_ended_tasks() -> None:
         logits = reader.read(contexts[:1], [NOTHING]).logits
     assert sum(read) == 200
     assert logits.isfinite().all()
+    if compiled:  # graphs hold the addresses
+        assert all(shelf.keys[0] is buffers[0] for shelf in reader.slots.shelves.values())
 
 
 def test_pipelines_that_are_compared_on_a_task_read_its_prompt_themselves(model: Any) -> None:

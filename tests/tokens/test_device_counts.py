@@ -1,6 +1,7 @@
-"""What a round costs on a device, counted on an emulated one: waits and copies.
+"""What a round costs on a device, counted on an emulated one: launches, captures, compilations, waits and copies.
 
-The tokens are those of the CPU: a copy that was read too early would show in them.
+The tokens are those of the plain path on the CPU: a number of the host's that a graph has frozen, a buffer that was
+replaced under it, or a copy that was read too early would show in them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pytest
 
 from draftverify import Pipeline, Task
 from draftverify.bench.runner.summarised import Summarised
+from draftverify.kit import make_context
 from draftverify.rules import Speculative
 from draftverify.token_summary import read_summaries
 from draftverify_llm import LocalModel
@@ -66,7 +68,22 @@ def tasks(lengths: list[int]) -> list[Task]:
     ]
 
 
+LADDER = [(tokens, capacity) for capacity in (256, 512) for tokens in (1, 2, 4, 8, 16, 32, 64)]
 LENGTHS = [1, 2, 3, 5, 8, 13, *np.linspace(15, 300, 14).astype(int).tolist()]
+
+
+def warm(there: Pipeline, temperature: float) -> None:
+    """Compile and capture what a session may need on its way to 512 places."""
+    settings = make_context({"prompt_ids": [0]}, settings={"temperature": temperature})
+    drafter = there.generator
+    for part, draws in [
+        (there.verifier, False),
+        *([(drafter, True)] if isinstance(drafter, DraftModel) else []),
+    ]:
+        reader = part._reader
+        tail = reader.tail([settings], WIDTH, draws=draws)
+        for tokens, capacity in LADDER:
+            reader.warm(1, tokens, capacity, [tail])
 
 
 def counted(
@@ -82,6 +99,8 @@ def counted(
         for model in made:
             device.put(model.model)
         there = pipeline(drafter, temperature, made)
+        if batch == 1:
+            warm(there, temperature)
         for lengths in (first, then):
             device.reset()
             there.verifier.rounds = 0
@@ -102,10 +121,13 @@ def swept(kept: set[tuple[str, float]]) -> list[Any]:
 
 @pytest.mark.parametrize(("drafter", "temperature"), swept({("draft model", 0.8)}))
 def test_prompts_of_different_length(drafter, temperature):
-    """A round waits once, for what the rule decided."""
+    """After a warm-up nothing is compiled or captured; a round waits once, and is a launch for each drafted token and
+    one for the target. Prompts of more than 64 tokens are read without a graph, and their rounds have a launch less."""
     counts, rounds = counted(drafter, temperature, [5, 255], LENGTHS)
+    assert (counts.compilations, counts.captures) == (0, 0)
     assert counts.waits == {"copy to the host": rounds}
     own = isinstance(DRAFTERS[drafter](*models()), DraftModel)
+    assert rounds - len(LENGTHS) <= counts.launches <= rounds * (GAMMA + 1 if own else 1)
     assert counts.uploads["pinned"] <= rounds * (
         GAMMA + 3 if own else 2
     )  # of a pass each, of draws and of the rule
@@ -117,9 +139,10 @@ def test_prompts_of_different_length(drafter, temperature):
     swept({("draft model", 0.8)}),
 )
 def test_a_batch_of_different_lengths(drafter, temperature):
-    """Four at a time: a round waits once."""
+    """Four at a time: a round waits once, and nothing is compiled after a warm-up of the same lengths."""
     lengths = [1, 20, 60, 100, 254, 300]
     counts, rounds = counted(drafter, temperature, lengths, lengths, batch=4)
+    assert counts.compilations == 0
     assert counts.waits == {"copy to the host": rounds}
     assert not counts.uploads["pageable"]
 

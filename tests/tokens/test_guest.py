@@ -177,11 +177,11 @@ def test_a_pass_that_fails_leaves_no_cache(broken: str) -> None:
     reader = (drafter if broken == "drafter" else target)._reader
     inner = reader._forward
 
-    def failing(groups: Any, want: Any) -> Any:
+    def failing(groups: Any, want: Any, tail: Any) -> Any:
         inner(groups, want)
         raise RuntimeError("out of memory")
 
-    for name in ("windows", "needs_masks"):
+    for name in ("windows", "needs_masks", "compiled"):
         setattr(failing, name, getattr(inner, name))
     reader._forward = failing
     with pytest.raises(RuntimeError):

@@ -118,7 +118,7 @@ def test_reading_on_token_by_token_is_reading_the_block(small_classes, family, p
     nothing = Proposal.chain(())
     for _ in range(2):
         found = [reader.read([s.context() for s in sessions], [nothing] * len(sessions)).logits]
-        found += [reader.extend([s.context() for s in sessions], drafted[:, : i + 1]) for i in range(n)]
+        found += [reader.extend([s.context() for s in sessions], drafted[:, : i + 1])[0] for i in range(n)]
         for b, session in enumerate(sessions):
             expect(model, session, Proposal.chain(tuple(drafted[b].tolist())), [step[b] for step in found])
             session.accepted += [*drafted[b, : keep[b]].tolist(), 1]

@@ -120,15 +120,16 @@ def test_what_was_drafted_in_vain_is_taken_back():
     for accepted in ((), (), (4,)):
         context = make_context({"prompt_ids": PROMPT}, accepted=accepted, scratch=context.scratch)
         rows = [reader.read([context], [Proposal.chain(())]).logits]
-        rows += [reader.extend([context], torch.tensor([[8, 9][:n]])) for n in (1, 2)]
+        rows += [reader.extend([context], torch.tensor([[8, 9][:n]]))[0] for n in (1, 2)]
         expected = own(model, [*PROMPT, *accepted, 8, 9])[-3:]
         assert torch.allclose(torch.cat(rows), expected, atol=1e-3)
 
 
 def test_what_is_not_there_is_refused():
-    """Hidden states, by the argument's name."""
-    with pytest.raises(ConfigError, match="hidden"):
-        Target(model_of("lfm2"), hidden=(-1,)).open()
+    """Hidden states and compiled steps, by the argument's name."""
+    for more in ({"hidden": (-1,)}, {"compiled": True}):
+        with pytest.raises(ConfigError, match=next(iter(more))):
+            Target(model_of("lfm2"), **more).open()
 
 
 def test_a_model_that_was_changed_is_read_anew():

@@ -1,7 +1,7 @@
 """One call: a model, prompts in any form, and who drafts; texts and token ids come back. A thin layer over `Pipeline`.
 
 `generate` and `stream` are for a call now and then. A `Decoder` is what they make and let go: kept over many calls it
-also keeps what the block-size controller has measured.
+also keeps what the block-size controller has measured, and what was compiled for a GPU.
 """
 
 from __future__ import annotations

@@ -50,6 +50,7 @@ class DraftModel:
     Args:
         model: a model with the target's tokenizer. Where its rows of logits are more or fewer than the target's
             (padding), the surplus is cut off before the draw, or filled with zeros after it.
+        compiled: compile the steps; by default where the model is on a GPU.
         own_cache: False reads on in the target's cache and never reads a prompt: for a model that is the target with
             rounded weights. Nothing is drafted in a session's first round, before the target has read its prompt.
         lookup: guesses what this model will draft. The model reads the guesses together with what it has drafted, and
@@ -63,11 +64,13 @@ class DraftModel:
     def __init__(
         self,
         model: TokenModel,
+        compiled: bool | None = None,
         own_cache: bool = True,
         lookup: Lookup | None = None,
         margin: Annotated[float, Field(ge=0)] = 0.0,
     ) -> None:
         self.model = model
+        self.compiled = compiled
         self.own_cache = own_cache
         self.lookup = lookup
         self.margin = margin
@@ -76,8 +79,10 @@ class DraftModel:
     def _reader(self) -> Any:
         owned = is_owned(self.model)
         if not self.own_cache:
-            return Guest(self.module, owned=owned)  # the target's cache, and its self-test
-        return reader_of(self.module, owned=owned, test=self_test)
+            return Guest(
+                self.module, compiled=self.compiled, owned=owned
+            )  # the target's cache, and its self-test
+        return reader_of(self.module, compiled=self.compiled, owned=owned, test=self_test)
 
     @property
     def module(self) -> Any:
@@ -197,13 +202,21 @@ class DraftModel:
         ends = [frozenset(context.task.input.get("eos_ids", self.model.eos_ids)) for context in contexts]
         going = list(range(len(lengths)))  # the sessions that draft on
         at: Any = slice(None)
-        logits = self._reader.read(contexts, [NO_BLOCK] * len(lengths)).logits
+        single = len(lengths) == 1
+        tail = self._reader.tail(contexts, vocabulary, draws=single)
+        if tail is not None and single:
+            tail.drawn.copy_(u[0, :1])
+        reading = self._reader.read(contexts, [NO_BLOCK] * len(lengths), tail)
+        outputs: Sequence[Any] = (reading.logits, *reading.of_tail)
         for i in range(n):
+            logits, *shaped = outputs
             active, prefixes = [contexts[b] for b in going], drafted[:, :i].unbind()
             histories = (history_of(self, contexts[b], Proposal.chain(prefixes[b]), start=i) for b in going)
-            rows, maxima = distributions(self.model, logits[:, :vocabulary], active, histories)
+            rows, maxima = (
+                shaped[:2] if shaped else distributions(self.model, logits[:, :vocabulary], active, histories)
+            )
             raw_maxima[at, i] = maxima
-            drafted[at, i] = tokens = _drawn(rows, u[at, i], active)
+            drafted[at, i] = tokens = shaped[2] if len(shaped) > 2 else _drawn(rows, u[at, i], active)
             q[at, i, : rows.shape[-1]] = rows
             if _on_host(tokens) or self.margin:
                 doubtful = self._doubtful(logits[:, :vocabulary]).tolist()
@@ -214,7 +227,9 @@ class DraftModel:
                 break
             if still != going:
                 going, at = still, upload(np.asarray(still), q)
-            logits = self._reader.extend([contexts[b] for b in going], drafted[at, : i + 1])
+            if tail is not None and single:
+                tail.drawn.copy_(u[0, i + 1 : i + 2])
+            outputs = self._reader.extend([contexts[b] for b in going], drafted[at, : i + 1], tail)
         self._reader.note(contexts)
         return drafted, q, raw_maxima, lengths
 

@@ -42,7 +42,7 @@ class Eagle(DraftModel):
         Li et al., "EAGLE-3", arXiv:2503.01840.
     """
 
-    own_cache, lookup = True, None
+    compiled, own_cache, lookup = None, True, None
 
     def __init__(
         self, model: TokenModel, weights: str | Path, margin: Annotated[float, Field(ge=0)] = 0.0
@@ -131,10 +131,15 @@ class _EagleReader:
         self._tokens, self._rows = network.tokens, rows
         self._layers = network.config["eagle_aux_hidden_state_layer_ids"]
 
+    def tail(self, contexts: Sequence[Context], vocabulary: int, *, draws: bool = False) -> None:
+        """Nothing is made of logits on the way."""
+
     def note(self, contexts: Sequence[Context]) -> None:
         """Nothing to do: what was drafted is forgotten with the next read."""
 
-    def read(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> BlockReading:
+    def read(
+        self, contexts: Sequence[Context], proposals: Sequence[Proposal], tail: None = None
+    ) -> BlockReading:
         """The row after each context, of sessions that have states."""
         import torch
 
@@ -154,14 +159,14 @@ class _EagleReader:
             logits = self._pass(trunks, joined, upload(np.asarray(tokens), joined), list(map(len, states)))
         return BlockReading(logits, [1] * len(trunks))
 
-    def extend(self, contexts: Sequence[Context], drafted: Any) -> Any:
+    def extend(self, contexts: Sequence[Context], drafted: Any, tail: None = None) -> Sequence[Any]:
         """The row after one more drafted token of each session."""
         import torch
 
         trunks = [context.scratch[self] for context in contexts]
         with torch.inference_mode():
             states = torch.cat([trunk.states for trunk in trunks])
-            return self._pass(trunks, states, drafted[:, -1], [1] * len(trunks))
+            return [self._pass(trunks, states, drafted[:, -1], [1] * len(trunks))]
 
     def _pass(self, trunks: Sequence[_Trunk], states: Any, tokens: Any, counts: list[int]) -> Any:
         """Read states [n, width] and the tokens [n] after them, `counts` of each session: its last row of logits."""

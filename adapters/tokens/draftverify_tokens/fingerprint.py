@@ -1,7 +1,7 @@
 """What a model is made of at one moment, by which a reader sees that its user has changed it since.
 
 A model may be trained, hooked, patched, adapted and converted between two tasks, and nobody is told. What a reader has
-kept (which code may run the model, and keys and values where those outlive their task) is worth nothing then.
+kept (graphs, which code may run the model, and keys and values where those outlive their task) is worth nothing then.
 """
 
 from __future__ import annotations

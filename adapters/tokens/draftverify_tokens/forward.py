@@ -6,7 +6,7 @@ its own: rows of different lengths, trees and sliding windows are all in the mas
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from transformers.cache_utils import Cache, DynamicCache
 
 from draftverify import ConfigError
 from draftverify_tokens.fingerprint import RECORDERS
-from draftverify_tokens.llama import LlamaForward, is_llama
+from draftverify_tokens.llama import LlamaForward, is_llama, products_are_plain
 from draftverify_tokens.models import positions_of
 from draftverify_tokens.places import telling_of
 from draftverify_tokens.slots import RowGroup, put, seen
@@ -24,15 +24,17 @@ from draftverify_tokens.slots import RowGroup, put, seen
 __all__ = ["ModuleForward", "check_rollback", "forward_of", "recording"]
 
 
-def forward_of(module: Any, hidden: tuple[int, ...]) -> Any:
+def forward_of(module: Any, hidden: tuple[int, ...], compiled: bool | None) -> Any:
     """The quickest way to run the module: `LlamaForward` where it knows the architecture, else the module's own code.
 
     Args:
         module: a causal language model.
         hidden: hidden states to return, as indices into transformers' `hidden_states`.
+        compiled: whether to compile the steps; None: on a GPU, where it is known how.
 
     Raises:
-        ConfigError: a layer keeps a running state instead of keys and values, or there is no such hidden state.
+        ConfigError: a layer keeps a running state instead of keys and values, there is no such hidden state, or the
+            steps of such a module cannot be compiled.
     """
     check_rollback(module)
     layers = module.config.get_text_config().num_hidden_layers
@@ -43,7 +45,25 @@ def forward_of(module: Any, hidden: tuple[int, ...]) -> Any:
                 "the last",
                 path="hidden",
             )
-    return (LlamaForward if is_llama(module) else ModuleForward)(module, hidden)
+    if not is_llama(module):
+        # The module's own code would be compiled anew for every length of its inputs.
+        if compiled:
+            raise ConfigError(
+                f"steps are compiled for the Llama family alone, with full attention, without hooks and as its classes "
+                f"are written; this {type(module).__name__} is read by its own code. Leave `compiled` out",
+                path="compiled",
+            )
+        return ModuleForward(module, hidden)
+    forward = LlamaForward(module, hidden)
+    if compiled and not products_are_plain(module):
+        raise ConfigError(
+            f"layers of {type(module).__name__} are no torch.nn.Linear (quantised or adapted weights?), so its steps "
+            "cannot be compiled. Leave `compiled` out",
+            path="compiled",
+        )
+    if compiled or (compiled is None and module.device.type == "cuda" and products_are_plain(module)):
+        forward.compile()
+    return forward
 
 
 def check_rollback(module: Any) -> None:
@@ -65,6 +85,7 @@ class ModuleForward:
     """A pass by the module's own `forward`."""
 
     needs_masks = True
+    compiled = False
 
     def __init__(self, module: Any, hidden: tuple[int, ...]) -> None:
         self.module = module
@@ -72,6 +93,9 @@ class ModuleForward:
         self._cache = _ByPosition()
         self._telling = telling_of(module)
         self._positions, _ = positions_of(module)
+
+    def go_on_from(self, previous: Any, *, graphs: bool) -> None:
+        """Nothing is compiled."""
 
     @cached_property
     def windows(self) -> dict[str, int | None]:
@@ -92,13 +116,19 @@ class ModuleForward:
             )
         return {kind: window if kind == "sliding_attention" else None for kind in dict.fromkeys(kinds)}
 
-    def __call__(self, groups: Sequence[RowGroup], want: Any) -> tuple[Any, Any]:
+    def __call__(
+        self,
+        groups: Sequence[RowGroup],
+        want: Any,
+        tail: Callable[[Any], tuple[Any, ...]] | None = None,
+    ) -> tuple[Any, Any]:
         """Run one pass.
 
         Args:
             groups: what is read.
             want: of which tokens the logits are wanted: an int for the last so many of a single row, indices [wanted]
                 into the tokens of all groups, one group after the other and row by row, or None for none.
+            tail: makes more of the logits; see `LlamaForward`.
 
         Returns:
             Logits [wanted, vocabulary] or None, and of each group hidden states [R, N, layers, width], or None.
@@ -115,7 +145,8 @@ class ModuleForward:
             return None, states
         parts = [out.logits.flatten(0, 1) for parts in outputs for out in parts]
         flat = parts[0] if len(parts) == 1 else torch.cat(parts)
-        return flat if isinstance(want, int) else flat[want], states
+        logits = flat if isinstance(want, int) else flat[want]
+        return (logits if tail is None else (logits, *tail(logits))), states
 
     def _parts(self, group: RowGroup) -> list[RowGroup]:
         """The group, or its rows where the model can be told of one row's positions alone."""

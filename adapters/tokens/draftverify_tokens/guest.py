@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 from draftverify import ConfigError, Context, Proposal
 from draftverify_tokens.reader import BlockReader, BlockReading
+from draftverify_tokens.sampling import Tail
 from draftverify_tokens.slots import Slot, Slots
 
 __all__ = ["Guest"]
@@ -26,7 +27,7 @@ class Guest(BlockReader):
 
     Args:
         module: the target's module with rounded weights, or its first layers.
-        owned: as `BlockReader`.
+        compiled: as `BlockReader`.
 
     References:
         J. Zhao et al., "QSpec: Speculative Decoding with Complementary Quantization Schemes", arXiv:2410.11305: a
@@ -34,8 +35,8 @@ class Guest(BlockReader):
         of the first layers.
     """
 
-    def __init__(self, module: Any, *, owned: bool = False) -> None:
-        super().__init__(module, owned=owned)
+    def __init__(self, module: Any, *, compiled: bool | None = None, owned: bool = False) -> None:
+        super().__init__(module, compiled=compiled, owned=owned)
         self.hosts: WeakSet[Any] = WeakSet()  # the modules of targets in whose caches it may read
 
     def invited(self, context: Context) -> bool:
@@ -52,13 +53,18 @@ class Guest(BlockReader):
             self._owner = owner
         return True
 
-    def read(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> BlockReading:
+    def read(
+        self, contexts: Sequence[Context], proposals: Sequence[Proposal], tail: Tail | None = None
+    ) -> BlockReading:
         """As `BlockReader.read`, of sessions that are `invited`."""
         self.slots = self._owner.slots
-        return super().read(contexts, proposals)
+        return super().read(contexts, proposals, tail)
 
     def _new_slots(self) -> Slots:
         return super()._new_slots() if self._owner is self else self._owner.slots
+
+    def _empty_slots(self) -> None:
+        self.slots = self._owner.slots  # they are the target's, who empties them
 
     def _take(self, context: Context) -> Slot:
         slot: Slot = context.scratch.pop(self._owner)

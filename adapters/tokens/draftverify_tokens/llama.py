@@ -14,21 +14,28 @@ without a hook anywhere; else the module runs itself.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch.nn import functional
 
 from draftverify_tokens.fingerprint import global_hooks, hooks_of
-from draftverify_tokens.slots import RowGroup, put, seen
+from draftverify_tokens.graphs import Graphs
+from draftverify_tokens.layer import Pieces
+from draftverify_tokens.slots import RowGroup, Slots, put, seen
 
-__all__ = ["LlamaForward", "is_llama"]
+__all__ = ["LlamaForward", "is_llama", "products_are_plain"]
 
 CALLED = ("apply_rotary_pos_emb", "eager_attention_forward")
 """The functions of a family's file that its attention calls."""
 ROTATIONS = frozenset({"default", "linear", "llama3", "yarn"})
 """Kinds of rotary embedding whose angles do not depend on the length of the sequence."""
+TABLE = 1 << 17
+"""The table of rotations is made for all of a model's positions at once, but for no more than these."""
+Tail = Callable[[Any], tuple[Any, ...]]
+"""Makes tensors [T, …] of logits [T, vocabulary], row by row, without a synchronisation. One that equals another, and
+has its hash, makes the same: it is part of what a graph is found by."""
 
 
 def is_llama(module: Any) -> bool:
@@ -99,8 +106,22 @@ def _runs_as_written(module: Any) -> bool:
     )
 
 
+def products_are_plain(module: Any) -> bool:
+    """Whether the layers' products are torch's own, so that their weights can be handed to compiled functions."""
+    return all(
+        type(part) is torch.nn.Linear
+        for layer in module.model.layers
+        for submodule in (layer.self_attn, layer.mlp)
+        for name, part in submodule.named_children()
+        if name.endswith("_proj")
+    )
+
+
 class LlamaForward:
     """A pass over a module of the Llama family.
+
+    Compiled, a step (a pass of few tokens) is the functions of `layer`, and on a GPU one launch of a graph from the ids
+    to the logits and what a `tail` makes of them. Prompts have every length, and are read as without compilation.
 
     Args:
         module: for which `is_llama` is true.
@@ -112,22 +133,97 @@ class LlamaForward:
 
     def __init__(self, module: Any, hidden: tuple[int, ...]) -> None:
         self.module = module
+        self.compiled = False
         self.hidden = tuple(index % (len(module.model.layers) + 1) for index in hidden)
         self._layers: list[_Layer] = []
         self._cos: Any = None
         self._sin: Any = None
+        self._pieces: Any = None
+        self._graphs: Graphs | None = None
 
-    def __call__(self, groups: Sequence[RowGroup], want: Any) -> tuple[Any, Any]:
-        """Run one pass; as `ModuleForward`."""
+    def compile(self, backend: str = "inductor") -> None:
+        """Compile the steps, with CUDA graphs on a GPU.
+
+        Args:
+            backend: of torch.compile.
+        """
+        self.compiled = True
+        self._pieces = Pieces(backend)
+        self._graphs = Graphs() if self.module.device.type == "cuda" else None
+
+    def __call__(self, groups: Sequence[RowGroup], want: Any, tail: Tail | None = None) -> tuple[Any, Any]:
+        """Run one pass; as `ModuleForward`.
+
+        Args:
+            groups, want: as there.
+            tail: what to make of the logits, in the same launch.
+
+        Returns:
+            As there; with a tail, and logits wanted, a tuple (logits, *what the tail made) in the place of the logits.
+        """
         self._prepare(groups)
-        x, states = self._steps(groups)
-        logits = None
-        if want is not None:
-            logits = self.module.lm_head(x[0, -want:] if isinstance(want, int) else x[0, want])
+        if groups[0].paths is not None:
+            logits, *extras = self._compiled(groups, tail)
+            states = extras.pop() if self.hidden else None
+            output = None if want is None else (logits[want], *(extra[want] for extra in extras))
+        else:
+            x, states = self._steps(groups)
+            output = None
+            if want is not None:
+                logits = self.module.lm_head(x[0, -want:] if isinstance(want, int) else x[0, want])
+                output = logits, *(tail(logits) if tail is not None else ())
+        if output is not None and tail is None:
+            output = output[0]
         if states is None:
-            return logits, None
+            return output, None
+        if groups[0].paths is not None and self._graphs is not None:
+            states = states.clone()  # a graph's outputs are its next call's too
         parts = states[0].split([group.ids.numel() for group in groups])
-        return logits, [part.unflatten(0, group.ids.shape) for part, group in zip(parts, groups, strict=True)]
+        return output, [part.unflatten(0, group.ids.shape) for part, group in zip(parts, groups, strict=True)]
+
+    def go_on_from(self, previous: Any, *, graphs: bool) -> None:
+        """Use what another one has compiled, if it has.
+
+        Args:
+            other: the forward of the same module before this one.
+            graphs: whether its graphs too: all that they hold the addresses of lies where it lay. The table of
+                rotations, which they hold as well, is filled anew.
+        """
+        if not (self.compiled and isinstance(previous, LlamaForward) and previous.compiled):
+            return
+        self._pieces = previous._pieces
+        inner, head = self.module.model, self.module.lm_head
+        plain = type(inner.embed_tokens) is torch.nn.Embedding and type(head) is torch.nn.Linear
+        if (
+            graphs and plain and previous._cos is not None
+        ):  # of another's code a graph holds what nobody can look at
+            self._graphs, self._cos, self._sin = previous._graphs, previous._cos, previous._sin
+            with torch.inference_mode():
+                for held, new in zip((self._cos, self._sin), self._table(len(self._cos)), strict=True):
+                    held.copy_(new)
+
+    def warm(
+        self, slots: Slots, rows: int, tokens: int, capacity: int, tails: Sequence[Tail | None] = (None,)
+    ) -> None:
+        """Compile and capture ahead what a step will need.
+
+        Args:
+            slots: the shelves that the step will read.
+            rows: sequences, a power of two.
+            tokens: of each, a power of two up to 64.
+            capacity: of their shelf, a power of two from 256.
+            tails: as in a call.
+        """
+        with torch.inference_mode():  # as in a pass: Dynamo tells such buffers from others
+            shelf = slots.shelf(capacity, rows)
+        nothing = torch.zeros((rows, tokens), dtype=torch.int64, device=self.module.device)
+        ends = torch.full_like(nothing, capacity - 1)
+        paths = torch.ones_like(nothing)
+        group = RowGroup(nothing, nothing, ends, shelf, 0, None, capacity, {}, paths=paths)
+        with torch.inference_mode():
+            self._prepare([group])
+            for tail in tails:
+                self._compiled([group], tail)
 
     def _prepare(self, groups: Sequence[RowGroup]) -> None:
         """Have the layers, the shelves' buffers and the table of rotations."""
@@ -141,6 +237,10 @@ class LlamaForward:
             shelf.values = [shelf.new(like) for _ in self._layers]
         most = max(group.visible for group in groups)
         if self._cos is None or self._cos.shape[0] < most:
+            if self.compiled:  # graphs hold the table: it must not move
+                most = max(most, min(self.module.config.max_position_embeddings, TABLE))
+                if self._graphs is not None:
+                    self._graphs.clear()
             self._cos, self._sin = self._table(-(-most // 1024) * 1024)
 
     def _table(self, positions: int) -> tuple[Any, Any]:
@@ -151,8 +251,70 @@ class LlamaForward:
         half = sin.shape[-1] // 2
         return cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], dim=-1)
 
+    def _compiled(self, groups: Sequence[RowGroup], tail: Tail | None) -> tuple[Any, ...]:
+        """A step; what it returns is of all tokens of the groups, and overwritten by the next one of its like.
+
+        Returns:
+            Logits [T, vocabulary], what the tail makes of them, and hidden states [1, T, layers, hidden] if any.
+        """
+        if self._graphs is None:
+            return self._stepped(groups, tail)
+        key = tuple((*group.ids.shape, group.shelf.capacity, group.first_row) for group in groups), tail
+        inputs = [
+            tensor for group in groups for tensor in (group.ids, group.positions, group.places, group.paths)
+        ]
+
+        def step(held: Sequence[Any]) -> tuple[Any, ...]:
+            still = [
+                group._replace(ids=ids, positions=positions, places=places, paths=paths)
+                for group, ids, positions, places, paths in zip(
+                    groups, held[::4], held[1::4], held[2::4], held[3::4], strict=True
+                )
+            ]
+            return self._stepped(still, tail)
+
+        return self._graphs(key, inputs, [group.shelf.keys[0] for group in groups], step)
+
+    def _stepped(self, groups: Sequence[RowGroup], tail: Tail | None) -> tuple[Any, ...]:
+        outputs: tuple[Any, ...] = self._pieces.run(lambda: self._step(groups, tail))
+        return outputs
+
+    def _step(self, groups: Sequence[RowGroup], tail: Tail | None) -> tuple[Any, ...]:
+        pieces, inner = self._pieces, self.module.model
+        x = inner.embed_tokens(_flat([group.ids for group in groups]))[0]
+        positions = _flat([group.positions for group in groups])[0]
+        cos, sin = self._cos[positions], self._sin[positions]
+        sizes = [group.ids.numel() for group in groups]
+        states = {}
+        for index, layer in enumerate(self._layers):
+            if index in self.hidden:
+                states[index] = x
+            new = [part.split(sizes) for part in pieces.enter(x, cos, sin, *layer.entering)]
+            attended = [
+                pieces.attend(
+                    *(part.unflatten(0, group.ids.shape) for part in qkv),
+                    group.shelf.keys[index][group.first_row : group.first_row + len(group.ids)],
+                    group.shelf.values[index][group.first_row : group.first_row + len(group.ids)],
+                    group.places,
+                    group.paths,
+                    layer.scaling,
+                ).flatten(0, 1)
+                for group, *qkv in zip(groups, *new, strict=True)
+            ]
+            x = pieces.leave(x, attended[0] if len(attended) == 1 else torch.cat(attended), *layer.leaving)
+        norm, head = inner.norm, self.module.lm_head
+        if type(head) is torch.nn.Linear:
+            logits = pieces.finish(x, norm.weight, norm.variance_epsilon, head.weight, head.bias)
+        else:
+            logits = head(_norm(x, norm))
+        outputs = logits, *(tail(logits) if tail is not None else ())
+        if not self.hidden:
+            return outputs
+        states[len(self._layers)] = _norm(x, norm)
+        return *outputs, torch.stack([states[index] for index in self.hidden], dim=1)[None]
+
     def _steps(self, groups: Sequence[RowGroup]) -> tuple[Any, Any]:
-        """The last norm's output [1, T, hidden], and hidden states [1, T, layers, hidden]."""
+        """Without compilation: the last norm's output [1, T, hidden], and hidden states [1, T, layers, hidden]."""
         x = self.module.model.embed_tokens(_flat([group.ids for group in groups]))
         positions = _flat([group.positions for group in groups])
         cos, sin = self._cos[positions].unsqueeze(2), self._sin[positions].unsqueeze(2)
@@ -197,6 +359,18 @@ class _Layer:
         q, k = self.qk_norms
         scales = q.weight.expand(self.heads, -1), k.weight.expand(self.key_heads, -1)
         return torch.cat(scales), q.variance_epsilon
+
+    @property
+    def entering(self) -> tuple[Any, ...]:
+        """The weights of `layer.enter`."""
+        norm = self.norm.weight, self.norm.variance_epsilon
+        return *norm, *self.qkv.weights, *self.qk_norm, self.key_heads
+
+    @property
+    def leaving(self) -> tuple[Any, ...]:
+        """The weights of `layer.leave`."""
+        norm = self.norm_mlp.weight, self.norm_mlp.variance_epsilon
+        return self.out.weight, self.out.bias, *norm, *self.gate_up.weights, self.down.weight, self.down.bias
 
     def __call__(
         self, x: Any, cos: Any, sin: Any, masks: Sequence[Any], groups: Sequence[RowGroup], index: int
@@ -277,6 +451,15 @@ class _Products:
         if self._weight is not None:
             return (functional.linear(x, self._weight, self._bias),)
         return [linear(x) for linear in self._linears]
+
+    @property
+    def weights(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """The weights, and the biases or None, of each product."""
+        if self._weight is not None:
+            return (self._weight,), (self._bias,)
+        return tuple(linear.weight for linear in self._linears), tuple(
+            linear.bias for linear in self._linears
+        )
 
 
 def _one_piece(tensors: Sequence[Any]) -> Any:

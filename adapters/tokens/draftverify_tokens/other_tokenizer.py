@@ -50,15 +50,17 @@ class OtherTokenizer:
     Args:
         model: the draft model.
         target: the target's model, for its tokenizer.
+        compiled: compile the draft model's steps; by default where it is on a GPU.
 
     References:
         Timor et al., "Accelerating LLM inference with lossless speculative decoding algorithms for heterogeneous
         vocabularies", arXiv:2502.05202 (string-level exact match); transformers' universal assisted generation.
     """
 
-    def __init__(self, model: TokenModel, target: TokenModel) -> None:
+    def __init__(self, model: TokenModel, target: TokenModel, compiled: bool | None = None) -> None:
         self.model = model
         self.target = target
+        self.compiled = compiled
 
     @cached_property
     def traits(self) -> GeneratorTraits:
@@ -73,7 +75,7 @@ class OtherTokenizer:
 
     @cached_property
     def _drafter(self) -> DraftModel:
-        return DraftModel(self.model)
+        return DraftModel(self.model, self.compiled)
 
     def open(self) -> None:
         """Load the weights, and refuse a model as `DraftModel` does.

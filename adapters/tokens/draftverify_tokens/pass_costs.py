@@ -47,7 +47,7 @@ def pass_seconds(module: Any, positions: int | None) -> Mapping[int, float]:
 
 
 def _timed(module: Any) -> Mapping[int, float]:
-    reader = reader_of(module)
+    reader = reader_of(module, compiled=False)
     tokens = ordinary_tokens(module)
     text = [tokens[place % len(tokens)] for place in range(PROMPT + REPEATS * len(SIZES))]
     session = session_of(text[:PROMPT])

@@ -27,7 +27,7 @@ from draftverify_llm import evaluating
 from draftverify_tokens.fingerprint import Fingerprint
 from draftverify_tokens.history import History, upload
 from draftverify_tokens.models import TokenModel, ending_as, prompt_of
-from draftverify_tokens.sampling import probabilities, read_settings
+from draftverify_tokens.sampling import Tail, probabilities, read_settings
 from draftverify_tokens.slots import CacheShelf, RowGroup, Slot, Slots, agreement, shared
 
 __all__ = ["BlockReader", "BlockReading", "distributions", "history_of"]
@@ -36,6 +36,8 @@ AHEAD = 64
 """A session with more pending tokens than this is read alone before the batch, which would be padded to its length."""
 CHUNK = 1024
 """Prompts are read in pieces of so many tokens, which bounds the memory of their masks."""
+TAILS = 32
+"""So many settings have a tail at a time; with another the oldest is forgotten, and made and captured again."""
 
 
 class BlockReading(NamedTuple):
@@ -44,12 +46,14 @@ class BlockReading(NamedTuple):
     Args:
         logits: [rows, vocabulary]: of each session the row after its context, then one after each item.
         counts: rows per session.
+        of_tail: what a tail made of the logits; () without one.
         slots: of each session where its keys, values and hidden states stand.
         starts: per session the place in its sequence of the first token that it has not asked for before.
     """
 
     logits: Any
     counts: list[int]
+    of_tail: Sequence[Any] = ()
     slots: Sequence[Slot] = ()
     starts: Sequence[int] = ()
 
@@ -83,6 +87,7 @@ class BlockReader:
         module: a transformers causal language model.
         hidden: which hidden states to keep with keys and values, as indices into transformers' `hidden_states` (0 the
             embeddings, -1 what the head reads).
+        compiled: compile the steps; None: where the model is on a GPU.
         owned: whether the model is the library's own, so that what a task has read is lent to later ones, until the
             model is seen to have changed.
         lends: whether a `Guest` may read on in this cache.
@@ -101,6 +106,7 @@ class BlockReader:
         module: Any,
         *,
         hidden: Sequence[int] = (),
+        compiled: bool | None = None,
         owned: bool = False,
         lends: bool = False,
         test: Callable[[Any], str | None] = lambda module: None,
@@ -112,14 +118,15 @@ class BlockReader:
         self.lends = lends
         self.no_trees: str | None = None
         self._test = test
-        self._hidden = tuple(hidden)
+        self._how = tuple(hidden), compiled
         self._fingerprint: Fingerprint | None = Fingerprint(module)
         self._modules = list(module.modules())
         self._embeddings = module.get_input_embeddings()
         self._edge: Any = None
+        self._tails: dict[Any, Tail] = {}
         self._known: WeakSet[Slot] = WeakSet()  # sequences that were begun since the last look at the model
         self._owner: BlockReader = self
-        self._forward = forward_of(module, self._hidden)
+        self._forward = forward_of(module, *self._how)
         self.slots = self._new_slots()
         self.no_trees = test(module)
 
@@ -127,8 +134,8 @@ class BlockReader:
         """Keep these hidden states from now on, with an empty cache."""
         from draftverify_tokens.forward import forward_of
 
-        self._hidden = tuple(layers)
-        self._forward = forward_of(self.module, self._hidden)
+        self._how = tuple(layers), self._how[1]
+        self._forward = forward_of(self.module, *self._how)
         self.slots = self._new_slots()
 
     @property
@@ -141,7 +148,31 @@ class BlockReader:
         """Where the model is."""
         return self._embeddings.weight.device
 
-    def read(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> BlockReading:
+    def tail(self, contexts: Sequence[Context], vocabulary: int, *, draws: bool = False) -> Tail | None:
+        """What a pass can make of its logits before they leave it; None where only the host can.
+
+        Args:
+            contexts: whose settings apply.
+            vocabulary: how many columns count.
+            draws: whether a token of each row is drawn too, of all rows with one uniform.
+        """
+        settings = contexts[0].settings
+        if self.device.type != "cuda" or any(context.settings is not settings for context in contexts):
+            return None
+        sampling = read_settings(settings)
+        if sampling.reads_paths or sampling.logit_bias:
+            return None
+        key = sampling, vocabulary, draws
+        if key not in self._tails:
+            if len(self._tails) == TAILS:
+                del self._tails[next(iter(self._tails))]
+            drawn = self._to_device(np.zeros(1)) if draws else None
+            self._tails[key] = Tail(sampling, vocabulary, drawn)
+        return self._tails[key]
+
+    def read(
+        self, contexts: Sequence[Context], proposals: Sequence[Proposal], tail: Tail | None = None
+    ) -> BlockReading:
         """Logits after each context and after each item of its block, in one pass over the batch.
 
         A pass that fails leaves no cache behind.
@@ -183,7 +214,7 @@ class BlockReader:
             for slot, tokens in zip(slots, pending, strict=True):
                 self._read_ahead(slot, tokens, most)
             counts = [len(block) + 1 for block in blocks]
-            logits = self._pass(slots, pending, blocks, parents, counts)
+            logits, *of_tail = self._pass(slots, pending, blocks, parents, counts, tail)
         for slot, tokens, block, tree, context in zip(slots, pending, blocks, parents, contexts, strict=True):
             slot.tokens += tokens
             slot.block = block
@@ -192,9 +223,9 @@ class BlockReader:
         if fresh:
             self._known.update(slots)
         self.slots.note(slots)
-        return BlockReading(logits, counts, slots, starts)
+        return BlockReading(logits, counts, of_tail, slots, starts)
 
-    def extend(self, contexts: Sequence[Context], drafted: Any) -> Any:
+    def extend(self, contexts: Sequence[Context], drafted: Any, tail: Tail | None = None) -> Sequence[Any]:
         """Read on: one more drafted token of each session, after those that were read since `read` without a block.
 
         Args:
@@ -202,18 +233,31 @@ class BlockReader:
             drafted: [sessions, k] int64 on the model's device: all tokens of the block, of which the last is new.
 
         Returns:
-            Logits [sessions, vocabulary] after it.
+            Logits [sessions, vocabulary] after it, and what a tail made of them.
         """
         import torch
 
         slots = [context.scratch.pop(self._owner) for context in contexts]
         k = len(slots)
         with torch.inference_mode():
-            logits = self._pass(slots, [[]] * k, list(drafted[:, -1:]), [None] * k, [1] * k)
+            outputs = self._pass(slots, [[]] * k, list(drafted[:, -1:]), [None] * k, [1] * k, tail)
         for index, (context, slot) in enumerate(zip(contexts, slots, strict=True)):
             slot.block, slot.parents = drafted[index], None
             context.scratch[self._owner] = slot
-        return logits
+        return outputs
+
+    def warm(self, rows: int, tokens: int, capacity: int, tails: Sequence[Any] = (None,)) -> None:
+        """Compile and capture ahead what a step of so many rows and tokens needs; nothing where steps are not compiled.
+
+        Args:
+            rows: sequences, a power of two.
+            tokens: of each, pending and drafted; a power of two up to 64.
+            capacity: of their shelf, a power of two from 256.
+            tails: as the forward's.
+        """
+        if self._forward.compiled:
+            with evaluating(self._modules):
+                self._forward.warm(self.slots, rows, tokens, capacity, tails)
 
     def withdraw(self, contexts: Sequence[Context]) -> None:
         """Take what was read as if it were accepted for a block again, which may be refused.
@@ -242,16 +286,33 @@ class BlockReader:
         if unchanged and (self.owned or under_way):
             return
         self._fingerprint = None  # until it has stood the test: else it is refused each time
-        self._forward = forward_of(self.module, self._hidden)
-        self.slots = self._new_slots()
-        if not unchanged:
+        forward = forward_of(self.module, *self._how)
+        forward.go_on_from(self._forward, graphs=unchanged)
+        self._forward = forward
+        if unchanged:
+            self._empty_slots()
+        else:
             self._modules = list(self.module.modules())
             self._embeddings, self._edge = self.module.get_input_embeddings(), None
+            self._tails.clear()
+            self.slots = self._new_slots()
             self.no_trees = self._test(self.module)
         self._fingerprint = now
 
+    def _empty_slots(self) -> None:
+        """Begin with an empty cache; graphs hold the addresses of its buffers."""
+        import torch
+
+        if self.slots.padded and self._forward.compiled:
+            with torch.inference_mode():
+                for shelf in self.slots.shelves.values():
+                    shelf.forget()
+        else:
+            self.slots = self._new_slots()
+
     def _new_slots(self) -> Slots:
-        return Slots(coarse=self._forward.needs_masks)
+        compiled = self._forward.compiled
+        return Slots(coarse=compiled or self._forward.needs_masks, padded=compiled)
 
     def _take(self, context: Context) -> Slot:
         """The session's slot, out of its scratch; a new one where there is none of this cache."""
@@ -326,7 +387,8 @@ class BlockReader:
         blocks: Sequence[Any],
         parents: Sequence[Sequence[int] | None],
         counts: Sequence[int],
-    ) -> Any:
+        tail: Tail | None = None,
+    ) -> Sequence[Any]:
         """One forward pass over the pending tokens and blocks; their hidden states are kept with keys and values.
 
         Args:
@@ -334,10 +396,11 @@ class BlockReader:
             pending: the tokens that each lacks.
             blocks: the items that each drafted.
             parents: of the items; None for a chain.
-            counts: of how many of each session's last tokens the logits are wanted.
+            wanted: of how many of each session's last tokens the logits are wanted.
+            tail: what to make of them.
 
         Returns:
-            Logits [wanted rows, vocabulary] or None.
+            Logits [wanted rows, vocabulary] or None, and what the tail made.
         """
         import torch
 
@@ -347,16 +410,18 @@ class BlockReader:
         shelves: dict[CacheShelf, list[int]] = {}
         for index, slot in enumerate(slots):
             shelves.setdefault(slot.shelf, []).append(index)
+        # Prompts have every length: not worth a compilation.
+        steps = self._forward.compiled and max(lengths) <= AHEAD and any(counts)
         frames, total = [], 0
         bases = [0] * len(slots)  # where each session's tokens begin among those of all groups
         for shelf, members in shelves.items():
-            frame = self._frame(shelf, [slots[i] for i in members], max(lengths[i] for i in members))
+            frame = self._frame(shelf, [slots[i] for i in members], max(lengths[i] for i in members), steps)
             for i in members:
                 bases[i] = total + (slots[i].row - frame.first_row) * frame.n
             frames.append(frame)
             total += frame.rows * frame.n
         # Arrays are filled at once: one entry takes as long as all of them.
-        ids, positions, places = table = np.zeros((3, total), dtype=np.int64)
+        ids, positions, places, *paths = table = np.zeros((3 + steps, total), dtype=np.int64)
         sizes = [frame.rows * frame.n for frame in frames]
         places[:] = np.repeat([frame.shelf.capacity - 1 for frame in frames], sizes)
         at = _counted(bases, lengths)
@@ -370,12 +435,17 @@ class BlockReader:
             if on_device:
                 drafted.append((base + len(tokens), items))
         ids[at] = token_ids
+        if steps:
+            paths[0][:] = 1  # what is padded looks at something
+            paths[0][at] = _CHAIN[_counted([0] * len(slots), lengths)]
         trees: dict[CacheShelf, list[tuple[int, int, Sequence[int]]]] = {}
         for slot, base, start, tokens, tree in zip(slots, bases, starts, pending, parents, strict=True):
             if tree is not None:
                 p = len(tokens)
                 positions[base + p : base + p + len(tree)] = start + p + _depths(tree)
                 trees.setdefault(slot.shelf, []).append((slot.row, p, tree))
+                if steps:
+                    paths[0][base + p : base + p + len(tree)] = _bits(p, tree)
         wants = _counted([base + m - n for base, m, n in zip(bases, lengths, counts, strict=True)], counts)
         later = _counted([base for base, _ in drafted], [len(items) for _, items in drafted])
         # What the host knows goes to the device in one piece.
@@ -395,24 +465,32 @@ class BlockReader:
         elif len(wants):
             want = uploaded[table.size :][: len(wants)]
         with evaluating(self._modules):
-            logits, states = self._forward(groups, want)
+            outputs, states = self._forward(groups, want, tail)
         for group, state in zip(groups, states or (), strict=states is not None):
             group.shelf.keep_states(state, group)
-        return logits
+        return outputs if isinstance(outputs, tuple) else (outputs,)
 
-    def _frame(self, shelf: CacheShelf, slots: Sequence[Slot], n: int) -> _Frame:
-        """Which rows of a shelf take part, when the longest of them has n tokens."""
-        first_row = min(slot.row for slot in slots)
+    def _frame(self, shelf: CacheShelf, slots: Sequence[Slot], n: int, steps: bool) -> _Frame:
+        """Which rows of a shelf take part, when the longest of them has n tokens; powers of two where compiled."""
+        first_row = 0 if steps else min(slot.row for slot in slots)
         shelf.close_ranks(slots, first_row)
-        return _Frame(shelf, first_row, max(slot.row for slot in slots) + 1 - first_row, n)
+        rows = max(slot.row for slot in slots) + 1 - first_row
+        if steps:
+            rows, n = (1 << (number - 1).bit_length() for number in (rows, n))
+            shelf.grow(rows)  # a guest's shelves are another's, who may not have a power of two
+        return _Frame(shelf, first_row, rows, n)
 
     def _group(
         self, frame: _Frame, on_device: Any, arrays: Any, trees: Sequence[tuple[int, int, Sequence[int]]]
     ) -> RowGroup:
-        """A group from its ids, positions and places [3, R · N], and the trees as (row, first token, parents)."""
+        """A group from its ids, positions and places [3, R · N], and the trees as (row, first token, parents).
+
+        Where steps are compiled there is a fourth row, of paths."""
         shelf, first_row, rows, n = frame
-        _, positions, places = arrays.reshape(-1, rows, n)
-        ids, rotated, at = on_device.view(-1, rows, n)
+        _, positions, places, *_ = arrays.reshape(-1, rows, n)
+        ids, rotated, at, *paths = on_device.view(-1, rows, n)
+        if paths:
+            return RowGroup(ids, rotated, at, shelf, first_row, None, shelf.capacity, {}, paths=paths[0])
         needs_masks = self._forward.needs_masks
         real = places[places < shelf.capacity - 1]
         visible = int(real.max()) + 1
@@ -547,6 +625,19 @@ def _counted(starts: Sequence[int], counts: Sequence[int]) -> Any:
     ends = np.cumsum(counts)
     offsets = np.asarray(starts) - ends + counts
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(offsets, counts).astype(np.int64)
+
+
+_CHAIN = np.asarray([(2 << i) - 1 for i in range(63)] + [-1])
+"""The paths of a chain's tokens; -1 has all 64 bits."""
+
+
+def _bits(start: int, parents: Sequence[int]) -> Any:
+    """The paths of a tree's tokens, behind `start` tokens that all of them see."""
+    bits: list[int] = []
+    for index, parent in enumerate(parents):
+        visible = (1 << start) - 1 if parent < 0 else bits[parent]
+        bits.append(visible | 1 << start + index)
+    return np.asarray(bits, dtype=np.uint64).view(np.int64)
 
 
 def _depths(parents: Sequence[int]) -> Any:

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from draftverify import ConfigError, ContractError
+from draftverify import ConfigError, ContractError, inverse_cdf
 from draftverify_tokens.grammar import Constraint, check_constraint, compiled, forbid
 from draftverify_tokens.history import History, upload
 from draftverify_tokens.models import TokenModel
 from draftverify_tokens.penalties import penalise
 
-__all__ = ["SETTINGS", "Sampling", "check_settings", "own_settings", "probabilities", "read_settings"]
+__all__ = ["SETTINGS", "Sampling", "Tail", "check_settings", "own_settings", "probabilities", "read_settings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +277,36 @@ def probabilities(
     if logits.device.type == "cpu" and not math.isfinite(raw_maxima.sum()):  # of numbers up to 1
         _diagnose(raw, raw_maxima, histories)
     return probs, raw_maxima
+
+
+class Tail:
+    """`probabilities`, and perhaps a draw, as the end of a forward pass on a device, in the same launch.
+
+    One object stands for itself: a graph that was captured with it is found by it.
+
+    Args:
+        sampling: without settings for which the tokens before a row count, and without logit_bias.
+        vocabulary: how many of the logits' columns count.
+        drawn: [1] float64 on the device: the uniform that a token of each row is drawn with; it may be changed between
+            launches. At temperature 0 the token is the likeliest one.
+    """
+
+    def __init__(self, sampling: Sampling, vocabulary: int, drawn: Any = None) -> None:
+        self.sampling = sampling
+        self.vocabulary = vocabulary
+        self.drawn = drawn
+
+    def __call__(self, logits: Any) -> tuple[Any, ...]:
+        """Probabilities [rows, vocabulary], raw maxima [rows], and tokens [rows] where they are drawn."""
+        import torch
+
+        logits = logits[:, : self.vocabulary]
+        if logits.dtype in (torch.bfloat16, torch.float16):
+            logits = logits.float()
+        rows = _shaped(logits, self.sampling)
+        if self.sampling.temperature == 0:
+            return *rows, logits.max(dim=-1).indices
+        return rows if self.drawn is None else (*rows, inverse_cdf(rows[0], self.drawn.expand(len(logits))))
 
 
 def _shaped(logits: Any, sampling: Sampling) -> tuple[Any, Any]:

@@ -79,7 +79,8 @@ class _Trial:
     def __init__(self, module: Any) -> None:
         self.module = module
         self.name = type(module).__name__
-        self.reader = reader_of(module)
+        # Not compiled: what the model's own code does is asked here, and each shape would be compiled for its own.
+        self.reader = reader_of(module, compiled=False)
         self.text = ordinary_tokens(module)
         self._rows: dict[tuple[int, ...], Any] = {}
 

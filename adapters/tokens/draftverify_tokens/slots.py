@@ -47,11 +47,13 @@ class RowGroup(NamedTuple):
         places: [R, N] int64, where its key and value are written.
         shelf: whose rows they are.
         first_row: rows first_row … first_row + R - 1 of the shelf take part.
-        at: the first place, when a single row is written in one piece; None otherwise.
-        visible: how many places are looked at.
+        at: the first place, when a single row is written in one piece; None otherwise, and where steps are compiled.
+        visible: how many places are looked at; the capacity where steps are compiled.
         masks: by window (None for full attention): [R, 1, N, visible], 0 where a token looks and the least number of
             the type elsewhere. Without one a token sees all of `visible`, or what stands before it when `causal`.
         causal: whether this is the beginning of one sequence, read as a chain.
+        paths: [R, N] int64 where steps are compiled, instead of masks: bit i says whether a token looks at the
+            i-th place after its row's first one.
     """
 
     ids: Any
@@ -63,6 +65,7 @@ class RowGroup(NamedTuple):
     visible: int
     masks: dict[int | None, Any]
     causal: bool = False
+    paths: Any = None
 
 
 def put(buffer: Any, new: Any, group: RowGroup) -> None:
@@ -151,6 +154,12 @@ class CacheShelf:
         free = [(bool(lent[1]), lent[0], row) for lent, row in rows if lent is not None]
         return [row for *_, row in sorted(free, key=lambda entry: entry[:2])]
 
+    def forget(self) -> None:
+        """Have nothing of what its rows hold lent; nobody may own one."""
+        self.line = [ShelfRow(index) for index in range(self.rows)]
+        for buffer in chain(*self.buffers):
+            buffer.zero_()  # the mask hides what it holds, but not a NaN
+
     def resize(self, line: list[ShelfRow], rows: int) -> None:
         """Make the buffers so many rows high; what the rows of `line` hold stands in the first of them after it."""
         indices = [row.index for row in line]
@@ -162,6 +171,11 @@ class CacheShelf:
         for index, row in enumerate(line):
             row.index = index
         self.line = line + [ShelfRow(index) for index in range(len(line), rows)]
+
+    def grow(self, rows: int) -> None:
+        """Make the buffers at least so many rows high; what they hold stays."""
+        if rows > self.rows:
+            self.resize(self.line, rows)
 
     def shrink(self) -> None:
         """Let the rows go that nobody owns."""
@@ -205,11 +219,14 @@ class Slots:
 
     Args:
         coarse: capacities are powers of two; else the steps are so fine that a row has at most a quarter more places
-            than its shelf's shortest sequence has tokens. A group costs a call where the model is its own code.
+            than its shelf's shortest sequence has tokens. A group costs a call where the model is its own code, and
+            a compilation where steps are compiled.
+        padded: shelves have a power of two of rows and are never let go, since compiled steps hold their addresses.
     """
 
-    def __init__(self, *, coarse: bool = False) -> None:
+    def __init__(self, *, coarse: bool = False, padded: bool = False) -> None:
         self.coarse = coarse
+        self.padded = padded
         self.shelves: dict[int, CacheShelf] = {}
         self._copied: Any = None  # happens when the last noted block is on the host
 
@@ -231,7 +248,7 @@ class Slots:
         shelf = self.shelves.setdefault(capacity, CacheShelf(capacity))
         if rows > shelf.rows:
             # One more at a time would copy all of them each time.
-            shelf.resize(shelf.line, max(rows, shelf.rows * 9 // 8))
+            shelf.grow(1 << (rows - 1).bit_length() if self.padded else max(rows, shelf.rows * 9 // 8))
         return shelf
 
     def note(self, slots: Sequence[Slot]) -> None:
@@ -289,7 +306,7 @@ class Slots:
                 shelf.copy(row, source, of, n)
                 slot.tokens = texts[index][:n]  # type: ignore[index]
             slot.move(shelf, row)
-        if self._held() > held_before:
+        if self._held() > held_before and not self.padded:
             self._trim()
 
     def _lender(self, text: list[int], task: str | None) -> tuple[CacheShelf, ShelfRow, int] | None:

@@ -63,7 +63,7 @@ class StateReader:
 
     Args:
         module: a transformers causal language model.
-        hidden: there are none for such models.
+        hidden, compiled: neither hidden states nor compiled steps are there for such models.
         owned, lends: of no concern: nothing is lent.
         test: as of `BlockReader`.
 
@@ -81,13 +81,15 @@ class StateReader:
         module: Any,
         *,
         hidden: Sequence[int] = (),
+        compiled: bool | None = None,
         owned: bool = False,
         lends: bool = False,
         test: Callable[[Any], str | None] = lambda module: None,
     ) -> None:
         self.module = module
-        if hidden:
-            self.keep_hidden(hidden)
+        for argument, wanted in (("hidden", bool(hidden)), ("compiled", bool(compiled))):
+            if wanted:
+                self._refuse(argument)
         self._test = test
         self._version = 0
         self._fingerprint: Fingerprint | None = None
@@ -109,12 +111,20 @@ class StateReader:
         Raises:
             ConfigError: always.
         """
+        self._refuse("hidden")
+
+    def _refuse(self, argument: str) -> None:
         raise ConfigError(
-            f"{type(self.module).__name__} keeps a running state, and is read without `hidden`; leave it out",
-            path="hidden",
+            f"{type(self.module).__name__} keeps a running state, and is read without `{argument}`; leave it out",
+            path=argument,
         )
 
-    def read(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> BlockReading:
+    def tail(self, contexts: Sequence[Context], vocabulary: int, *, draws: bool = False) -> None:
+        """Nothing is made of logits on the way."""
+
+    def read(
+        self, contexts: Sequence[Context], proposals: Sequence[Proposal], tail: None = None
+    ) -> BlockReading:
         """Logits after each context and after each item of its block, a pass for each session.
 
         A pass that fails leaves no cache behind.
@@ -150,7 +160,7 @@ class StateReader:
                 context.scratch[self] = held
         return BlockReading(torch.cat(rows), [len(proposal) + 1 for proposal in proposals])
 
-    def extend(self, contexts: Sequence[Context], drafted: Any) -> Any:
+    def extend(self, contexts: Sequence[Context], drafted: Any, tail: None = None) -> Sequence[Any]:
         """Read on: one more drafted token of each session; as `BlockReader.extend`."""
         import torch
 
@@ -165,7 +175,7 @@ class StateReader:
                 rows.append(self._run(held.cache, start, tokens[-1:], 1))
                 held.behind.append(tokens[-1])
                 context.scratch[self] = held
-        return torch.cat(rows)
+        return [torch.cat(rows)]
 
     def withdraw(self, contexts: Sequence[Context]) -> None:
         """Nothing to do: the next pass compares what was read with what was accepted."""

@@ -93,11 +93,13 @@ class Target:
         model: the language model.
         hidden: hidden states to keep as evidence, as indices into transformers' `hidden_states` (0 the embeddings, -1
             what the head reads). Those that a drafter says it reads (`GeneratorTraits.hidden`) are kept as well.
+        compiled: compile the steps; by default where the model is on a GPU.
     """
 
-    def __init__(self, model: TokenModel, hidden: tuple[int, ...] = ()) -> None:
+    def __init__(self, model: TokenModel, hidden: tuple[int, ...] = (), compiled: bool | None = None) -> None:
         self.model = model
         self.hidden = hidden
+        self.compiled = compiled
 
     @cached_property
     def _kept(self) -> tuple[int, ...]:
@@ -109,6 +111,7 @@ class Target:
         return reader_of(
             self.model.model,
             hidden=self._kept,
+            compiled=self.compiled,
             owned=is_owned(self.model),
             lends=True,
             test=self_test,
@@ -219,9 +222,9 @@ class Target:
         return msgspec.structs.replace(task, input={**task.input, **fields})
 
     def pass_seconds(self) -> Mapping[int, float]:
-        """What a pass takes by its drafted tokens; {} but on a CPU."""
+        """What a pass takes by its drafted tokens; {} but on a CPU, since each shape would be compiled for its own."""
         module = self.model.model
-        if self._reader.device.type != "cpu":
+        if self.compiled or self._reader.device.type != "cpu":
             return {}
         return pass_seconds(module, positions_of(module)[0])
 
@@ -240,9 +243,14 @@ class Target:
         """`verify` for many sessions, in one forward pass."""
         for context, proposal in zip(contexts, proposals, strict=True):
             _check_fits(context, proposal)
-        reading = self._reader.read(contexts, proposals)
-        histories = (history_of(self, *pair) for pair in zip(contexts, proposals, strict=True))
-        target, raw_maxima = distributions(self.model, reading.logits, contexts, histories)
+        reader = self._reader
+        tail = reader.tail(contexts, contexts[0].task.input["vocabulary"])
+        reading = reader.read(contexts, proposals, tail)
+        if reading.of_tail:
+            target, raw_maxima, *_ = reading.of_tail
+        else:
+            histories = (history_of(self, *pair) for pair in zip(contexts, proposals, strict=True))
+            target, raw_maxima = distributions(self.model, reading.logits, contexts, histories)
         deterministic, counts = self.traits.deterministic, reading.counts
         rows, maxima = target.split(counts), raw_maxima.split(counts)
         self._note(contexts, reading)
