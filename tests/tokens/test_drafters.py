@@ -317,10 +317,10 @@ def test_right_guesses_save_passes(monkeypatch):
         part = DraftModel(MODEL, lookup=Knowing(MODEL, 9, wrong))
         context = make_context({"prompt_ids": [0, 1], "vocabulary": 20}, settings={"temperature": 0}, seed=1)
 
-        def read(self, contexts, proposals, part=part):
+        def read(self, contexts, proposals, tail=None, part=part):
             if self is part._reader:
                 passes.append(len(proposals[0]))
-            return inner(self, contexts, proposals)
+            return inner(self, contexts, proposals, tail)
 
         monkeypatch.setattr(BlockReader, "read", read)
         assert len(part.propose(context, 9)) == 9
