@@ -34,10 +34,10 @@ async def adrive(pool: Scheduler) -> AsyncGenerator[list[Session], None]:
 
 
 async def _aperform(group: Group) -> Answers:
-    many = call_for_all(group)
-    if many is not None:
-        values, took = await acalled(many, columns(group), in_place=group.requests[0].in_place)
-        answers = shared_answers(group, many, values, took)
+    call = call_for_all(group)
+    if call is not None:
+        values, took = await acalled(call, columns(group), in_place=group.requests[0].in_place)
+        answers = shared_answers(group, call, values, took)
         if answers is not None:
             return answers
     calls = (
