@@ -52,10 +52,10 @@ def drive(pool: Scheduler) -> Iterator[list[Session]]:
 
 def perform(group: Group) -> Answers:
     """One call for the whole group where the part can, else one call each."""
-    pipeline, part, call = group.sessions[0].pipeline, group.requests[0].part, call_for_all(group)
-    if call is not None:
-        values, took = _called(pipeline, part, call, columns(group))
-        answers = shared_answers(group, call, values, took)
+    pipeline, part, shared_call = group.sessions[0].pipeline, group.requests[0].part, call_for_all(group)
+    if shared_call is not None:
+        values, took = _called(pipeline, part, shared_call, columns(group))
+        answers = shared_answers(group, shared_call, values, took)
         if answers is not None:
             return answers
     calls = [_called(pipeline, part, request.call, request.arguments) for request in group.requests]
