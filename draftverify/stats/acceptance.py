@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
 
 import msgspec
-import numpy as np
+from msgspec.structs import replace
 
 from draftverify.engine.trials import tally
 from draftverify.errors import ConfigError
-from draftverify.stats.intervals import Estimate, log_jackknife, rate
+from draftverify.stats.intervals import Estimate, pooled_rate, rate, ratio, task_sums
 from draftverify.values import Round, Tally, TaskRecord
 
 __all__ = [
@@ -56,33 +55,25 @@ def acceptance_rate(
             person drafted is in neither.
         group: only the tasks of this group.
     """
-    counts: dict[str, list[int]] = {}
-    for record in of_group(records, group):
-        cluster = counts.setdefault(record.task, [0, 0])
-        for entry in drafted_rounds(record, first_tries=first_tries):
-            cluster[0] += entry.tally.accepted
-            cluster[1] += entry.tally.trials
-    return rate([pair[0] for pair in counts.values()], [pair[1] for pair in counts.values()])
+    return pooled_rate(
+        (record.task, entry.tally.accepted, entry.tally.trials)
+        for record in of_group(records, group)
+        for entry in drafted_rounds(record, first_tries=first_tries)
+    )
 
 
 def items_per_pass(records: Iterable[TaskRecord], *, group: str | None = None) -> Estimate:
     """Emitted items / verifier passes (for tokens: tokens per target pass; plain decoding has 1), clustered by task."""
-    counts: dict[str, list[int]] = {}
-    for record in of_group(records, group):
-        cluster = counts.setdefault(record.task, [0, 0])
-        for entry in record.rounds:
-            cluster[0] += len(entry.decision.emitted)
-            cluster[1] += entry.timing.passes
-    pairs = np.array([pair for pair in counts.values() if pair[1]], dtype=float).reshape(-1, 2)
-    if not len(pairs):
-        return Estimate(math.nan, 0.0, math.inf, 0, 0)
-
-    def statistic(use: Any) -> float:
-        emitted, passes = pairs[use].sum(axis=0)
-        return float(emitted / passes)
-
-    value, low, high = log_jackknife(len(pairs), statistic)
-    return Estimate(value, low, high, int(pairs[:, 1].sum()), len(pairs))
+    sums = task_sums(
+        (
+            (record.task, len(entry.decision.emitted), entry.timing.passes)
+            for record in of_group(records, group)
+            for entry in record.rounds
+        ),
+        2,
+    )
+    sums = sums[sums[:, 1] > 0]
+    return replace(ratio(sums), trials=int(sums[:, 1].sum()))
 
 
 class PassAtK(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from draftverify.stats.intervals import Estimate, log_jackknife
+from draftverify.stats.intervals import Estimate, log_jackknife, numbered, widened
 
 __all__ = ["Spent", "remaining"]
 
@@ -43,10 +43,9 @@ def remaining(done: Iterable[Spent], tasks_left: Mapping[tuple[str, str], int]) 
     todo = {place: count for place, count in tasks_left.items() if count > 0}
     if not rows and todo:
         return Estimate(math.nan, 0.0, math.inf, 0, 0)
-    tasks = {task: number for number, task in enumerate(dict.fromkeys(row.task for row in rows))}
+    cluster, tasks = numbered(row.task for row in rows)
     if not todo or not any(row.cost for row in rows):
-        return Estimate(0.0, 0.0, 0.0, len(rows), len(tasks))
-    cluster = np.array([tasks[row.task] for row in rows])
+        return Estimate(0.0, 0.0, 0.0, len(rows), tasks)
     cost = np.array([row.cost for row in rows], dtype=float)
     pipelines = np.array([row.pipeline for row in rows])
     groups = np.array([row.group for row in rows])
@@ -64,9 +63,6 @@ def remaining(done: Iterable[Spent], tasks_left: Mapping[tuple[str, str], int]) 
             spent += count * float(cost[nearest].mean())
         return spent
 
-    value, low, high = log_jackknife(len(tasks), total)
-    if low > 0.0 and math.isfinite(high):
-        new = max(sum(count for (name, _), count in todo.items() if name == pipeline) for pipeline, _ in todo)
-        reach = math.sqrt(1.0 + len(tasks) / new) * math.log(high / value)
-        low, high = value * math.exp(-reach), value * math.exp(min(reach, 700.0))
-    return Estimate(value, low, high, len(rows), len(tasks))
+    whole = Estimate(*log_jackknife(tasks, total), len(rows), tasks)
+    new = max(sum(count for (name, _), count in todo.items() if name == pipeline) for pipeline, _ in todo)
+    return Estimate(whole.value, *widened(whole, new), whole.trials, whole.clusters)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
-from draftverify.stats.intervals import TAIL, Estimate, log_mean, t_quantile
+from draftverify.stats.intervals import TAIL, Estimate, log_mean, t_quantile, task_sums
 from draftverify.stats.solved import Scored
 
 __all__ = ["arithmetic_mean", "geometric_mean"]
@@ -46,14 +48,10 @@ def geometric_mean(scored: Scored) -> Estimate:
         `trials` counts values, `clusters` tasks; NaN without any, and an interval of (0, inf) with a single task.
     """
     logs = _by_task([(record.task, math.log(value)) for record, value in scored])
-    if not len(logs):
-        return Estimate(math.nan, 0.0, math.inf, 0, 0)
-    return Estimate(*log_mean(logs), len(scored), len(logs))
+    return replace(log_mean(logs), trials=len(scored))
 
 
-def _by_task(values: Sequence[tuple[str, float]]) -> np.ndarray:
+def _by_task(values: Sequence[tuple[str, float]]) -> Any:
     """[tasks]: each task's mean."""
-    of_task: dict[str, list[float]] = {}
-    for task, value in values:
-        of_task.setdefault(task, []).append(value)
-    return np.array([sum(task_values) / len(task_values) for task_values in of_task.values()])
+    sums = task_sums(((task, value, 1.0) for task, value in values), 2)
+    return sums[:, 0] / sums[:, 1]

@@ -52,10 +52,7 @@ def measured_ratio(
         `trials` and `clusters` are the number of pairs; NaN without any.
     """
     a, b = _log_seconds(of_group(records_a, group)), _log_seconds(of_group(records_b, group))
-    logs = [b[task] - a[task] for task in a if task in b]
-    if not logs:
-        return Estimate(math.nan, 0.0, math.inf, 0, 0)
-    return Estimate(*log_mean(logs), len(logs), len(logs))
+    return log_mean([b[task] - a[task] for task in a if task in b])
 
 
 def predict(
