@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 __all__ = [
     "Estimate",
@@ -26,10 +27,10 @@ __all__ = [
     "pooled_rate",
     "rate",
     "ratio",
-    "share",
     "t_quantile",
     "task_sums",
     "widened",
+    "within",
 ]
 
 TAIL = 0.975
@@ -111,12 +112,6 @@ def rate(accepted: Any, trials: Any) -> Estimate:
     return Estimate(p, low, high, round(total), clusters)
 
 
-def share(marks: Any, clusters: Any) -> Estimate:
-    """The share of marks that are 1, as a `rate`; [n] marks, and [n] numbers of the clusters that they belong to."""
-    _, place = np.unique(clusters, return_inverse=True)
-    return rate(np.bincount(place, marks), np.bincount(place))
-
-
 def task_sums(rows: Iterable[tuple[Any, ...]], width: int) -> Any:
     """[tasks, width]: what rows of a task and `width` numbers sum to by task, in the order of their first rows."""
     sums: dict[Hashable, list[float]] = {}
@@ -167,6 +162,11 @@ def log_mean(logs: Any) -> Estimate:
     mean = float(np.mean(logs))
     error = float(np.std(logs, ddof=1)) / math.sqrt(n) if n > 1 else math.inf
     return Estimate(math.exp(mean), *log_interval(mean, error, n - 1), n, n)
+
+
+def within(estimate: Estimate, least: float, most: float) -> Estimate:
+    """An estimate whose interval keeps to the figure's range."""
+    return replace(estimate, low=max(estimate.low, least), high=min(estimate.high, most))
 
 
 def log_interval(mean: float, error: float, df: float) -> tuple[float, float]:

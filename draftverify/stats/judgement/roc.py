@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from draftverify.errors import ConfigError
+from draftverify.stats.intervals import numbered
 
 __all__ = ["Roc", "RocPoint", "roc"]
 
@@ -65,9 +66,6 @@ def roc(scores: Sequence[float], right: Sequence[bool], tasks: Sequence[Hashable
         )
     if not np.isfinite(score).all():
         raise ConfigError("a score is not a finite number; items without one are left out")
-    places: dict[Hashable, list[int]] = {}
-    for index, task in enumerate(tasks):
-        places.setdefault(task, []).append(index)
     points: tuple[RocPoint, ...] = ()
     if good.any() and not good.all():
         wrong_share, right_share, levels = _curve(score, good)
@@ -76,7 +74,8 @@ def roc(scores: Sequence[float], right: Sequence[bool], tasks: Sequence[Hashable
             RocPoint(float(wrong_share[at]), float(right_share[at]), float(levels[at - 1]) if at else None)
             for at in shown_points
         )
-    tasks_scored = [(score[of], good[of]) for of in map(np.array, places.values())]
+    of_item, size = numbered(tasks)
+    tasks_scored = [(score[of_item == task], good[of_item == task]) for task in range(size)]
     return Roc(points, _within([(s, g) for s, g in tasks_scored if g.any() and not g.all()]))
 
 
