@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -38,7 +38,7 @@ from draftverify.stats.solved import charged
 from draftverify.traits import DraftsFrom, name_of, offers
 from draftverify.values import Outcome, Task, TaskRecord
 
-__all__ = ["Expected", "RecordedPipeline", "Recording", "ReplaySide", "WhatIf"]
+__all__ = ["Expected", "RecordedPipeline", "Recording", "ReplaySide", "WhatIf", "passed_scores"]
 
 
 class ReplaySide(msgspec.Struct, frozen=True, kw_only=True):
@@ -479,6 +479,14 @@ class Recording(RecordedPipeline):
             precision=stats.precision(scored),
             cost=stats.cost_per_solved(scored, self._cost),
         )
+
+
+def passed_scores(records: Iterable[TaskRecord]) -> Iterator[float]:
+    """The scores of items that passed."""
+    for record in records:
+        for check in (check for round in record.rounds for check in round.checks):
+            if check.verdict == "pass" and check.score is not None:
+                yield check.score
 
 
 def _outcome_key(outcome: Outcome) -> bytes:

@@ -19,7 +19,7 @@ from draftverify.errors import ConfigError
 from draftverify.stats.intervals import Estimate, log_jackknife
 from draftverify.values import TaskRecord
 
-__all__ = ["CostModel", "Curve", "Timings", "fit_costs", "parallel_pass"]
+__all__ = ["CostModel", "Curve", "Timings", "fit_costs", "known_costs", "parallel_pass"]
 
 
 class Curve(msgspec.Struct, frozen=True):
@@ -139,6 +139,14 @@ def fit_costs(records: Iterable[TaskRecord], *, plain: Sequence[TaskRecord] = ()
         plain: records of plain decoding by the same verifier, for the cost of an empty block.
     """
     return Timings([*records, *plain]).fit()
+
+
+def known_costs(records: Iterable[TaskRecord]) -> CostModel | None:
+    """As `fit_costs`; None where no round was timed."""
+    try:
+        return fit_costs(records)
+    except ConfigError:
+        return None
 
 
 def parallel_pass(records: Iterable[TaskRecord], *, largest: int | None = None) -> tuple[int, Estimate]:
