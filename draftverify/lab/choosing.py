@@ -7,7 +7,7 @@ each task counts what wins on resamples without it. That is the gain of choosing
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -65,6 +65,16 @@ class ScoredRun(NamedTuple):
 
     records: Mapping[str, Scored]
     of: Literal["seconds", "cost"]
+
+    def of_tasks(self, tasks: Iterable[Task]) -> ScoredRun:
+        """The records of these tasks alone."""
+        ids = {task.id for task in tasks}
+        return self._replace(
+            records={
+                name: [pair for pair in scored if pair[0].task in ids]
+                for name, scored in self.records.items()
+            }
+        )
 
 
 def read_scored(experiment: Experiment, path: Path, metric: str | None) -> ScoredRun:
