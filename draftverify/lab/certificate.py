@@ -26,8 +26,6 @@ from draftverify.stats.intervals import binomial_cdf
 from draftverify.traits import name_of
 from draftverify.values import TaskRecord
 
-__all__ = ["Certificate", "Promise", "Trial", "certify", "fewest_tasks", "last_kept", "parts_of"]
-
 CANDIDATES = 100
 """Thresholds that are tried at most, at equal steps of how many recorded scores lie above them."""
 

@@ -33,8 +33,6 @@ from draftverify.stats.prediction import SpeedupPrediction
 from draftverify.stats.solved import Scored, charged
 from draftverify.values import Round, Task, TaskRecord
 
-__all__ = ["BlockChoice", "choice_of", "choose", "interval_of", "now", "read_scored"]
-
 ESTIMATOR = (
     "least cost per solved task among the sizes tried; the gain on each task of what wins on resamples without it; "
     "its interval from what resamples say of as many other tasks, t on the log scale"

@@ -22,8 +22,6 @@ from draftverify.stats.intervals import Estimate, rate, task_sums
 from draftverify.token_summary import TokenSummary, read_summaries
 from draftverify.values import Round, TaskRecord
 
-__all__ = ["ExpectedBlock", "expected_acceptance"]
-
 
 class ExpectedBlock(msgspec.Struct, frozen=True, kw_only=True):
     """How many of their first n tokens blocks keep, of those that were asked for n or more.

@@ -40,9 +40,6 @@ from draftverify.lab.choosing import ScoredRun, choice_of, interval_of, now, rea
 from draftverify.stats import solved_ratio
 from draftverify.values import Task
 
-__all__ = ["OperatingPoint", "fit_blocks", "fit_recorded_blocks", "split"]
-
-
 LARGEST = 16
 
 

@@ -38,8 +38,6 @@ from draftverify.stats.solved import charged
 from draftverify.traits import DraftsFrom, name_of, offers
 from draftverify.values import Outcome, Task, TaskRecord
 
-__all__ = ["Expected", "RecordedPipeline", "Recording", "ReplaySide", "WhatIf", "passed_scores"]
-
 
 class ReplaySide(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of some records.

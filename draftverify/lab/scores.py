@@ -18,8 +18,6 @@ from draftverify.bench.artifact import ArtifactFile
 from draftverify.errors import ConfigError
 from draftverify.stats.intervals import Estimate, numbered, pooled_rate
 
-__all__ = ["LabelledScore", "Reliability", "ScoreFit", "fit_scores", "platt", "reliability"]
-
 FOLDS = 10
 BINS = 10
 

@@ -31,8 +31,6 @@ from draftverify.plugins import did_you_mean
 from draftverify.traits import GeneratorTraits, traits_of
 from draftverify.values import EMPTY, Shape, Task
 
-__all__ = ["Refused", "Tuned", "default_space", "doubt", "nested", "read_space", "tune"]
-
 MOST = 2_000
 """Candidates; a space of more is refused."""
 

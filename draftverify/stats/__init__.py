@@ -1,5 +1,6 @@
 """Statistics: rates with intervals, paired tests, cost per solved task, what drafting brings."""
 
+from draftverify.engine.trials import tally
 from draftverify.stats.acceptance import (
     PassAtK,
     acceptance_rate,
@@ -7,7 +8,6 @@ from draftverify.stats.acceptance import (
     items_per_pass,
     pass_at_k,
     pass_at_k_rate,
-    tally,
 )
 from draftverify.stats.costs import CostModel, Curve, fit_costs, parallel_pass
 from draftverify.stats.drafting import DraftingAccount, drafting

@@ -14,20 +14,9 @@ from itertools import takewhile
 import msgspec
 from msgspec.structs import replace
 
-from draftverify.engine.trials import tally
 from draftverify.errors import ConfigError
 from draftverify.stats.intervals import Estimate, pooled_rate, rate, ratio, task_sums
 from draftverify.values import Round, Tally, TaskRecord
-
-__all__ = [
-    "PassAtK",
-    "acceptance_rate",
-    "fewest_samples",
-    "items_per_pass",
-    "pass_at_k",
-    "pass_at_k_rate",
-    "tally",
-]
 
 
 def of_group(records: Iterable[TaskRecord], group: str | None) -> list[TaskRecord]:

@@ -19,8 +19,6 @@ from draftverify.errors import ConfigError
 from draftverify.stats.intervals import Estimate, log_jackknife
 from draftverify.values import TaskRecord
 
-__all__ = ["CostModel", "Curve", "Timings", "fit_costs", "known_costs", "parallel_pass"]
-
 
 class Curve(msgspec.Struct, frozen=True):
     """Seconds by block size.

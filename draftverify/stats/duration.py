@@ -16,8 +16,6 @@ import numpy as np
 
 from draftverify.stats.intervals import Estimate, log_jackknife, numbered, widened
 
-__all__ = ["Spent", "remaining"]
-
 
 class Spent(NamedTuple):
     """What one task took in one pipeline: seconds, or cost."""

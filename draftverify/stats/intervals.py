@@ -15,24 +15,6 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-__all__ = [
-    "Estimate",
-    "beta_quantile",
-    "binomial_cdf",
-    "log_interval",
-    "log_jackknife",
-    "log_mean",
-    "numbered",
-    "over",
-    "pooled_rate",
-    "rate",
-    "ratio",
-    "t_quantile",
-    "task_sums",
-    "widened",
-    "within",
-]
-
 TAIL = 0.975
 """Of an interval of 95 %, the upper end."""
 BLOCKS = 40

@@ -17,8 +17,6 @@ from msgspec.structs import replace
 from draftverify.stats.intervals import TAIL, Estimate, log_mean, t_quantile, task_sums
 from draftverify.stats.solved import Scored
 
-__all__ = ["arithmetic_mean", "geometric_mean"]
-
 
 def arithmetic_mean(scored: Scored) -> Estimate:
     """mean ± t_{n−1} · s/√n over n tasks.

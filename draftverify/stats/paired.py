@@ -20,15 +20,6 @@ from draftverify.errors import ConfigError
 from draftverify.stats.intervals import TAIL, Estimate, binomial_cdf, log_mean, over, ratio
 from draftverify.stats.selective import bootstrap
 
-__all__ = [
-    "PairedTest",
-    "holm",
-    "paired_difference",
-    "paired_ratio",
-    "paired_shares",
-    "paired_total_ratio",
-]
-
 EXACT = 14
 """Pairs that differ; up to so many, all 2^n ways to change places are counted."""
 DRAWS = 9_999

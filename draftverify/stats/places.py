@@ -16,8 +16,6 @@ from draftverify.stats.acceptance import drafted_rounds
 from draftverify.stats.intervals import Estimate, rate
 from draftverify.values import Check, Round, TaskRecord
 
-__all__ = ["Places", "StageCounts", "position_trials", "trials"]
-
 
 class StageCounts(msgspec.Struct, frozen=True, kw_only=True):
     """What one stage of a verifier did with the items that came to it.

@@ -18,8 +18,6 @@ from draftverify.stats.acceptance import of_group
 from draftverify.stats.intervals import Estimate, log_interval, log_mean, rate
 from draftverify.values import TaskRecord
 
-__all__ = ["SpeedupPrediction", "coverage", "measured_ratio", "predict"]
-
 
 class SpeedupPrediction(msgspec.Struct, frozen=True):
     """A predicted speed-up over the baseline: the new tasks' geometric mean, its 95 % interval, what it rests on."""

@@ -16,12 +16,6 @@ from msgspec.structs import replace
 from draftverify.errors import ConfigError
 from draftverify.stats.intervals import TAIL, Estimate, numbered, over, t_quantile, within
 
-__all__ = [
-    "auroc",
-    "auroc_within",
-    "bootstrap",
-]
-
 REDRAWS = 2000
 
 

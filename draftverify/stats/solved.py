@@ -26,18 +26,6 @@ from draftverify.stats.intervals import (
 from draftverify.stats.prediction import SpeedupPrediction
 from draftverify.values import TaskRecord
 
-__all__ = [
-    "Scored",
-    "accepted_rate",
-    "charged",
-    "cost_per_solved",
-    "mean_cost",
-    "precision",
-    "predict_solved",
-    "solved_rate",
-    "solved_ratio",
-]
-
 Scored: TypeAlias = "Sequence[tuple[TaskRecord, float]]"
 """Records, each with what a metric said of its outcome, 0 to 1; those of which it said nothing are left out."""
 

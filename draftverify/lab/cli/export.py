@@ -24,8 +24,6 @@ from draftverify.lab.training import TRAINING, RunMetric, Training, training_row
 from draftverify.protocols import WritesText
 from draftverify.traits import offers
 
-__all__ = ["export"]
-
 
 @click.command()
 @options.run

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from draftverify.lab.fit import Fitted
     from draftverify.lab.operating_point import OperatingPoint
 
-__all__ = ["fit"]
-
 LINES = 20
 """Lines that a whole training takes where there is no terminal."""
 

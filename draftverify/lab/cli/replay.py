@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from draftverify.lab.tune import Tuned
     from draftverify.stats import Estimate
 
-__all__ = ["replay", "yaml_lines"]
-
 SHOWN = 6
 """Kinds of gaps that the terminal shows; --json has every gap."""
 

@@ -15,8 +15,6 @@ from draftverify.lab.replay.log import Absent, Log, Missing, Origin, best, key_o
 from draftverify.traits import DraftsFrom, GeneratorTraits, name_of, traits_of
 from draftverify.values import GIVEN, Context, Cost, Law, LawKind, Proposal, chain_parents
 
-__all__ = ["Drafts"]
-
 
 class Drafts:
     """The drafts of a task's generators, answered from its log.

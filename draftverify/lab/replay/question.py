@@ -13,8 +13,6 @@ from draftverify.stats.costs import known_costs
 from draftverify.traits import DraftsFrom, GeneratorTraits, VerifierTraits, name_of, traits_of
 from draftverify.values import TaskRecord
 
-__all__ = ["CHANGES", "Change", "DraftsFrom", "RecordedVerifier", "ReplayQuestion", "Source"]
-
 Change: TypeAlias = Literal["rule", "block", "done", "on_rejection", "budget", "verifier"]
 CHANGES: tuple[Change, ...] = get_args(Change)
 """What a replay may set; the rest of a pipeline is what the log was made with."""

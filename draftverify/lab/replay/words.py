@@ -25,8 +25,6 @@ from draftverify.values import (
     Verification,
 )
 
-__all__ = ["Words"]
-
 
 class Words:
     """The checks of a task's verifier, answered from its log.

@@ -16,8 +16,6 @@ from draftverify.protocols import Metric
 from draftverify.secret import quiet
 from draftverify.values import Check, Outcome, Task
 
-__all__ = ["AnswerJudge", "PeopleLabels", "RunMetric", "meant", "people_labels", "value_key"]
-
 _log = quiet(logging.getLogger(__name__))
 
 

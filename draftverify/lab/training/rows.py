@@ -46,8 +46,6 @@ from draftverify.lab.training.texts import AnswerText, PromptText, TextOf, Value
 from draftverify.token_summary import read_summaries
 from draftverify.values import Check, Round
 
-__all__ = ["TRAINING", "UNSURE", "UNTOLD", "Training", "training_rows", "write_lines"]
-
 Training: TypeAlias = Literal["trl-preference", "trl-sft", "trl-kto", "trl-stepwise"]
 TRAINING: tuple[Training, ...] = get_args(Training)
 

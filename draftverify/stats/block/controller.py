@@ -28,8 +28,6 @@ from draftverify.stats.task_costs import FIRST_GAP, LAST_GAP
 from draftverify.traits import BlockTraits, GeneratorTraits, VerifierTraits, offers, traits_of
 from draftverify.values import Context, Outcome, Round
 
-__all__ = ["Measured", "Objective"]
-
 Objective: TypeAlias = Literal["latency", "throughput", "cost"]
 
 DEEP = 20.0

@@ -11,8 +11,6 @@ from draftverify.stats.progress import first_accepted, geometric_progress
 from draftverify.stats.task_costs import FIRST_GAP, LAST_GAP
 from draftverify.values import Context, Round
 
-__all__ = ["NEW", "Acceptance", "AcceptanceEvidence"]
-
 PRIOR = (0.5, 0.6)
 """Acceptance of the first item and of later ones, before anything was seen."""
 RUN_MEMORY, TASK_MEMORY, IDLE_MEMORY = 0.97, 0.9, 0.99

@@ -13,8 +13,6 @@ from draftverify.stats.block.ledger import Ledger
 from draftverify.stats.task_costs import FIRST_GAP, LAST_GAP, task_costs
 from draftverify.values import Context, Outcome
 
-__all__ = ["Detour"]
-
 
 class _Mean:
     """A decayed mean; one with a prior counts it as `RUN_WEIGHT` observations."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Ledger"]
-
 CREDIT = 1.25
 """Plain steps (or whole tasks by the fallback) that drafting may lose before it has won any."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from draftverify.stats.block.evidence import AcceptanceEvidence
 from draftverify.values import Round
 
-__all__ = ["Pass"]
-
 
 class Pass:
     """One lockstep round as its sessions tell of it one by one; complete when all `batch` of them have.

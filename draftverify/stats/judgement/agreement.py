@@ -12,12 +12,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "cohen_kappa",
-    "kappa_of_places",
-    "krippendorff_alpha",
-]
-
 
 def cohen_kappa(labels_a: Sequence[Hashable], labels_b: Sequence[Hashable], weights: Any = None) -> float:
     """κ = (p_o − p_e) / (1 − p_e): agreement beyond what two raters with these frequencies reach by chance.

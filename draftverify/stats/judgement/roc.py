@@ -14,8 +14,6 @@ import numpy as np
 from draftverify.errors import ConfigError
 from draftverify.stats.intervals import numbered
 
-__all__ = ["Roc", "RocPoint", "roc"]
-
 MOST = 101
 """Points of a curve that are kept."""
 

@@ -30,17 +30,6 @@ from draftverify.stats.intervals import (
 )
 from draftverify.stats.selective import bootstrap
 
-__all__ = [
-    "Assisted",
-    "BlindSpots",
-    "Trust",
-    "assisted_rate",
-    "blind_spots",
-    "error_correlation",
-    "labels_needed",
-    "trust",
-]
-
 Z = 1.959963984540054
 """The normal distribution's 97.5 % quantile."""
 
