@@ -71,7 +71,7 @@ class Measured:
     def predicted(self, seed: int) -> tuple[OperatingPointFile, BlockCandidate, Sequence[Task]]:
         """What a split chooses and predicts; and the tasks that it has not seen."""
         first, rest = split(self.tasks, UNSEEN, seed)
-        known = self._found.of_tasks(first)
+        known = self._found._replace(records=self.of(first))
         made = choice_of(self.experiment, self.family, known, self.identities, first, rest, self.metric)
         return *made, rest
 

@@ -24,12 +24,12 @@ from draftverify.bench.config.parameters import parameters
 from draftverify.bench.config.specs import PipelineSpec
 from draftverify.checks.combined import Combined
 from draftverify.errors import ConfigError
-from draftverify.lab.operating_point import split
 from draftverify.lab.recording import Recording, WhatIf, passed_scores
 from draftverify.lab.replay.question import CHANGES
 from draftverify.plugins import did_you_mean
+from draftverify.randomness import stream_key
 from draftverify.traits import GeneratorTraits, traits_of
-from draftverify.values import EMPTY, Shape, Task
+from draftverify.values import EMPTY, Shape
 
 MOST = 2_000
 """Candidates; a space of more is refused."""
@@ -113,12 +113,7 @@ def tune(
     if not 0 < share < 1:
         raise ConfigError(f"share is {share}; it is above 0 and below 1", path="share")
     _check_bounds(recording, at_least)
-    choosing, held_out_tasks = (
-        frozenset(task.id for task in part)
-        for part in split(
-            [Task(id=task, group=group) for task, group in recording.groups.items()], 1 - share, seed
-        )
-    )
+    choosing, held_out_tasks = _split(recording, share, seed)
     space = default_space(recording, choosing) if space is None else space
     if not space:
         raise ConfigError("there is nothing to try; give the space a path and its values")
@@ -381,6 +376,27 @@ def _check_path(path: str, where: str = "") -> None:
             where=where,
             path=path,
         )
+
+
+def _split(recording: Recording, share: float, seed: int) -> tuple[frozenset[str], frozenset[str]]:
+    """The ids of the tasks that choose, and of those that are held out: of each group its share, drawn by their ids."""
+    groups: dict[str, list[str]] = {}
+    for task, group in recording.groups.items():
+        groups.setdefault(group, []).append(task)
+    choosing: set[str] = set()
+    owed = 0.0
+    for tasks in groups.values():
+        drawn = sorted(tasks, key=lambda task: stream_key(seed, task, 0, "tune"))
+        owed += share * len(tasks)
+        take = min(round(owed), len(tasks))
+        owed -= take
+        choosing.update(drawn[:take])
+    held = frozenset(recording.groups) - choosing
+    if not choosing or not held:
+        raise ConfigError(
+            f"{len(recording.groups)} recorded tasks cannot be split into some that choose and some that are held out"
+        )
+    return frozenset(choosing), held
 
 
 def _cost(replayed: WhatIf) -> float:
