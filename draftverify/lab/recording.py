@@ -100,10 +100,6 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     why_unscored: str
     of: str
 
-    def plain(self) -> dict[str, Any]:
-        """The figures and the gaps as plain JSON data. Numbers that are not finite are null."""
-        return _plain({name: getattr(self, name) for name in self.__struct_fields__ if name != "replayed"})
-
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
     """An estimate, at the recorded contexts, of what another rule would have kept.
@@ -117,15 +113,6 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     pipeline: str
     changes: tuple[str, ...]
     blocks: tuple[ExpectedBlock, ...]
-
-    def plain(self) -> dict[str, Any]:
-        """The estimate as plain JSON data. Numbers that are not finite are null."""
-        return _plain(self)
-
-
-def _plain(value: Any) -> dict[str, Any]:
-    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
-    return data
 
 
 class RecordedPipeline:
@@ -413,10 +400,7 @@ class Recording(RecordedPipeline):
                         where=f"--set {change}",
                     )
                 change = f"{path}={json.dumps([written[names.index(stage)] for stage in order])}"
-        return self._below(change)
-
-    def _below(self, path: str) -> str:
-        return f"pipelines.{self._own}.{path}"
+        return f"pipelines.{self._own}.{change}"
 
     # What is solved
 

@@ -79,14 +79,6 @@ class Tuned(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is better than what ran, as far as the held-out tasks can say."""
         return not self.against
 
-    def plain(self) -> dict[str, Any]:
-        """The result as plain JSON data."""
-        fields = {name: getattr(self, name) for name in self.__struct_fields__}
-        fields["better"] = self.better
-        fields["chosen"], fields["held_out"] = self.chosen.plain(), self.held_out.plain()
-        plain: dict[str, Any] = msgspec.to_builtins(fields)
-        return plain
-
 
 def tune(
     recording: Recording,

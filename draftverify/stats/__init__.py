@@ -11,9 +11,7 @@ from draftverify.stats.acceptance import (
 )
 from draftverify.stats.costs import CostModel, Curve, fit_costs, parallel_pass
 from draftverify.stats.drafting import DraftingAccount, drafting
-from draftverify.stats.duration import Spent, remaining
 from draftverify.stats.intervals import Estimate, log_interval, log_jackknife
-from draftverify.stats.means import arithmetic_mean, geometric_mean
 from draftverify.stats.paired import (
     PairedTest,
     holm,
@@ -23,13 +21,22 @@ from draftverify.stats.paired import (
     paired_total_ratio,
 )
 from draftverify.stats.places import Places, StageCounts, position_trials, trials
-from draftverify.stats.prediction import SpeedupPrediction, coverage, measured_ratio, predict
+from draftverify.stats.prediction import (
+    SpeedupPrediction,
+    Spent,
+    coverage,
+    measured_ratio,
+    predict,
+    remaining,
+)
 from draftverify.stats.progress import geometric_progress, is_alternatives
 from draftverify.stats.selective import auroc, auroc_within, bootstrap
 from draftverify.stats.solved import (
     Scored,
     accepted_rate,
+    arithmetic_mean,
     cost_per_solved,
+    geometric_mean,
     mean_cost,
     precision,
     predict_solved,

@@ -128,11 +128,11 @@ def pass_at_k_rate(records: Iterable[TaskRecord], k: int, *, group: str | None =
 
 def fewest_samples(records: Iterable[TaskRecord]) -> int:
     """The largest k of which no task with samples is left out of pass@k for want of more; 0 where none is known."""
-    tasks = _first_tries(records).values()
-    drawn = []
-    for rounds in tasks:
-        if not _unknown(rounds, Tally.total(entry.tally for entry in rounds)):
-            drawn.append(sum(len(entry.items) for entry in rounds))
+    drawn = [
+        sum(len(entry.items) for entry in rounds)
+        for rounds in _first_tries(records).values()
+        if not _unknown(rounds, Tally.total(entry.tally for entry in rounds))
+    ]
     return min(filter(None, drawn), default=0)
 
 
