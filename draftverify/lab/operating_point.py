@@ -57,7 +57,6 @@ def fit_blocks(
     pipelines: Sequence[str] = (),
     unseen: float = 0.3,
     at_most: int | None = None,
-    seed: int = 0,
     fresh: bool = False,
     accept_changed: bool = False,
     overlap: bool = False,
@@ -75,7 +74,6 @@ def fit_blocks(
         pipelines: these alone, without their cells; all but the baseline when empty.
         unseen: the share of the tasks on which the choice is measured, of each group alike.
         at_most: the largest block; 16 when None.
-        seed: of the split.
         overlap: whether a part may have been learned from some of the tasks.
         fresh, accept_changed, watcher, command: as for a run.
         ran: called with each of the two runs as it has ended; tasks that failed count as unsolved.
@@ -90,7 +88,7 @@ def fit_blocks(
     tried = list(families(experiment, pipelines, at_most or LARGEST, Builder()))
     load_all = workload(replace(experiment, predict=None), Builder())
     refuse_other_tasks(experiment, tried, load_all)
-    fit = _Fit(experiment, tried, load_all.measured, unseen, seed, folder, overlap, chosen)
+    fit = _Fit(experiment, tried, load_all.measured, unseen, folder, overlap, chosen)
     perform = partial(run, fresh=fresh, accept_changed=accept_changed, watcher=watcher, command=command)
     sizes = experiment_of(experiment, fit.candidates, fit.choosing)
     ran(perform(sizes, out=folder / "sizes"))
@@ -109,7 +107,6 @@ def fit_recorded_blocks(
     config: str | Path | None = None,
     pipelines: Sequence[str] = (),
     unseen: float = 0.3,
-    seed: int = 0,
     overlap: bool = False,
     chosen: Callable[[OperatingPoint], None] = lambda point: None,
 ) -> list[OperatingPoint]:
@@ -119,7 +116,7 @@ def fit_recorded_blocks(
         records: the run's. It has a matrix over the pipelines' `block`.
         out: the directory of the files.
         config: the config that the run was made from; None: as the run's command named it.
-        pipelines, unseen, seed, overlap, chosen: as of `fit_blocks`; the records of the unseen tasks are the measure.
+        pipelines, unseen, overlap, chosen: as of `fit_blocks`; the records of the unseen tasks are the measure.
 
     Raises:
         ConfigError: as `fit_blocks`, or the run drafted with one block size, or an alarm came in it.
@@ -140,7 +137,7 @@ def fit_recorded_blocks(
                 "an alarm of its monitor may have changed it on the way; record a run without the monitor",
                 path=f"pipelines.{candidate.origin}.monitor",
             )
-    fit = _Fit(experiment, tried, tasks, unseen, seed, Path(out), overlap, chosen)
+    fit = _Fit(experiment, tried, tasks, unseen, Path(out), overlap, chosen)
     everything = replace(experiment, chosen=tuple(task.id for task in tasks))
     scored = read_scored(everything, records.path, fit.metric)
     return fit.measured(fit.choices(scored.of_tasks(fit.choosing)), scored.of_tasks(fit.measuring))
@@ -160,13 +157,12 @@ class _Fit:
         tried: Sequence[Family],
         tasks: Sequence[Task],
         unseen: float,
-        seed: int,
         folder: Path,
         overlap: bool,
         chosen: Callable[[OperatingPoint], None],
     ) -> None:
         self.experiment, self.tried, self.folder, self.chosen = experiment, tried, folder, chosen
-        self.choosing, self.measuring = split(tasks, unseen, seed)
+        self.choosing, self.measuring = split(tasks, unseen, 0)
         self.metric = solved_by(experiment)
         self.candidates = [candidate for family in tried for candidate in family.candidates]
         self.identities = identities_of(self.candidates, experiment.executor, () if overlap else tasks)

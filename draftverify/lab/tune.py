@@ -85,8 +85,6 @@ def tune(
     space: Mapping[str, Sequence[Any]] | None = None,
     *,
     at_least: Mapping[str, float] = EMPTY,
-    share: float = 0.5,
-    seed: int = 0,
 ) -> Tuned:
     """Search a space, and measure what was found on tasks that did not choose it.
 
@@ -95,17 +93,13 @@ def tune(
         space: for each path ("rule.threshold", "block", …) its values; `default_space` when None.
         at_least: the share of tasks that the metric of this name is to call right, or of accepted ones (`precision`).
             A proposal whose share on new tasks is lower is confirmed with a chance of 2.5 % at most.
-        share: of the tasks, how many choose.
-        seed: of the split.
 
     Raises:
         ConfigError: the space is empty, too large, or has a path that no replay can set, or that is not tuned
             without a metric; a bound is of something else; there are too few tasks.
     """
-    if not 0 < share < 1:
-        raise ConfigError(f"share is {share}; it is above 0 and below 1", path="share")
     _check_bounds(recording, at_least)
-    choosing, held_out_tasks = _split(recording, share, seed)
+    choosing, held_out_tasks = _split(recording)
     space = default_space(recording, choosing) if space is None else space
     if not space:
         raise ConfigError("there is nothing to try; give the space a path and its values")
@@ -370,16 +364,16 @@ def _check_path(path: str, where: str = "") -> None:
         )
 
 
-def _split(recording: Recording, share: float, seed: int) -> tuple[frozenset[str], frozenset[str]]:
-    """The ids of the tasks that choose, and of those that are held out: of each group its share, drawn by their ids."""
+def _split(recording: Recording) -> tuple[frozenset[str], frozenset[str]]:
+    """The ids of the tasks that choose, and of those that are held out: of each group one half, drawn by their ids."""
     groups: dict[str, list[str]] = {}
     for task, group in recording.groups.items():
         groups.setdefault(group, []).append(task)
     choosing: set[str] = set()
     owed = 0.0
     for tasks in groups.values():
-        drawn = sorted(tasks, key=lambda task: stream_key(seed, task, 0, "tune"))
-        owed += share * len(tasks)
+        drawn = sorted(tasks, key=lambda task: stream_key(0, task, 0, "tune"))
+        owed += 0.5 * len(tasks)
         take = min(round(owed), len(tasks))
         owed -= take
         choosing.update(drawn[:take])

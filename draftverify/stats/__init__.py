@@ -9,7 +9,7 @@ from draftverify.stats.acceptance import (
     pass_at_k,
     pass_at_k_rate,
 )
-from draftverify.stats.costs import CostModel, Curve, fit_costs, parallel_pass
+from draftverify.stats.costs import CostModel, Curve, fit_costs
 from draftverify.stats.drafting import DraftingAccount, drafting
 from draftverify.stats.intervals import Estimate, log_interval, log_jackknife
 from draftverify.stats.paired import (
@@ -20,7 +20,7 @@ from draftverify.stats.paired import (
     paired_shares,
     paired_total_ratio,
 )
-from draftverify.stats.places import Places, StageCounts, position_trials, trials
+from draftverify.stats.places import Places, StageCounts
 from draftverify.stats.prediction import (
     SpeedupPrediction,
     Spent,
@@ -88,8 +88,5 @@ __all__ = [
     "solved_ratio",
     "tally",
     "fit_costs",
-    "parallel_pass",
     "StageCounts",
-    "position_trials",
-    "trials",
 ]

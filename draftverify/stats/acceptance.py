@@ -19,11 +19,6 @@ from draftverify.stats.intervals import Estimate, pooled_rate, rate, ratio, task
 from draftverify.values import Round, Tally, TaskRecord
 
 
-def of_group(records: Iterable[TaskRecord], group: str | None) -> list[TaskRecord]:
-    """The records of one group; all of them for None."""
-    return [record for record in records if group is None or record.group == group]
-
-
 def drafted_rounds(record: TaskRecord, *, first_tries: bool = True) -> list[Round]:
     """The rounds that the pipeline's own generator drafted and that did not end in a failed call."""
     return [
@@ -33,30 +28,27 @@ def drafted_rounds(record: TaskRecord, *, first_tries: bool = True) -> list[Roun
     ]
 
 
-def acceptance_rate(
-    records: Iterable[TaskRecord], *, first_tries: bool = True, group: str | None = None
-) -> Estimate:
+def acceptance_rate(records: Iterable[TaskRecord], *, first_tries: bool = True) -> Estimate:
     """Accepted / trials of the pipeline's generator, each task one cluster.
 
     Args:
         records: one run's records.
         first_tries: rounds that no policy retry preceded; False for the retries alone. What a fallback or a
             person drafted is in neither.
-        group: only the tasks of this group.
     """
     return pooled_rate(
         (record.task, entry.tally.accepted, entry.tally.trials)
-        for record in of_group(records, group)
+        for record in records
         for entry in drafted_rounds(record, first_tries=first_tries)
     )
 
 
-def items_per_pass(records: Iterable[TaskRecord], *, group: str | None = None) -> Estimate:
+def items_per_pass(records: Iterable[TaskRecord]) -> Estimate:
     """Emitted items / verifier passes (for tokens: tokens per target pass; plain decoding has 1), clustered by task."""
     sums = task_sums(
         (
             (record.task, len(entry.decision.emitted), entry.timing.passes)
-            for record in of_group(records, group)
+            for record in records
             for entry in record.rounds
         ),
         2,
@@ -96,7 +88,7 @@ def pass_at_k(samples: int, accepted: int, k: int) -> float:
     return 1.0 - math.comb(samples - accepted, k) / math.comb(samples, k)
 
 
-def pass_at_k_rate(records: Iterable[TaskRecord], k: int, *, group: str | None = None) -> PassAtK:
+def pass_at_k_rate(records: Iterable[TaskRecord], k: int) -> PassAtK:
     """The mean of pass@k over tasks, of what the pipeline's own generator drew in first tries.
 
     A task is left out, by name, where a sample came to no verdict or a call failed, since nothing is known of these;
@@ -108,7 +100,7 @@ def pass_at_k_rate(records: Iterable[TaskRecord], k: int, *, group: str | None =
     """
     values = []
     left_out: dict[str, str] = {}
-    for task, rounds in _first_tries(of_group(records, group)).items():
+    for task, rounds in _first_tries(records).items():
         total, drawn = Tally.total(entry.tally for entry in rounds), sum(len(entry.items) for entry in rounds)
         if unknown := _unknown(rounds, total):
             left_out[task] = unknown

@@ -147,7 +147,7 @@ def known_costs(records: Iterable[TaskRecord]) -> CostModel | None:
         return None
 
 
-def parallel_pass(records: Iterable[TaskRecord], *, largest: int | None = None) -> tuple[int, Estimate]:
+def parallel_pass(records: Iterable[TaskRecord]) -> tuple[int, Estimate]:
     """Whether a verifier checks a block in one pass: seconds of one block of n over those of n blocks of one.
 
     1/n says that a block costs no more than an item, 1 that it costs as much as its items one by one. Blocks whose
@@ -155,10 +155,9 @@ def parallel_pass(records: Iterable[TaskRecord], *, largest: int | None = None) 
 
     Args:
         records: rounds of blocks of one and of larger ones, timed.
-        largest: n at most; None: the largest that several tasks had.
 
     Returns:
-        n, and the ratio, with a jackknife interval over tasks on the log scale.
+        n, the largest that several tasks had, and the ratio, with a jackknife interval over tasks on the log scale.
 
     Raises:
         ConfigError: no block of one, or none larger, was timed that was looked at whole.
@@ -173,7 +172,6 @@ def parallel_pass(records: Iterable[TaskRecord], *, largest: int | None = None) 
     curve = timings.fit().verify
     pairs = zip(curve.sizes, curve.errors, strict=True)
     sizes = [size for size, error in pairs if size > 1 and not math.isnan(error)]
-    sizes = [size for size in sizes if largest is None or size <= largest]
     if 1 not in curve.sizes or not sizes:
         raise ConfigError(
             "no block of one, or none that is larger, was timed; run with blocks of 1 and of more"

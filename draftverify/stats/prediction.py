@@ -20,7 +20,6 @@ import msgspec
 import numpy as np
 
 from draftverify.errors import ConfigError
-from draftverify.stats.acceptance import of_group
 from draftverify.stats.intervals import (
     Estimate,
     log_interval,
@@ -53,9 +52,7 @@ def _log_seconds(records: Iterable[TaskRecord]) -> dict[str, float]:
     return {task: sum(logs) / len(logs) for task, logs in logs_of.items()}
 
 
-def measured_ratio(
-    records_a: Iterable[TaskRecord], records_b: Iterable[TaskRecord], *, group: str | None = None
-) -> Estimate:
+def measured_ratio(records_a: Iterable[TaskRecord], records_b: Iterable[TaskRecord]) -> Estimate:
     """The speed-up of a over the baseline b: seconds of b over those of a, paired by task, of tasks that both finished.
 
     The geometric mean over those tasks, with a t interval of the paired log ratios; (0, inf) for a single task.
@@ -63,7 +60,7 @@ def measured_ratio(
     Returns:
         `trials` and `clusters` are the number of pairs; NaN without any.
     """
-    a, b = _log_seconds(of_group(records_a, group)), _log_seconds(of_group(records_b, group))
+    a, b = _log_seconds(records_a), _log_seconds(records_b)
     return log_mean([b[task] - a[task] for task in a if task in b])
 
 
