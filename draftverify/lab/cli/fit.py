@@ -37,64 +37,6 @@ def fit() -> None:
     """Learn from tasks what scores mean or how large blocks should be, or train a part."""
 
 
-@fit.command(short_help="Learn from a labelled run what scores mean.")
-@options.run
-@click.option("--metric", metavar="NAME", help="By which an item is right; the first when absent.")
-@click.option("--pipeline", metavar="NAME", help="Of a run of several, which one.")
-@options.out("FILE", "Where the fit goes")
-@options.overlap
-@options.moved_config
-@options.store
-def scores(
-    run: str,
-    metric: str | None,
-    pipeline: str | None,
-    out: str | None,
-    overlap: bool,
-    config: str | None,
-    store: str | None,
-) -> None:
-    """Learn from RUN, whose tasks have labels, what the scores of a pipeline's verifier mean.
-
-    Nothing is drafted, judged or sent: a metric says which of the recorded items are right. `run --complete` has every
-    item judged. Writes a file that a verifier takes: {use: calibrated, verifier: …, scores: FILE}. Give it other tasks
-    than it will be used on.
-    """
-    from draftverify.bench.artifact import write_artifact
-    from draftverify.bench.records import load_run
-    from draftverify.lab.fit import fit as fit_scores
-    from draftverify.lab.recording import Recording
-
-    with load_run(run, url=store) as records:
-        recording = Recording(records, pipeline, config=config, metric=metric)
-    with recording:
-        fitted = fit_scores(recording, overlap=overlap)
-    file = Path(out) if out is not None else Path(run) / f"{recording.name}.scores.json"
-    write_artifact(file, fitted.artifact)
-    _print_fitted(wide_console(), recording.name, fitted)
-    click.echo(f"wrote {file}")
-
-
-def _print_fitted(console: Console, pipeline: str, fitted: Fitted) -> None:
-    """Print how the probabilities held on tasks that they were not fitted on."""
-    figures = fitted.artifact.fit
-    right_of = f"{figures.right} of {figures.items} items right, {figures.tasks} tasks"
-    console.print(Text(clean(f"{pipeline}: {right_of}, by the metric {fitted.artifact.metric}")))
-    table = new_table(">promised", ">right", ">[95 %]", ">items")
-    for bin in figures.reliability:
-        right = bin.right
-        cells = (f"{bin.promised:.2f}", f"{right.value:.2f}", f"[{right.low:.2f}, {right.high:.2f}]")
-        table.add_row(*map(Text, cells), str(right.trials))
-    console.print(table)
-    console.print(
-        f"calibration error {figures.error:.3f}, on tasks that the probabilities were not fitted on"
-    )
-    if fitted.unscored:
-        console.print(f"{fitted.unscored} items had no score, or the metric no say on them")
-    if fitted.unheard:
-        console.print(f"{fitted.unheard} tasks taught nothing: they failed, or no item of them was judged")
-
-
 @fit.command(short_help="Measure how large blocks should be, and whether to draft at all.")
 @options.config_file
 @options.overrides
@@ -266,6 +208,64 @@ def _interval(figure: Interval, digits: int = 2) -> str:
 
 def _ms(seconds: float | None) -> str:
     return "–" if seconds is None else f"{1000 * seconds:.3g}"
+
+
+@fit.command(short_help="Learn from a labelled run what scores mean.")
+@options.run
+@click.option("--metric", metavar="NAME", help="By which an item is right; the first when absent.")
+@click.option("--pipeline", metavar="NAME", help="Of a run of several, which one.")
+@options.out("FILE", "Where the fit goes")
+@options.overlap
+@options.moved_config
+@options.store
+def scores(
+    run: str,
+    metric: str | None,
+    pipeline: str | None,
+    out: str | None,
+    overlap: bool,
+    config: str | None,
+    store: str | None,
+) -> None:
+    """Learn from RUN, whose tasks have labels, what the scores of a pipeline's verifier mean.
+
+    Nothing is drafted, judged or sent: a metric says which of the recorded items are right. `run --complete` has every
+    item judged. Writes a file that a verifier takes: {use: calibrated, verifier: …, scores: FILE}. Give it other tasks
+    than it will be used on.
+    """
+    from draftverify.bench.artifact import write_artifact
+    from draftverify.bench.records import load_run
+    from draftverify.lab.fit import fit as fit_scores
+    from draftverify.lab.recording import Recording
+
+    with load_run(run, url=store) as records:
+        recording = Recording(records, pipeline, config=config, metric=metric)
+    with recording:
+        fitted = fit_scores(recording, overlap=overlap)
+    file = Path(out) if out is not None else Path(run) / f"{recording.name}.scores.json"
+    write_artifact(file, fitted.artifact)
+    _print_fitted(wide_console(), recording.name, fitted)
+    click.echo(f"wrote {file}")
+
+
+def _print_fitted(console: Console, pipeline: str, fitted: Fitted) -> None:
+    """Print how the probabilities held on tasks that they were not fitted on."""
+    figures = fitted.artifact.fit
+    right_of = f"{figures.right} of {figures.items} items right, {figures.tasks} tasks"
+    console.print(Text(clean(f"{pipeline}: {right_of}, by the metric {fitted.artifact.metric}")))
+    table = new_table(">promised", ">right", ">[95 %]", ">items")
+    for bin in figures.reliability:
+        right = bin.right
+        cells = (f"{bin.promised:.2f}", f"{right.value:.2f}", f"[{right.low:.2f}, {right.high:.2f}]")
+        table.add_row(*map(Text, cells), str(right.trials))
+    console.print(table)
+    console.print(
+        f"calibration error {figures.error:.3f}, on tasks that the probabilities were not fitted on"
+    )
+    if fitted.unscored:
+        console.print(f"{fitted.unscored} items had no score, or the metric no say on them")
+    if fitted.unheard:
+        console.print(f"{fitted.unheard} tasks taught nothing: they failed, or no item of them was judged")
 
 
 @fit.command(short_help="Train a part from data.")
