@@ -115,6 +115,12 @@ def numbered(keys: Iterable[Hashable]) -> tuple[Any, int]:
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=int), len(numbers)
 
 
+def members(keys: Iterable[Hashable]) -> list[Any]:
+    """The places of each key's items, [own], the keys in the order of their first."""
+    of_item, _ = numbered(keys)
+    return np.split(np.argsort(of_item, kind="stable"), np.cumsum(np.bincount(of_item))[:-1])
+
+
 def over(part: float, whole: float) -> float:
     """Their quotient; NaN over nothing."""
     return float(part / whole) if whole > 0.0 else math.nan

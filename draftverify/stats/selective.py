@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from draftverify.errors import ConfigError
-from draftverify.stats.intervals import TAIL, Estimate, numbered, over, t_quantile, within
+from draftverify.stats.intervals import TAIL, Estimate, members, numbered, over, t_quantile, within
 
 REDRAWS = 2000
 
@@ -64,19 +64,18 @@ def auroc_within(scores: Sequence[float], right: Sequence[float], clusters: Sequ
         ConfigError: as of `auroc`.
     """
     items = _Items(scores, right, clusters)
-    of_item, size = numbered(clusters)
-    pairs, won = np.zeros((2, size))
-    for cluster in range(size):
-        own = of_item == cluster
-        right_places, wrong_places = (items.place[own & (items.right == value)] for value in (1.0, 0.0))
+    of_cluster = members(clusters)
+    pairs, won = np.zeros((2, len(of_cluster)))
+    for cluster, own in enumerate(of_cluster):
+        right_places, wrong_places = (items.place[own[items.right[own] == value]] for value in (1.0, 0.0))
         ahead = np.sign(wrong_places[None, :] - right_places[:, None])  # places count from the highest score
         pairs[cluster], won[cluster] = ahead.size, (ahead + 1.0).sum() / 2.0
-    heads = np.unique(of_item, return_index=True)[1]
+    heads = [own[0] for own in of_cluster]
 
     def share(weights: Any) -> float:
         return over(weights[heads] @ won, weights[heads] @ pairs)
 
-    return items.estimate(share, pairs[of_item] > 0)
+    return items.estimate(share, pairs[numbered(clusters)[0]] > 0)
 
 
 def bootstrap(

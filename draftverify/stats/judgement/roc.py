@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from draftverify.errors import ConfigError
-from draftverify.stats.intervals import numbered
+from draftverify.stats.intervals import members
 
 MOST = 101
 """Points of a curve that are kept."""
@@ -72,8 +72,7 @@ def roc(scores: Sequence[float], right: Sequence[bool], tasks: Sequence[Hashable
             RocPoint(float(wrong_share[at]), float(right_share[at]), float(levels[at - 1]) if at else None)
             for at in shown_points
         )
-    of_item, size = numbered(tasks)
-    tasks_scored = [(score[of_item == task], good[of_item == task]) for task in range(size)]
+    tasks_scored = [(score[own], good[own]) for own in members(tasks)]
     return Roc(points, _within([(s, g) for s, g in tasks_scored if g.any() and not g.all()]))
 
 
