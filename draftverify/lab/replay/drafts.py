@@ -269,10 +269,8 @@ class Drafts:
             verified = any(rounds[number].timing.passes for number in origin)
             self.log.doubt.cost_at_most |= amount > 0 and (verified or not is_entire)
         law = GIVEN
-        if recorded and rounds[place].law != "given":
-            law = Law(
-                rounds[place].law, np.zeros((len(items) + 1, 1))
-            )  # nobody reads its q, which is in no record
+        if recorded and rounds[place].law != "given":  # nobody reads its q, which is in no record
+            law = Law(rounds[place].law, np.zeros((len(items) + 1, 1)))
         return Proposal(
             items=tuple(items),
             parents=parents,

@@ -39,13 +39,13 @@ class RunMetric:
         self.name = name
         self.stepwise = stepwise
         self._scores = OutcomeScores(run, name, lambda: metric)
-        self._failed: set[str] = set()
+        self._failures: set[tuple[str, str]] = set()
 
     def right(self, task: Task, value: Any) -> bool | None:
         """Whether it says ½ or more; None where it has no say, or failed."""
         share, problem = self._scores.of(task, Outcome(status="accepted", value=value))
-        if problem and task.id not in self._failed:
-            self._failed.add(task.id)
+        if problem and (task.id, problem) not in self._failures:
+            self._failures.add((task.id, problem))
             _log.warning("the metric %s failed on task %r: %s", self.name, task.id, problem)
         return None if share is None else share >= 0.5
 
