@@ -46,6 +46,7 @@ PROBLEMS, QUESTIONS = 30, 200
 
 CODE = {
     "tasks": {"use": "code.humaneval"},
+    "metrics": {"right": {"use": "code.tests"}},
     "pipelines": {
         "programs": {
             "generator": {"use": "code.recorded", "form": "completion", "match": "prompt"},
@@ -279,10 +280,12 @@ def tuned(file: Path, path: Path, folder: Path) -> dict[str, Any]:
     again.write_text(json.dumps({**config, "pipelines": {name: own, "proposed": proposed}}))
     chosen = tuple(each.task for each in best.held_out.replayed)
     run(msgspec.structs.replace(load_experiment(again), chosen=chosen), out=folder / "tuned")
-    ran = records(folder / "tuned")
-    scored = {
-        each: [(record, float(record.outcome.status == "accepted")) for record in ran[each]] for each in ran
-    }
+    with load_run(folder / "tuned") as found:
+        said = found.store.named_scores()
+        scored = {
+            each: [(record, said[each, record.task, "right"] or 0.0) for record in found.records(each)]
+            for each in found.names
+        }
     measured = solved_ratio(scored["proposed"], scored[name])
     return {
         "settings": {

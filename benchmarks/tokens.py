@@ -242,7 +242,10 @@ def halves(runs: dict[str, list[TaskRecord]], name: str, seed: int | None) -> di
     groups = sorted({record.group for record in rest[0]})
     counts = {g: len({record.task for record in rest[0] if record.group == g}) for g in groups}
     said = predict(fit[0], fit[1], counts)
-    found = {g: measured_ratio(*rest, group=g).value for g in groups}
+    found = {
+        g: measured_ratio(*([record for record in side if record.group == g] for side in rest)).value
+        for g in groups
+    }
     return {
         g: {"predicted": said[g].value, "low": said[g].low, "high": said[g].high, "measured": found[g]}
         for g in groups

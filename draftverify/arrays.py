@@ -51,16 +51,16 @@ def host_to(like: Array, values: Any) -> Array:
 def all_to(like: Array, *values: Any) -> list[Array]:
     """`host_to` for several arrays of int64 or float64, in one copy to a CUDA device; what lies there stays."""
     if not is_torch_array(like) or like.device.type != "cuda":
-        return [host_to(like, each) for each in values]
-    host = [each if hasattr(each, "device") else np.asarray(each) for each in values]
-    packed = [np.ravel(each).view(np.int64) for each in host if isinstance(each, np.ndarray)]
-    sent, start, found = host_to(like, np.concatenate(packed)), 0, []
-    for each in host:
-        if isinstance(each, np.ndarray):
-            part = sent[start : start + each.size].view(getattr(array_namespace(like), each.dtype.name))
-            start, each = start + each.size, part.reshape(each.shape)
-        found.append(each)
-    return found
+        return [host_to(like, value) for value in values]
+    host = [value if hasattr(value, "device") else np.asarray(value) for value in values]
+    packed = [np.ravel(array).view(np.int64) for array in host if isinstance(array, np.ndarray)]
+    sent, start, arrays = host_to(like, np.concatenate(packed)), 0, []
+    for value in host:
+        if isinstance(value, np.ndarray):
+            part = sent[start : start + value.size].view(getattr(array_namespace(like), value.dtype.name))
+            start, value = start + value.size, part.reshape(value.shape)
+        arrays.append(value)
+    return arrays
 
 
 def at_hand(array: Array, like: Array = None) -> Array:
@@ -139,10 +139,10 @@ def stack(rows: Sequence[Array], length: int) -> Array:
     xp = array_namespace(like)
     if all(row.shape[0] == length for row in rows):
         return like[None, ...] if len(rows) == 1 else xp.stack(list(rows))
-    made = xp.zeros((len(rows), length, *like.shape[1:]), dtype=like.dtype, device=device(like))
+    stacked = xp.zeros((len(rows), length, *like.shape[1:]), dtype=like.dtype, device=device(like))
     for b, row in enumerate(rows):
-        made[b, : row.shape[0]] = row
-    return made
+        stacked[b, : row.shape[0]] = row
+    return stacked
 
 
 def together(

@@ -98,14 +98,14 @@ class Exchange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
 
 def noted(exchanges: Iterable[Exchange]) -> dict[str, Any]:
     """Exchanges as notes of a proposal or a verification; nothing where there are none."""
-    left = WHOLE
-    kept: list[Any] = []
+    remaining = WHOLE
+    records: list[Any] = []
 
     def short(text: str) -> str:
-        nonlocal left
+        nonlocal remaining
         text = redact(text)  # before the cut, since half a secret is too much of it
-        cut = _cut(text, min(LONGEST, left))
-        left -= min(len(text), left)
+        cut = _cut(text, min(LONGEST, remaining))
+        remaining -= min(len(text), remaining)
         return cut
 
     for exchange in exchanges:
@@ -116,7 +116,7 @@ def noted(exchanges: Iterable[Exchange]) -> dict[str, Any]:
             )
             for reply in exchange.replies
         )
-        kept.append(
+        records.append(
             msgspec.to_builtins(
                 msgspec.structs.replace(
                     exchange,
@@ -127,7 +127,7 @@ def noted(exchanges: Iterable[Exchange]) -> dict[str, Any]:
                 )
             )
         )
-    return {KEY: kept} if kept else {}
+    return {KEY: records} if records else {}
 
 
 def read_notes(notes: Mapping[str, Any]) -> list[Exchange]:
@@ -155,11 +155,11 @@ def exchanges_of(round: Round) -> Iterator[tuple[str, Exchange]]:
 def exchanges_of_metric(name: str, notes: Mapping[str, Any]) -> Iterator[tuple[str, Exchange]]:
     """What a metric asked models by the notes of its score: ("metric NAME", …), of a member of a panel ("metric NAME,
     MEMBER", …)."""
-    for who, exchange in _within(notes, "", ()):
-        yield f"metric {name}, {who}" if who else f"metric {name}", exchange
+    for speaker, exchange in _within(notes, "", ()):
+        yield f"metric {name}, {speaker}" if speaker else f"metric {name}", exchange
 
 
-def _within(notes: Any, who: str, places: Sequence[int]) -> Iterator[tuple[str, Exchange]]:
+def _within(notes: Any, speaker: str, places: Sequence[int]) -> Iterator[tuple[str, Exchange]]:
     """The exchanges among notes, and among those of stages; `places` are those of the part's items in the block."""
     if not isinstance(notes, Mapping):
         return
@@ -167,7 +167,7 @@ def _within(notes: Any, who: str, places: Sequence[int]) -> Iterator[tuple[str, 
         replies = tuple(
             msgspec.structs.replace(reply, item=_at(places, reply.item)) for reply in exchange.replies
         )
-        yield who, msgspec.structs.replace(exchange, replies=replies)
+        yield speaker, msgspec.structs.replace(exchange, replies=replies)
     for heard in _entries(notes.get("heard"), Heard):
         inner = [place for item in heard.items if (place := _at(places, item)) is not None]
         yield from _within(heard.notes, heard.stage, inner if len(inner) == len(heard.items) else ())

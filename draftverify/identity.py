@@ -31,8 +31,8 @@ def identity_of(part: object) -> str:
     Raises:
         ConfigError: an argument cannot be told from others of its kind.
     """
-    told = json.dumps(_told(part, ()), sort_keys=True, ensure_ascii=False)
-    return _digest(told.encode("utf-8", "backslashreplace"))[:16]
+    description = json.dumps(_described(part, ()), sort_keys=True, ensure_ascii=False)
+    return _digest(description.encode("utf-8", "backslashreplace"))[:16]
 
 
 def arguments_of(part: object) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def written_by(kind: type) -> frozenset[str]:
     return frozenset(getattr(kind, "writes", ()))
 
 
-def _told(value: Any, within: tuple[Any, ...]) -> Any:
+def _described(value: Any, enclosing: tuple[Any, ...]) -> Any:
     """What a value is, as JSON.
 
     Args:
@@ -67,14 +67,14 @@ def _told(value: Any, within: tuple[Any, ...]) -> Any:
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if any(value is each for each in within):
+    if any(value is holder for holder in enclosing):
         return "itself"
-    within = (*within, value)
+    enclosing = (*enclosing, value)
     if isinstance(value, Mapping):
-        return {str(key): _told(each, within) for key, each in value.items()}
+        return {str(key): _described(entry, enclosing) for key, entry in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        found = [_told(each, within) for each in value]
-        return sorted(found, key=str) if isinstance(value, (set, frozenset)) else found
+        entries = [_described(entry, enclosing) for entry in value]
+        return sorted(entries, key=str) if isinstance(value, (set, frozenset)) else entries
     if isinstance(value, Path):
         return _content(value)
     if isinstance(value, Secret):
@@ -84,33 +84,37 @@ def _told(value: Any, within: tuple[Any, ...]) -> Any:
     if isinstance(value, np.ndarray):
         return [str(value.dtype), list(value.shape), _digest(value.tobytes())]
     if isinstance(value, re.Pattern):
-        return [_told(value.pattern, within), value.flags]
+        return [_described(value.pattern, enclosing), value.flags]
     if isinstance(value, partial):
-        return [_told(each, within) for each in (value.func, value.args, value.keywords)]
+        return [_described(field, enclosing) for field in (value.func, value.args, value.keywords)]
     if isinstance(value, CodeType):
-        return [value.co_code.hex(), value.co_names, _told(value.co_consts, within)]
+        return [value.co_code.hex(), value.co_names, _described(value.co_consts, enclosing)]
     name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
     if inspect.isfunction(value):
-        closed = [each.cell_contents for each in value.__closure__ or ()]
-        kept = (value.__code__, value.__defaults__, value.__kwdefaults__, closed)
-        return [name, *[_told(each, within) for each in kept]]
+        closed = [cell.cell_contents for cell in value.__closure__ or ()]
+        fields = (value.__code__, value.__defaults__, value.__kwdefaults__, closed)
+        return [name, *[_described(field, enclosing) for field in fields]]
     if inspect.ismethod(value):
-        return [name, _told(value.__self__, within)]
+        return [name, _described(value.__self__, enclosing)]
     if isinstance(value, type) or inspect.isbuiltin(value):
         return name
     value = getattr(value, "__wrapped__", value)
     kind = type(value)
-    own = getattr(value, "identity", None)
-    if isinstance(own, str):
-        return [kind.__qualname__, own]
+    identity = getattr(value, "identity", None)
+    if isinstance(identity, str):
+        return [kind.__qualname__, identity]
     try:
         arguments = arguments_of(value)
     except ValueError as error:
-        holder = f"; give {type(within[0]).__name__} an `identity`" if len(within) > 1 else ""
+        holder = f"; give {type(enclosing[0]).__name__} an `identity`" if len(enclosing) > 1 else ""
         raise ConfigError(f"there is no telling a {kind.__name__} from another{holder}") from error
     return [
         f"{kind.__module__}.{kind.__qualname__}",
-        {name: _told(each, within) for name, each in arguments.items() if name not in written_by(kind)},
+        {
+            name: _described(argument, enclosing)
+            for name, argument in arguments.items()
+            if name not in written_by(kind)
+        },
     ]
 
 
@@ -118,8 +122,8 @@ def _content(path: Path) -> Any:
     """What stands in a file, or in the files of a directory; where there is neither, its name."""
     if path.is_file():
         return _digest(path.read_bytes())
-    files = sorted(each for each in path.rglob("*") if each.is_file())
-    return [[str(each.relative_to(path)), _digest(each.read_bytes())] for each in files] or path.name
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    return [[str(file.relative_to(path)), _digest(file.read_bytes())] for file in files] or path.name
 
 
 def _digest(content: bytes) -> str:

@@ -140,10 +140,10 @@ class Plugin(msgspec.Struct, frozen=True):
                 file = Path(spec.origin)
                 folder = file.parent
                 files = sorted(folder.rglob("*.py")) if spec.submodule_search_locations else [file]
-                found = hashlib.sha256()
-                for each in files:
-                    found.update(f"{each.relative_to(folder)}\0".encode() + each.read_bytes())
-                return found.hexdigest()
+                digest = hashlib.sha256()
+                for source in files:
+                    digest.update(f"{source.relative_to(folder)}\0".encode() + source.read_bytes())
+                return digest.hexdigest()
         return ""
 
     def load(self) -> Factory:
@@ -155,23 +155,23 @@ class Plugin(msgspec.Struct, frozen=True):
         """
         if self.unreadable:
             raise PluginError(self.unreadable)
-        what = f"{self.role or 'entry point'} {self.name!r}"
+        subject = f"{self.role or 'entry point'} {self.name!r}"
         entry = metadata.EntryPoint(self.name, self.target, "")
         if not entry.pattern.match(self.target):
-            raise PluginError(f"{what} of {self.package}: {self.target!r} is not of the form module:Class")
+            raise PluginError(f"{subject} of {self.package}: {self.target!r} is not of the form module:Class")
         try:
             target = entry.load()
         except (Exception, SystemExit) as error:
             missing = missing_package(error, self.distribution, prefer=self.name)
             if missing:
-                raise ResourceError(f"{what} {missing}") from error
+                raise ResourceError(f"{subject} {missing}") from error
             raise PluginError(
-                f"{what} of {self.package} cannot be imported: {type(error).__name__}: {error}\n"
+                f"{subject} of {self.package} cannot be imported: {type(error).__name__}: {error}\n"
                 f"`draftverify plugins {self.name}` shows the traceback; mend or uninstall {self.distribution}"
             ) from error
         problem = unfit(target, self.role) if self.role else ""
         if problem:
-            raise PluginError(f"{what} of {self.package}: {self.target} {problem}")
+            raise PluginError(f"{subject} of {self.package}: {self.target} {problem}")
         factory: Factory = target
         return factory
 
@@ -210,7 +210,7 @@ class _Scan(NamedTuple):
 
 @lru_cache(maxsize=8)
 def _scan(path: tuple[str, ...]) -> _Scan:
-    found: list[Plugin] = []
+    plugins: list[Plugin] = []
     hooked: dict[str, list[Plugin]] = {group: [] for group in HOOKS}
     seen: set[str] = set()
     roles = {info.group: role for role, info in ROLES.items()}
@@ -232,20 +232,20 @@ def _scan(path: tuple[str, ...]) -> _Scan:
             entries = [(entry.group, entry.name, entry.value) for entry in distribution.entry_points]
         except Exception as error:
             why = f"the entry points of {name} {version} cannot be read: {type(error).__name__}: {error}"
-            found.append(Plugin("", "(all)", "entry_points.txt", name, version, why))
+            plugins.append(Plugin("", "(all)", "entry_points.txt", name, version, why))
             continue
         for group, entry, value in entries:
             if group in roles:
-                found.append(Plugin(roles[group], entry, value, name, version))
+                plugins.append(Plugin(roles[group], entry, value, name, version))
             elif group in hooked:
                 hooked[group].append(Plugin("", entry, value, name, version))
             elif group.startswith("draftverify."):
                 why = f"{name} {version} registers {entry!r} in the group {group!r}, which there is not"
                 why += did_you_mean(group, [*roles, *HOOKS])
-                found.append(Plugin("", entry, value, name, version, why))
+                plugins.append(Plugin("", entry, value, name, version, why))
     order = ["", *ROLES]
-    parts = sorted(found, key=lambda each: (order.index(each.role), each.name, each.distribution))
-    return _Scan(tuple(parts), {group: tuple(each) for group, each in hooked.items()})
+    parts = sorted(plugins, key=lambda plugin: (order.index(plugin.role), plugin.name, plugin.distribution))
+    return _Scan(tuple(parts), {group: tuple(registered) for group, registered in hooked.items()})
 
 
 def examine() -> tuple[Examined, ...]:
@@ -253,7 +253,7 @@ def examine() -> tuple[Examined, ...]:
     plugins = installed()
     examined = []
     for plugin in plugins:
-        twins = [other for other in plugins if (other.role, other.name) == (plugin.role, plugin.name)]
+        twins = [twin for twin in plugins if (twin.role, twin.name) == (plugin.role, plugin.name)]
         if len(twins) > 1:
             message = f"registered by {' and '.join(twin.package for twin in twins)}; uninstall one of them"
             examined.append(Examined(plugin, "duplicate", message))
@@ -262,8 +262,8 @@ def examine() -> tuple[Examined, ...]:
             plugin.load()
         except DraftVerifyError as error:
             status: Literal["missing", "broken"] = "missing" if isinstance(error, ResourceError) else "broken"
-            shown = "".join(traceback.format_exception(error.__cause__)) if error.__cause__ else ""
-            examined.append(Examined(plugin, status, str(error).splitlines()[0], shown))
+            details = "".join(traceback.format_exception(error.__cause__)) if error.__cause__ else ""
+            examined.append(Examined(plugin, status, str(error).splitlines()[0], details))
         else:
             examined.append(Examined(plugin, "ok"))
     return tuple(examined)
@@ -275,13 +275,13 @@ def find(role: Role, name: str) -> Plugin:
     Raises:
         PluginError: there is none (with the nearest names, and other roles that have it), or more than one.
     """
-    found = [plugin for plugin in installed() if (plugin.role, plugin.name) == (role, name)]
-    if not found:
+    plugins = [plugin for plugin in installed() if (plugin.role, plugin.name) == (role, name)]
+    if not plugins:
         raise PluginError(unknown(role, name))
-    if len(found) > 1:
-        packages = " and ".join(f"{plugin.package} ({plugin.target})" for plugin in found)
+    if len(plugins) > 1:
+        packages = " and ".join(f"{plugin.package} ({plugin.target})" for plugin in plugins)
         raise PluginError(f"{role} {name!r} is registered twice, by {packages}; uninstall one of them")
-    return found[0]
+    return plugins[0]
 
 
 def unknown(role: Role | Sequence[Role], name: str, *, local: Iterable[str] = ()) -> str:
@@ -293,22 +293,20 @@ def unknown(role: Role | Sequence[Role], name: str, *, local: Iterable[str] = ()
         local: names that a config's own files add.
     """
     roles: Sequence[Role] = [role] if isinstance(role, str) else role
-    noun = one_of([ROLES[each].noun for each in roles])
-    others = sorted(
-        {ROLES[plugin.role].noun for plugin in installed() if plugin.role and plugin.name == name}
-    )
-    if others:
-        return f"{name!r} is {' and '.join(others)}, not {noun}"
+    noun = one_of([ROLES[wanted_role].noun for wanted_role in roles])
+    nouns = sorted({ROLES[plugin.role].noun for plugin in installed() if plugin.role and plugin.name == name})
+    if nouns:
+        return f"{name!r} is {' and '.join(nouns)}, not {noun}"
     astray = [plugin for plugin in installed() if not plugin.role and plugin.name == name]
     if astray:
         return astray[0].unreadable
-    known = [*(plugin.name for plugin in installed() if plugin.role in roles), *local]
-    near = did_you_mean(name, known)
-    if len(known) > LISTED and not near.startswith("; did"):
-        stem, _, own = name.partition(".")
+    names = [*(plugin.name for plugin in installed() if plugin.role in roles), *local]
+    near = did_you_mean(name, names)
+    if len(names) > LISTED and not near.startswith("; did"):
+        stem, _, attribute = name.partition(".")
         only = f" --role {roles[0]}" if len(roles) == 1 else ""
         near = f"; `draftverify plugins{only}` lists what there is"
-        if own[:1].isupper():  # as a class of a parts file
+        if attribute[:1].isupper():  # as a class of a parts file
             near += f"; for a class of {stem}.py write parts: [./{stem}.py]"
     return f"there is no {noun.partition(' ')[2]} {name!r}{near}"
 
@@ -334,7 +332,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of a sentence: the nearest known names, or all of them when none is near."""
     known = sorted(set(known))
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
-    near = near or [each for each in known if each.rpartition(".")[2] == name.rpartition(".")[2]][:2]
+    near = near or [entry for entry in known if entry.rpartition(".")[2] == name.rpartition(".")[2]][:2]
     if near:
         return f"; did you mean {' or '.join(near)}?"
     return f"; there are {', '.join(known)}" if known else ""
@@ -347,19 +345,19 @@ def unfit(target: Any, *roles: Role) -> str:
     methods = [ROLES[role].method for role in roles]
     if not all(methods) or not inspect.isclass(target) or {*roles} & {*roles_of(target)}:
         return ""
-    wanted = ", ".join(f"{method}()" for method in methods)
-    what = f"has no {wanted}" if len(methods) == 1 else f"has none of {wanted}"
+    listed = ", ".join(f"{method}()" for method in methods)
+    lack = f"has no {listed}" if len(methods) == 1 else f"has none of {listed}"
     able = " or ".join(ROLES[role].noun for role in roles_of(target))
     noun = one_of([ROLES[role].noun for role in roles]).partition(" ")[2]
-    return f"{what}, so it is no {noun}" + (f"; it could be {able}" if able else "")
+    return f"{lack}, so it is no {noun}" + (f"; it could be {able}" if able else "")
 
 
 def roles_of(cls: Any) -> tuple[Role, ...]:
     """The roles whose method a class has; a function has none. (Any class is called, so `__call__` must be its own.)"""
     if not inspect.isclass(cls):
         return ()
-    own = {name for base in cls.__mro__ for name in vars(base)}
-    return tuple(role for role, info in ROLES.items() if info.method in own)
+    attributes = {name for base in cls.__mro__ for name in vars(base)}
+    return tuple(role for role, info in ROLES.items() if info.method in attributes)
 
 
 def missing_package(error: BaseException, distribution: str = "draftverify", *, prefer: str = "") -> str:
@@ -392,11 +390,11 @@ def missing_package(error: BaseException, distribution: str = "draftverify", *, 
         return ""
     # Else the smallest: an extra like "all" brings the package too.
     sizes = Counter(extra for _, extra in brings)
-    extra = min(extras, key=lambda each: (not prefer.startswith(each), sizes[each]))
-    # A clone is installed from its folder, and not by name.
-    own = distribution == "draftverify"
-    how = f"install draftverify with the extra '{extra}'" if own else f"pip install '{distribution}[{extra}]'"
-    return f"needs {module}, which is not installed: {how}"
+    extra = min(extras, key=lambda name: (not prefer.startswith(name), sizes[name]))
+    command = f"pip install '{distribution}[{extra}]'"
+    if distribution == "draftverify":  # a clone is installed from its folder, and not by name
+        command = f"install draftverify with the extra '{extra}'"
+    return f"needs {module}, which is not installed: {command}"
 
 
 class PartsFile(msgspec.Struct, frozen=True):

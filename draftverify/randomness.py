@@ -77,10 +77,10 @@ def _philox_arrays(*words: Any) -> tuple[Any, Any, Any, Any]:
     shape = np.broadcast(*words).shape
 
     def filled(*entries: Any) -> Any:
-        made = np.empty((len(entries), *shape), dtype=np.uint64)
+        filled_array = np.empty((len(entries), *shape), dtype=np.uint64)
         for place, entry in enumerate(entries):
-            made[place] = entry
-        return made
+            filled_array[place] = entry
+        return filled_array
 
     # Word 0 stands on both sides of word 2, so that the products are at hand in their order and in the other.
     even, odd, factors = filled(c0, c2, c0), filled(c1, c3), filled(_M0, _M1, _M0)
@@ -135,19 +135,19 @@ def inverse_cdf(weights: Array, u: Array) -> Array:
     runs = -(-size // RUN)
     batch = weights.shape[:-1]
     if size % RUN:
-        rest = xp.zeros((*batch, runs * RUN - size), dtype=weights.dtype, device=device(weights))
-        weights = xp.concat([weights, rest], axis=-1)
+        padding = xp.zeros((*batch, runs * RUN - size), dtype=weights.dtype, device=device(weights))
+        weights = xp.concat([weights, padding], axis=-1)
     rows = xp.arange(math.prod(batch), device=device(weights))
     weights, u = xp.reshape(weights, (-1, runs, RUN)), xp.reshape(u, (-1,))
-    before = xp.cumulative_sum(xp.sum(weights, axis=-1, dtype=xp.float64), axis=-1)
-    level = u * before[:, -1]
-    run = _reached(xp, before, level)
+    run_ends = xp.cumulative_sum(xp.sum(weights, axis=-1, dtype=xp.float64), axis=-1)
+    level = u * run_ends[:, -1]
+    run = _reached(xp, run_ends, level)
     run = xp.where(run < runs, run, runs - 1)
-    within = xp.cumulative_sum(xp.astype(weights[rows, run], xp.float64), axis=-1)
-    level = xp.where(run > 0, level - before[rows, run - 1], level)
+    item_ends = xp.cumulative_sum(xp.astype(weights[rows, run], xp.float64), axis=-1)
+    level = xp.where(run > 0, level - run_ends[rows, run - 1], level)
     # The run's sum may round otherwise than its running sum; the level stays below the latter.
-    level = xp.minimum(level, within[:, -1] * (1 - 2**-53))
-    return xp.reshape(run * RUN + _reached(xp, within, level), batch)
+    level = xp.minimum(level, item_ends[:, -1] * (1 - 2**-53))
+    return xp.reshape(run * RUN + _reached(xp, item_ends, level), batch)
 
 
 def _reached(xp: Any, cumulative: Array, level: Array) -> Array:

@@ -84,13 +84,13 @@ def note_urls(text: str) -> None:
 
     So is the header that a client makes of name and password: a server's error may show it.
     """
-    for found in _URL_SECRETS.finditer(text):
+    for match in _URL_SECRETS.finditer(text):
         for read in (str, unquote, unquote_plus):
-            _remember(read(found["value"] or ""))
-        for user in (found["user"] or "", unquote(found["user"] or "")):
+            _remember(read(match["value"] or ""))
+        for user in (match["user"] or "", unquote(match["user"] or "")):
             name, colon, password = user.partition(":")
             # Alone it is a token on the web, and a name elsewhere (postgresql://postgres@localhost).
-            if colon or (found["scheme"] and found["scheme"].lower().startswith(("http", "ws"))):
+            if colon or (match["scheme"] and match["scheme"].lower().startswith(("http", "ws"))):
                 _remember(user)
                 _remember(password)
                 _remember(
@@ -106,13 +106,13 @@ def hide_urls(text: str) -> str:
         '--store=postgresql://me:***@host/runs'
     """
 
-    def hidden(found: re.Match[str]) -> str:
-        if found["value"]:
-            return found[0].removesuffix(found["value"]) + "***"
-        name, colon, _ = found["user"].partition(":")
-        web = found["scheme"].lower().startswith(("http", "ws"))
-        shown = f"{name}:***" if colon else "***" if web else name
-        return f"{found['scheme']}://{shown}@"
+    def hidden(match: re.Match[str]) -> str:
+        if match["value"]:
+            return match[0].removesuffix(match["value"]) + "***"
+        name, colon, _ = match["user"].partition(":")
+        web = match["scheme"].lower().startswith(("http", "ws"))
+        user = f"{name}:***" if colon else "***" if web else name
+        return f"{match['scheme']}://{user}@"
 
     note_urls(text)
     return redact(_URL_SECRETS.sub(hidden, text))
@@ -152,19 +152,21 @@ def quiet(logger: logging.Logger) -> logging.Logger:
     return logger
 
 
-def _record(make: Callable[..., logging.LogRecord], name: str, *args: Any, **more: Any) -> logging.LogRecord:
-    record = make(name, *args, **more)
-    if any(name == each or name.startswith(f"{each}.") for each in _quiet):
+def _record(
+    make: Callable[..., logging.LogRecord], name: str, *args: Any, **kwargs: Any
+) -> logging.LogRecord:
+    record = make(name, *args, **kwargs)
+    if any(name == prefix or name.startswith(f"{prefix}.") for prefix in _quiet):
         _take_out(record)
     return record
 
 
 def _take_out(record: logging.LogRecord) -> None:
     try:
-        said = record.getMessage()
+        message = record.getMessage()
     except Exception:  # the arguments do not fit the message, which is no reason to stop who logs it
-        said = f"{record.msg} {record.args}"
-    record.msg, record.args = redact(said), None
+        message = f"{record.msg} {record.args}"
+    record.msg, record.args = redact(message), None
     if record.exc_info:
         record.exc_text = redact(logging.Formatter().formatException(record.exc_info))
         record.exc_info = None
@@ -180,26 +182,26 @@ def _remember(value: str) -> None:
     octets = {value.encode(errors="replace")}
     with suppress(UnicodeEncodeError):
         octets.add(value.encode("latin-1"))  # as some headers have it
-    known = _Known(
+    forms = _Known(
         written,
         len(value),
-        tuple([pair for each in octets for pair in _as_base64(each)]),
-        tuple([pair for each in octets for pair in _as_hex(each)]),
+        tuple([pair for encoded in octets for pair in _as_base64(encoded)]),
+        tuple([pair for encoded in octets for pair in _as_hex(encoded)]),
     )
-    found = sorted({**_known, value: known}.items(), key=lambda each: len(each[0]), reverse=True)
-    _known = dict(found)
+    longest_first = sorted({**_known, value: forms}.items(), key=lambda item: len(item[0]), reverse=True)
+    _known = dict(longest_first)
 
 
 def _as_base64(octets: bytes) -> Iterator[tuple[str, re.Pattern[str]]]:
     """Bytes as base64, alone and among others: how many stand before decides between three spellings."""
-    for before in range(3):
-        text = base64.b64encode(bytes(before) + octets).decode()
+    for offset in range(3):
+        text = base64.b64encode(bytes(offset) + octets).decode()
         # Only the characters that these bytes decide alone: the first and the last may say something of others too.
-        own = text[-(-before * 8 // 6) : (before + len(octets)) * 8 // 6]
-        pattern = "".join(_base64(char, first=not at) for at, char in enumerate(own))
-        last = "[A-Za-z0-9+/_-]?" if (before + len(octets)) % 3 else ""
-        part = max(re.findall(r"[A-Za-z0-9]+", own), key=len, default="")
-        yield part, re.compile(rf"{pattern}{last}(?:=|%3[Dd]){{0,2}}")
+        decided = text[-(-offset * 8 // 6) : (offset + len(octets)) * 8 // 6]
+        pattern = "".join(_base64(char, first=not at) for at, char in enumerate(decided))
+        tail = "[A-Za-z0-9+/_-]?" if (offset + len(octets)) % 3 else ""
+        part = max(re.findall(r"[A-Za-z0-9]+", decided), key=len, default="")
+        yield part, re.compile(rf"{pattern}{tail}(?:=|%3[Dd]){{0,2}}")
 
 
 def _as_hex(octets: bytes) -> Iterator[tuple[str, re.Pattern[str]]]:
@@ -213,8 +215,8 @@ def _as_hex(octets: bytes) -> Iterator[tuple[str, re.Pattern[str]]]:
 
 def _base64(char: str, first: bool) -> str:
     """A pattern of the ways in which a character of base64 stands in a text."""
-    other = {"+": "-", "/": "_"}.get(char)
-    return char if other is None else f"(?:{_spellings(char, first)}|{other})"
+    url_safe = {"+": "-", "/": "_"}.get(char)
+    return char if url_safe is None else f"(?:{_spellings(char, first)}|{url_safe})"
 
 
 _CONTROLS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}

@@ -72,7 +72,7 @@ def read_summaries(packed: bytes) -> tuple[TokenSummary, ...]:
     """
     if not packed:
         return ()
-    found, at = [], 1
+    summaries, at = [], 1
     try:
         if packed[:1] != _FORM:
             raise ValueError(f"they begin with {packed[:1]!r}")
@@ -84,10 +84,10 @@ def read_summaries(packed: bytes) -> tuple[TokenSummary, ...]:
             shares = np.frombuffer(packed, _SHARES, count, at + 1 + _IDS.itemsize * count).tolist()
             at += 1 + (_IDS.itemsize + _SHARES.itemsize) * count
             named = dict(zip(FIGURES, figures, strict=True))
-            found.append(TokenSummary(**named, top=tuple(zip(ids, shares, strict=True))))
+            summaries.append(TokenSummary(**named, top=tuple(zip(ids, shares, strict=True))))
     except (ValueError, IndexError) as error:
         raise StoreError(
             f"the summaries of a round's tokens cannot be read ({error}); another version wrote them, or the record is "
             "damaged"
         ) from error
-    return tuple(found)
+    return tuple(summaries)

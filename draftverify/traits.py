@@ -123,11 +123,11 @@ class Traits:
     free: bool = False
 
     def __new__(cls, **traits: Any) -> Any:
-        known = [field.name for field in fields(cls)]
+        names = [field.name for field in fields(cls)]
         for name in traits:
-            if name not in known:
+            if name not in names:
                 raise PipelineError(
-                    f"{name!r} is no trait of a {cls.role()}{_nearest(name, known)}; there are {_listed(known)}"
+                    f"{name!r} is no trait of a {cls.role()}{_nearest(name, names)}; there are {_listed(names)}"
                 )
         return super().__new__(cls)
 
@@ -297,22 +297,22 @@ def traits_of(part: Any, kind: type[T]) -> T:
     _refuse_attributes(part, kind, {})
     if isinstance(traits, kind):
         return traits
-    if isinstance(traits, tuple) and all(isinstance(said, Traits) for said in traits):
-        return next((said for said in traits if isinstance(said, kind)), kind())
+    if isinstance(traits, tuple) and all(isinstance(entry, Traits) for entry in traits):
+        return next((entry for entry in traits if isinstance(entry, kind)), kind())
     raise PipelineError(
         f"the traits of {name_of(part)} are {traits!r}; {kind.__name__} is needed, as traits = {kind.__name__}(…) in "
         "its class, or a tuple of them where it plays several roles"
     )
 
 
-def _refuse_attributes(part: Any, kind: type[Any], own: Mapping[str, Any]) -> None:
+def _refuse_attributes(part: Any, kind: type[Any], attributes: Mapping[str, Any]) -> None:
     """Refuse a part that has attributes of the names of traits: nobody would look at them.
 
     `own` are its instance's; what its class has is looked at anyhow. An argument of its constructor may have any name.
     """
     holder: Any = type(part)
     names = {field.name for field in fields(kind)} - {"name", "at_once"}
-    stored = {name: value for name, value in own.items() if name not in _arguments(holder)}
+    stored = {name: value for name, value in attributes.items() if name not in _arguments(holder)}
     for name, value in {**_own_attributes(holder), **stored}.items():
         if isinstance(value, Traits) and name != "traits":
             raise PipelineError(f"{name_of(part)} says what it is as {name!r}; the name is traits")
@@ -326,10 +326,10 @@ def _refuse_attributes(part: Any, kind: type[Any], own: Mapping[str, Any]) -> No
 @cache
 def _own_attributes(kind: Any) -> dict[str, Any]:
     """The attributes of a class that are neither methods nor arguments of its constructor."""
-    found = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
+    attributes = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
     return {
         name: value
-        for name, value in found.items()
+        for name, value in attributes.items()
         if name not in _arguments(kind) and not name.startswith("__") and not inspect.isroutine(value)
     }
 
@@ -364,11 +364,11 @@ def shared_vocabulary(parts: Iterable[tuple[str, GeneratorTraits | VerifierTrait
     Raises:
         ConfigError: two have different ones.
     """
-    known = {vocabulary: name for name, traits in parts if (vocabulary := vocabulary_of(traits)) is not None}
-    if len(known) > 1:
-        listed = ", ".join(f"{name} {vocabulary}" for vocabulary, name in known.items())
+    owners = {vocabulary: name for name, traits in parts if (vocabulary := vocabulary_of(traits)) is not None}
+    if len(owners) > 1:
+        listed = ", ".join(f"{name} {vocabulary}" for vocabulary, name in owners.items())
         raise ConfigError(f"these have different vocabularies: {listed}; their items do not mean the same")
-    return next(iter(known), None)
+    return next(iter(owners), None)
 
 
 def shared_things(part: object, traits: Traits) -> tuple[object, ...]:
@@ -396,14 +396,14 @@ def _method(protocol: Any) -> Any:
     )
 
 
-def _said(part: object) -> tuple[Traits, ...]:
+def _declared(part: object) -> tuple[Traits, ...]:
     traits = getattr(part, "traits", ())
     return traits if isinstance(traits, tuple) else (traits,) if isinstance(traits, Traits) else ()
 
 
 def is_asynchronous(part: object) -> bool:
     """Whether a part has coroutine methods, or says that its methods return what is to be awaited."""
-    if any(traits.asynchronous for traits in _said(part)):
+    if any(traits.asynchronous for traits in _declared(part)):
         return True
     return any(iscoroutinefunction(getattr(part, method, None)) for method in METHODS)
 

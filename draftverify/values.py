@@ -215,11 +215,11 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def path(self, index: int) -> tuple[int, ...]:
         """The indices from the root down to `index`, inclusive."""
-        found: list[int] = []
+        indices: list[int] = []
         while index >= 0:
-            found.append(index)
+            indices.append(index)
             index = self.parents[index]
-        return tuple(reversed(found))
+        return tuple(reversed(indices))
 
     def subset(self, indices: Sequence[int]) -> Proposal:
         """These alternatives alone, in this order (law "given"); for verifying some of them again."""
@@ -398,16 +398,16 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
     @property
     def taken(self) -> set[int]:
         """The items that were kept, held or corrected."""
-        return {*self.kept, *self.held, *[each.index for each in self.corrected]}
+        return {*self.kept, *self.held, *[correction.index for correction in self.corrected]}
 
     @property
     def joined(self) -> tuple[int | None, ...]:
         """For each emitted value the kept item that it is; None for one that was corrected or spliced."""
-        found: Sequence[int | None] = self.kept
+        sources: Sequence[int | None] = self.kept
         if self.corrected:
-            replaced = {each.index for each in self.corrected}
-            found = [None if index in replaced else index for index in sorted({*self.kept, *replaced})]
-        return (*found, *[None] * len(self.spliced))[: len(self.emitted)]
+            replaced = {correction.index for correction in self.corrected}
+            sources = [None if index in replaced else index for index in sorted({*self.kept, *replaced})]
+        return (*sources, *[None] * len(self.spliced))[: len(self.emitted)]
 
 
 def is_utf8(text: str) -> bool:
@@ -510,18 +510,18 @@ class Tally(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def total(tallies: Iterable[Tally]) -> Tally:
         """Their sum, count by count, with no Tally made for each term."""
         *counts, caveats = zip(*map(astuple, (Tally(), *tallies)), strict=True)
-        found = Counter[str]()
-        for each in filter(None, caveats):
-            found.update(each)
+        merged = Counter[str]()
+        for counted in filter(None, caveats):
+            merged.update(counted)
         trials, accepted, errors, timeouts, abstentions, unchecked = map(sum, counts)
-        return Tally(trials, accepted, errors, timeouts, abstentions, unchecked, dict(found))
+        return Tally(trials, accepted, errors, timeouts, abstentions, unchecked, dict(merged))
 
     def weakened(self) -> str:
         """How many accepted items rest on checks with which caveats, the frequent ones by name; "" when none does."""
         if not self.caveats:
             return ""
-        told = Counter(self.caveats).most_common(3)
-        names = [text if len(self.caveats) == 1 else f"{text} ({count})" for text, count in told]
+        frequent = Counter(self.caveats).most_common(3)
+        names = [text if len(self.caveats) == 1 else f"{text} ({count})" for text, count in frequent]
         names += [f"{len(self.caveats) - 3} more"] if len(self.caveats) > 3 else []
         total = sum(self.caveats.values())
         return f"{total} of {self.accepted} accepted with a caveat: {', '.join(names)}"
@@ -707,11 +707,17 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def _repr_html_(self) -> str:
         head = ("round", "by", "items", "kept", "held", "refused", "emitted", "then")
         rows = []
-        for each in self.rounds:
-            made = each.decision
-            sizes = (each.items, made.kept + made.corrected, made.held, made.refused, made.emitted)
-            step = each.steps[-1].do if each.steps else str(each.failure or "")
-            rows.append((str(each.index), each.source, *(str(len(one)) for one in sizes), step))
+        for round in self.rounds:
+            decision = round.decision
+            sizes = (
+                round.items,
+                decision.kept + decision.corrected,
+                decision.held,
+                decision.refused,
+                decision.emitted,
+            )
+            step = round.steps[-1].do if round.steps else str(round.failure or "")
+            rows.append((str(round.index), round.source, *(str(len(entries)) for entries in sizes), step))
         facts = [("task", self.task), *_facts(self.outcome)]
         return html_table(facts) + (html_table(rows, head) if rows else "")
 
@@ -719,15 +725,15 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def _facts(outcome: Outcome) -> list[tuple[str, str]]:
     """What a person wants to see of an outcome: names and short texts."""
     value = repr(outcome.value)
-    found = [("status", outcome.status), ("value", value if len(value) <= 80 else value[:79] + "…")]
+    facts = [("status", outcome.status), ("value", value if len(value) <= 80 else value[:79] + "…")]
     for name in ("score", "support", "margin"):
         number = getattr(outcome, name)
-        found += [(name, f"{number:.4g}")] if number is not None else []
-    found += [("reason", repr(outcome.reason))] if outcome.reason else []
-    found += [("rounds", str(outcome.rounds))]
+        facts += [(name, f"{number:.4g}")] if number is not None else []
+    facts += [("reason", repr(outcome.reason))] if outcome.reason else []
+    facts += [("rounds", str(outcome.rounds))]
     weakened = outcome.tally.weakened()
     return [
-        *found,
+        *facts,
         ("passed", f"{outcome.tally.accepted}/{outcome.tally.trials}"),
         *([("caveats", weakened)] if weakened else []),
         ("seconds", f"{outcome.seconds:.3g}"),
@@ -753,8 +759,8 @@ class Trail(msgspec.Struct, frozen=True, eq=False, gc=False):
     @staticmethod
     def of(entries: Iterable[Any]) -> Trail:
         """A trail of these entries."""
-        found = list(entries)
-        return Trail(found, len(found))
+        copied = list(entries)
+        return Trail(copied, len(copied))
 
     def then(self, values: Sequence[Any]) -> Trail:
         """The trail with these values after it; this one stays as it is."""

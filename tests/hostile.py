@@ -14,7 +14,7 @@ import msgspec
 from draftverify import Context, Cost, Pipeline, Proposal, Task, TaskRecord, Verification
 from draftverify.stats import drafting
 from draftverify.stats.block import Measured
-from draftverify.stats.block.ledger import CREDIT
+from draftverify.stats.block.fallback import CREDIT
 from draftverify.traits import GeneratorTraits
 
 ALLOWANCE = 0.005

@@ -64,13 +64,9 @@ class Measured:
         )
         self.tasks = [task for task in tasks if task.id in ended]
 
-    def of(self, tasks: Collection[Task]) -> dict[str, Scored]:
+    def of(self, tasks: Collection[Task]) -> Mapping[str, Scored]:
         """Each candidate's records of these tasks."""
-        ids = {task.id for task in tasks}
-        return {
-            name: [pair for pair in scored if pair[0].task in ids]
-            for name, scored in self._found.records.items()
-        }
+        return self._found.of_tasks(tasks).records
 
     def predicted(self, seed: int) -> tuple[OperatingPointFile, BlockCandidate, Sequence[Task]]:
         """What a split chooses and predicts; and the tasks that it has not seen."""

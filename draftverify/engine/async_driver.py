@@ -34,10 +34,10 @@ async def adrive(pool: Scheduler) -> AsyncGenerator[list[Session], None]:
 
 
 async def _aperform(group: Group) -> Answers:
-    many = call_for_all(group)
-    if many is not None:
-        values, took = await acalled(many, columns(group), in_place=group.requests[0].in_place)
-        answers = shared_answers(group, many, values, took)
+    shared_call = call_for_all(group)
+    if shared_call is not None:
+        values, took = await acalled(shared_call, columns(group), in_place=group.requests[0].in_place)
+        answers = shared_answers(group, shared_call, values, took)
         if answers is not None:
             return answers
     calls = (

@@ -88,8 +88,10 @@ def read(request: Request, value: Any, parts: Parts) -> Any:
 def read_verification(value: Any, n: int, part: object) -> Verification | Failure:
     """What a verifier said of `n` items, for verifiers that ask others: canonical, or a Failure as of `read`."""
     try:
-        found: Verification | Failure = _failure(value) if type(value) is Failure else _verified(value, n)
-        return found
+        verification: Verification | Failure = (
+            _failure(value) if type(value) is Failure else _verified(value, n)
+        )
+        return verification
     except BaseException as error:
         return _broken(error, value, part)
 
@@ -102,10 +104,10 @@ def _broken(error: BaseException, value: Any, part: object) -> Failure:
     return Failure("error", "ContractError", problem)
 
 
-def _field(what: str, read: Callable[..., Any], value: Any, *more: Any) -> Any:
+def _field(what: str, read: Callable[..., Any], value: Any, *arguments: Any) -> Any:
     """A field as `read(value, what, *more)` has it; what is wrong with it is said with its name."""
     try:
-        return read(value, what, *more)
+        return read(value, what, *arguments)
     except ContractError as error:
         if what in str(error):
             raise
@@ -199,8 +201,8 @@ def canonical(value: Any, depth: int = 0) -> Any:
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        found = value.item()
-        return value if type(found) is kind else canonical(found, depth + 1)
+        number = value.item()
+        return value if type(number) is kind else canonical(number, depth + 1)
     if isinstance(value, np.ndarray):
         return frozen_array(value)
     for base, plain in _PLAIN.items():  # an enumeration's member, or the like
@@ -247,7 +249,7 @@ def _values(values: Any, what: str) -> tuple[Any, ...]:
         if _is_array(values):
             values = values.tolist()
         values = _entries(values, what)
-    return values if _are_scalars(values) else tuple([canonical(each) for each in values])
+    return values if _are_scalars(values) else tuple([canonical(entry) for entry in values])
 
 
 MOST = 1 << 17
@@ -333,10 +335,10 @@ def _task(request: Prepare, value: Any, parts: Parts) -> Task:
         raise ContractError(
             f"prepare() must return a Task with the id that it was given, not {shown(value.id)}"
         )
-    given: Any = value.group
-    group = _field("the group of the prepared task", _text, given)
+    name: Any = value.group
+    group = _field("the group of the prepared task", _text, name)
     _field("the input of the prepared task", _mapping, value.input)
-    if type(given) is str and given == group and value.expected is EMPTY:
+    if type(name) is str and name == group and value.expected is EMPTY:
         return value
     return Task(id=value.id, input=value.input, group=group)
 
@@ -383,8 +385,10 @@ def _proposal(request: Draft, value: Any, parts: Parts) -> Any:
     if value.extends is not _NONE:
         value = replace(value, extends=_extended(value.extends, n, len(request.context.held)))
     if value.nested is not _NONE:
-        own = isinstance(request.part, Parts)
-        value = replace(value, nested=_field("nested", _own_records if own else _records, value.nested))
+        is_pipeline = isinstance(request.part, Parts)
+        value = replace(
+            value, nested=_field("nested", _own_records if is_pipeline else _records, value.nested)
+        )
     if value.evidence is not EMPTY:
         _field("the evidence of a proposal", _mapping, value.evidence)
     notes = value.notes
@@ -402,8 +406,8 @@ _NONE: tuple[Any, ...] = Decision().kept
 """What a field of entries holds where it was given none: of Python there is one empty tuple."""
 
 
-def _are(values: Any, what: str, others: tuple[int, ...]) -> bool:
-    return type(values) is tuple and values == others
+def _are(values: Any, what: str, parents: tuple[int, ...]) -> bool:
+    return type(values) is tuple and values == parents
 
 
 def _extended(values: Any, n: int, held: int) -> tuple[int, ...]:
@@ -435,8 +439,8 @@ def _own_records(records: tuple[TaskRecord, ...], what: str) -> tuple[TaskRecord
     """Of the engine's own making, where all but a chain's value is as it will be read again."""
     return tuple(
         [
-            replace(each, outcome=replace(each.outcome, value=_item(each.outcome.value, what)))
-            for each in records
+            replace(record, outcome=replace(record.outcome, value=_item(record.outcome.value, what)))
+            for record in records
         ]
     )
 
@@ -453,13 +457,13 @@ def _check_law(law: Any, laws: Set[LawKind], n: int, rows: int) -> None:
     if q is not None if kind == "given" else q is None and n:
         raise ContractError(f"law {kind!r} must come {'without' if kind == 'given' else 'with'} q")
     if q is not None and n:
-        found = _shape(q, "q")
-        if len(found) != 2 or found[0] < rows:
-            raise ContractError(f"q has shape {found}; [>= {rows}, vocabulary] is needed: a row per parent")
-        if law.raw_maxima is not None and _shape(law.raw_maxima, "raw_maxima of q") != found[:1]:
-            came = tuple(law.raw_maxima.shape)
+        shape = _shape(q, "q")
+        if len(shape) != 2 or shape[0] < rows:
+            raise ContractError(f"q has shape {shape}; [>= {rows}, vocabulary] is needed: a row per parent")
+        if law.raw_maxima is not None and _shape(law.raw_maxima, "raw_maxima of q") != shape[:1]:
+            maxima = tuple(law.raw_maxima.shape)
             raise ContractError(
-                f"raw_maxima of q came of shape {came}; [{found[0]}] is needed, one of each row"
+                f"raw_maxima of q came of shape {maxima}; [{shape[0]}] is needed, one of each row"
             )
     elif law.raw_maxima is not None:
         _shape(law.raw_maxima, "raw_maxima of q")
@@ -514,7 +518,7 @@ def read_notes(values: Any, what: str) -> dict[str, Any]:
     problem = plain_problem(notes)
     if problem is not None:
         raise ContractError(f"{what}{problem}")
-    return _said_within(notes)  # type: ignore[no-any-return]
+    return _readable_within(notes)  # type: ignore[no-any-return]
 
 
 _KNOWN = frozenset(VERDICTS)
@@ -572,19 +576,19 @@ def _check_evidence(evidence: Any, n: int) -> None:
 
 
 def _check_rows(array: Any, name: str, rows: int, dimensions: int, n: int) -> None:
-    found = _shape(array, name)
-    if len(found) != dimensions:
-        raise ContractError(f"{name} has shape {found}; {dimensions} dimensions are needed")
-    if found[0] != rows:
-        raise ContractError(f"{name} has {found[0]} rows; {rows} are needed for {n} items")
+    shape = _shape(array, name)
+    if len(shape) != dimensions:
+        raise ContractError(f"{name} has shape {shape}; {dimensions} dimensions are needed")
+    if shape[0] != rows:
+        raise ContractError(f"{name} has {shape[0]} rows; {rows} are needed for {n} items")
 
 
 def _check_place(place: Any, what: str) -> None:
     if type(place) is not Place:
         raise ContractError(f"{what} is {shown(place)}; a Place is needed")
-    whole, index = _shape(place.whole, what), _field(what, _index, place.index)
-    if len(whole) != 3 or not 0 <= index < whole[0]:
-        raise ContractError(f"{what} is block {index} of an array of shape {whole}")
+    shape, index = _shape(place.whole, what), _field(what, _index, place.index)
+    if len(shape) != 3 or not 0 <= index < shape[0]:
+        raise ContractError(f"{what} is block {index} of an array of shape {shape}")
 
 
 def _shape(array: Any, what: str) -> tuple[int, ...]:
@@ -624,8 +628,8 @@ def _is_usual(value: Any, n: int) -> bool:
         return False
     if type(value.done) is not bool or type(value.abstain) is not bool:
         return False
-    first = prefix(len(kept))
-    if kept is not first and not (_are_integers(kept) and kept == first):
+    block_prefix = prefix(len(kept))
+    if kept is not block_prefix and not (_are_integers(kept) and kept == block_prefix):
         return False
     for scalar in spliced:
         if type(scalar) not in _JSON_SCALARS:
@@ -669,8 +673,8 @@ def _whole_decision(value: Decision, n: int, holds: int) -> Decision:
     for name, indices in (
         ("kept", kept),
         ("held", held),
-        ("refused", [each.index for each in refused]),
-        ("corrected", [each.index for each in corrected]),
+        ("refused", [refusal.index for refusal in refused]),
+        ("corrected", [correction.index for correction in corrected]),
     ):
         named += indices
         for index in indices:
@@ -701,8 +705,10 @@ def _whole_decision(value: Decision, n: int, holds: int) -> Decision:
 def _refused(values: Any, what: str) -> tuple[Refusal, ...]:
     return tuple(
         [
-            Refusal(_index_of(each, what, Refusal), _field("the reason of a refusal", _text, each.reason))
-            for each in _entries(values, what)
+            Refusal(
+                _index_of(refusal, what, Refusal), _field("the reason of a refusal", _text, refusal.reason)
+            )
+            for refusal in _entries(values, what)
         ]
     )
 
@@ -710,14 +716,16 @@ def _refused(values: Any, what: str) -> tuple[Refusal, ...]:
 def _corrected(values: Any, what: str) -> tuple[Correction, ...]:
     return tuple(
         [
-            Correction(_index_of(each, what, Correction), _field("a corrected value", _item, each.value))
-            for each in _entries(values, what)
+            Correction(
+                _index_of(correction, what, Correction), _field("a corrected value", _item, correction.value)
+            )
+            for correction in _entries(values, what)
         ]
     )
 
 
 def _shares(values: Any, what: str) -> tuple[float, ...]:
-    return tuple([_share(each, what) for each in _entries(values, what)])
+    return tuple([_share(share, what) for share in _entries(values, what)])
 
 
 def _summaries(value: Any, what: str) -> bytes:
@@ -863,8 +871,8 @@ def _truth(value: Any, what: str) -> bool:
 def _word(value: Any, what: str, noun: str, words: tuple[str, ...]) -> Any:
     word = str.__str__(value) if isinstance(value, str) else None
     if word not in words:
-        came = shown(value) if word is None else repr(word)
-        raise ContractError(f"{what}: {came} is no {noun}; one of {', '.join(words)} is")
+        answer = shown(value) if word is None else repr(word)
+        raise ContractError(f"{what}: {answer} is no {noun}; one of {', '.join(words)} is")
     return word
 
 
@@ -880,27 +888,27 @@ def _mapping(value: Any, what: str) -> None:
 def _text(value: Any, what: str) -> str:
     if not isinstance(value, str):
         raise ContractError(f"{what} is {shown(value)}; a text is needed")
-    return _said(str.__str__(value))
+    return _readable(str.__str__(value))
 
 
 def _is_plain(text: Any) -> bool:
-    """Whether `_said` would leave it as it is."""
+    """Whether `_readable` would leave it as it is."""
     return type(text) is str and text.isascii() and " at 0x" not in text and redact(text) is text
 
 
-def _said(text: str) -> str:
+def _readable(text: str) -> str:
     """Words for people, as a record can hold them: without secrets, and without addresses of memory."""
     return redact(without_addresses(utf8(text)))
 
 
-def _said_within(value: Any) -> Any:
+def _readable_within(value: Any) -> Any:
     """A canonical value, whose texts and keys are for people."""
     if type(value) is str:
-        return _said(value)
+        return _readable(value)
     if isinstance(value, list):
-        return FrozenList([_said_within(inner) for inner in value])
+        return FrozenList([_readable_within(inner) for inner in value])
     if isinstance(value, dict):
-        return FrozenDict({_said(key): _said_within(inner) for key, inner in value.items()})
+        return FrozenDict({_readable(key): _readable_within(inner) for key, inner in value.items()})
     return value
 
 

@@ -27,11 +27,11 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             limit = getattr(self, name)
-            whole = name in ("rounds", "verifier_calls")
+            is_count = name in ("rounds", "verifier_calls")
             if limit is not None and (
-                isinstance(limit, bool) or not isinstance(limit, int if whole else (int, float))
+                isinstance(limit, bool) or not isinstance(limit, int if is_count else (int, float))
             ):
-                kind = "whole number" if whole else "number"
+                kind = "whole number" if is_count else "number"
                 raise PipelineError(
                     f"the budget's {name} are {limit!r}; a {kind} is needed, or None for no bound"
                 )

@@ -64,12 +64,12 @@ class generator:  # noqa: N801 - reads as a function, and so do its users' progr
     async def _later(self, context: Context, n: int) -> Proposal:
         return self._read(await self.function(context, n), n)
 
-    def _read(self, made: Any, n: int) -> Proposal:
-        if isinstance(made, Proposal):
-            return made
-        if isinstance(made, (str, bytes, Mapping)) or not isinstance(made, Iterable):
-            raise ContractError(_wrong(self.function, made, "a Proposal or an iterable of items"))
-        items = tuple(islice(made, n))
+    def _read(self, draft: Any, n: int) -> Proposal:
+        if isinstance(draft, Proposal):
+            return draft
+        if isinstance(draft, (str, bytes, Mapping)) or not isinstance(draft, Iterable):
+            raise ContractError(_wrong(self.function, draft, "a Proposal or an iterable of items"))
+        items = tuple(islice(draft, n))
         return Proposal.chain(items) if self.shape == "chain" else Proposal.alternatives(items)
 
 
@@ -150,39 +150,39 @@ class verifier:  # noqa: N801
 
     def _check(self, context: Context, item: Any) -> Check:
         try:
-            found = self.function(context, item)
+            verdict = self.function(context, item)
         except Exception as error:
             return failed(Failure.of(error))
-        return self._read(found)
+        return self._read(verdict)
 
     async def _later(self, context: Context, proposal: Proposal) -> Verification:
         from asyncio import gather
 
         async def judge(item: Any) -> Check:
             try:
-                found = await self.function(context, item)
+                verdict = await self.function(context, item)
             except Exception as error:
                 return failed(Failure.of(error))
-            return self._read(found)
+            return self._read(verdict)
 
         items, checks, passed = list(proposal.items), list[Check](), 0
-        while left := items[len(checks) :]:
-            missing = len(left) if context.enough is None else context.enough - passed
+        while remaining := items[len(checks) :]:
+            missing = len(remaining) if context.enough is None else context.enough - passed
             if missing <= 0:
                 break
-            judged = await gather(*map(judge, left[:missing]))
+            judged = await gather(*map(judge, remaining[:missing]))
             passed += sum(check.verdict == "pass" for check in judged)
             checks += judged
-        return Verification(checks=(*checks, *[UNCHECKED] * len(left)))
+        return Verification(checks=(*checks, *[UNCHECKED] * len(remaining)))
 
-    def _read(self, found: Any) -> Check:
-        if isinstance(found, Check):
-            return found
-        if found is None:
+    def _read(self, verdict: Any) -> Check:
+        if isinstance(verdict, Check):
+            return verdict
+        if verdict is None:
             return Check("abstain")
-        if isinstance(found, (bool, np.bool_)):
-            return PASS if found else REJECT
-        raise ContractError(_wrong(self.function, found, "a Check, True, False or None"))
+        if isinstance(verdict, (bool, np.bool_)):
+            return PASS if verdict else REJECT
+        raise ContractError(_wrong(self.function, verdict, "a Check, True, False or None"))
 
 
 def _check_arity(function: Any, *arguments: str) -> None:
@@ -206,11 +206,11 @@ def _is_async(fn: Any) -> bool:
     return iscoroutinefunction(fn) or iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
 
 
-def _wrong(fn: Any, found: Any, wanted: str) -> str:
-    said = shown(found)
-    if isawaitable(found):
-        wanted += ", and a coroutine from an `async def` alone"
-        if isinstance(found, CoroutineType):
-            found.close()  # nobody will await it
+def _wrong(fn: Any, value: Any, allowed: str) -> str:
+    description = shown(value)
+    if isawaitable(value):
+        allowed += ", and a coroutine from an `async def` alone"
+        if isinstance(value, CoroutineType):
+            value.close()  # nobody will await it
     name = getattr(fn, "__name__", type(fn).__name__)
-    return f"{name} returned {said}; it may return {wanted}"
+    return f"{name} returned {description}; it may return {allowed}"

@@ -110,7 +110,7 @@ class Parts:
             *(clause.generator for clause in self.policy.clauses if clause.generator is not None),
         ]
         self._check_methods()
-        self.declared = {id(each): traits_of(each, GeneratorTraits) for each in self.generators}
+        self.declared = {id(drafter): traits_of(drafter, GeneratorTraits) for drafter in self.generators}
         self.verifier_traits = traits_of(verifier, VerifierTraits)
         self.rule_traits = traits_of(rule, RuleTraits)
         self.block_traits = traits_of(self.block, BlockTraits)
@@ -124,14 +124,14 @@ class Parts:
         self.learns = self.block_traits.learns
         self.settles = offers(self.block, Settles)
         self.undrafted = self.policy.undrafted if offers(self.block, ChoosesTasks) else None
-        said: list[Traits] = [self.declared[id(each)] for each in self.generators]
-        said += [self.verifier_traits, self.rule_traits, self.block_traits]
-        read = zip([*self.generators, verifier, rule], said, strict=False)
+        declared: list[Traits] = [self.declared[id(drafter)] for drafter in self.generators]
+        declared += [self.verifier_traits, self.rule_traits, self.block_traits]
+        read = zip([*self.generators, verifier, rule], declared, strict=False)
         self._turns = {id(part): (part, traits) for part, traits in read if not traits.concurrent}
-        self.deterministic = self.budget.seconds is None and all(traits.deterministic for traits in said)
-        self.remote = max(traits.remote for traits in said)
+        self.deterministic = self.budget.seconds is None and all(traits.deterministic for traits in declared)
+        self.remote = max(traits.remote for traits in declared)
         self.asynchronous = any(map(is_asynchronous, [*self.generators, verifier, rule]))
-        self.nests = any(isinstance(each, Parts) for each in self.generators)
+        self.nests = any(isinstance(drafter, Parts) for drafter in self.generators)
         self._check()
         if offers(self.block, Begins):
             self.block.begin(verifier, fallback=self.policy.undrafted is not None)
@@ -189,10 +189,10 @@ class Parts:
         for name in self.settings:
             if name not in reads:
                 near = difflib.get_close_matches(str(name), reads, n=1)
-                known = f"; there are {', '.join(sorted(reads))}" if reads else "; none reads any"
+                listed = f"; there are {', '.join(sorted(reads))}" if reads else "; none reads any"
                 raise ConfigError(
                     f"no part of this pipeline reads the setting {name!r}"
-                    + (f"; did you mean {near[0]}?" if near else known),
+                    + (f"; did you mean {near[0]}?" if near else listed),
                     path=f"settings.{name}",
                 )
 
@@ -219,46 +219,47 @@ class Parts:
         for clause in self.policy.clauses if beyond else ():
             trusted = clause.do == "fallback" and not clause.verified
             if trusted or clause.do == "escalate":
-                who = "a fallback that is not verified" if trusted else "a person"
+                passer = "a fallback that is not verified" if trusted else "a person"
                 raise PipelineError(
-                    f"the rule {rule} needs {_listed(beyond)}; {who} passes items and measures nothing, so the "
+                    f"the rule {rule} needs {_listed(beyond)}; {passer} passes items and measures nothing, so the "
                     f"policy step {clause.do!r} leads nowhere: "
                     + ("let the fallback be verified" if trusted else "leave it out, or choose another rule")
                 )
 
     def _check_generator(self, generator: Any) -> None:
-        who, rule = f"the generator {name_of(generator)}", f"the rule {name_of(self.rule)}"
+        drafter, rule = f"the generator {name_of(generator)}", f"the rule {name_of(self.rule)}"
         traits = self.declared[id(generator)]
         laws, shapes, shape, used = self.rule_traits.laws, self.rule_traits.shapes, traits.shape, traits.laws
         if laws is not None and not used <= laws:
             raise PipelineError(
-                f"{who} draws by the law {_listed(used - laws)}, for which {rule} does not do what it promises "
+                f"{drafter} draws by the law {_listed(used - laws)}, for which {rule} does not do what it promises "
                 f"(it takes {_listed(laws)}); choose another rule or another generator"
             )
         fits = shape is None or shapes is None or shape in shapes or (shape == "chain" and "tree" in shapes)
         if shapes is not None and not fits:
             raise PipelineError(
-                f"{who} proposes {_plural(shape)}; {rule} judges {_listed(map(_plural, shapes))}; choose another rule "
-                "or another generator"
+                f"{drafter} proposes {_plural(shape)}; {rule} judges {_listed(map(_plural, shapes))}; choose another "
+                "rule or another generator"
             )
         fitting = self.block_traits.shapes
         if fitting is not None and shape is not None and shape not in fitting:
             raise PipelineError(
-                f"{who} proposes {_plural(shape)}; the block {name_of(self.block)} is for "
+                f"{drafter} proposes {_plural(shape)}; the block {name_of(self.block)} is for "
                 f"{_listed(map(_plural, fitting))}; give a number, and sweep it"
             )
-        own = vocabulary_of(traits)
-        other = None if own is None else vocabulary_of(self.verifier_traits)
-        if other is not None and own != other:
+        drafted = vocabulary_of(traits)
+        verified = None if drafted is None else vocabulary_of(self.verifier_traits)
+        if verified is not None and drafted != verified:
             raise PipelineError(
-                f"{who} has the vocabulary {own}, the verifier {name_of(self.verifier)} {other}; their items do not "
-                "mean the same"
+                f"{drafter} has the vocabulary {drafted}, the verifier {name_of(self.verifier)} {verified}; their "
+                "items do not mean the same"
             )
 
         if traits.hidden:
             if not offers(self.verifier, KeepsHidden):
                 raise PipelineError(
-                    f"{who} reads a target's hidden states, which the verifier {name_of(self.verifier)} does not keep"
+                    f"{drafter} reads a target's hidden states, which the verifier {name_of(self.verifier)} does not "
+                    "keep"
                 )
             self.verifier.keep_hidden(traits.hidden)
 
@@ -320,11 +321,11 @@ class Parts:
         Raises:
             ConfigError: one was.
         """
-        others = sorted(settings.keys() - self.settings.keys())
-        for role, part in (("rule", self.rule), ("done", self.done)) if others else ():
+        inherited = sorted(settings.keys() - self.settings.keys())
+        for role, part in (("rule", self.rule), ("done", self.done)) if inherited else ():
             for path, _ in _fitted(part, role):
                 raise ConfigError(
-                    f"the pipeline inherits settings ({', '.join(others)}) that this was not certified with; write "
+                    f"the pipeline inherits settings ({', '.join(inherited)}) that this was not certified with; write "
                     "them into it, and certify it so",
                     path=path,
                 )
@@ -336,7 +337,7 @@ class Parts:
     def roles(self) -> list[tuple[str, Any]]:
         """Every component with its role, fallback generators too."""
         return [
-            *(("generator", each) for each in self.generators),
+            *(("generator", drafter) for drafter in self.generators),
             ("verifier", self.verifier),
             ("rule", self.rule),
         ]
@@ -344,11 +345,11 @@ class Parts:
     def _reads(self) -> frozenset[str] | None:
         """The names of the settings that some part reads, inner pipelines' too; None where a generator or the verifier
         does not say, and may read any."""
-        found = read_by([*self.declared.values(), self.verifier_traits])
-        if found is None:
+        names = read_by([*self.declared.values(), self.verifier_traits])
+        if names is None:
             return None
         done = frozenset() if self.done is None else traits_of(self.done, Traits).reads
-        return found | self.rule_traits.reads | self.block_traits.reads | (done or frozenset())
+        return names | self.rule_traits.reads | self.block_traits.reads | (done or frozenset())
 
     def takes_turns(self, part: object) -> bool:
         """Whether one of these parts must not be called from two threads at once."""
@@ -411,7 +412,7 @@ def either(*parts: object) -> Done | None:
         return brought[0] if brought else None
 
     def done(context: Context, new: tuple[Any, ...]) -> int | None:
-        cuts = [cut for each in brought if (cut := each(context, new)) is not None]
+        cuts = [cut for rule in brought if (cut := rule(context, new)) is not None]
         for cut in cuts:
             if type(cut) is bool or not isinstance(cut, (int, np.integer)):
                 return cut  # no number of values: the boundary says so

@@ -69,9 +69,9 @@ class _Collected:
         self._pipelines = self._options.pop("pipelines", None)
         self._places: dict[Session, int] = {}
         self._records: dict[int, TaskRecord] = {}
-        if not self._is_one and (alone := sorted({"restore", "inner"} & options.keys())):
+        if not self._is_one and (single := sorted({"restore", "inner"} & options.keys())):
             raise PipelineError(
-                f"{' and '.join(alone)} is of one task, and many were given; take each up by itself"
+                f"{' and '.join(single)} is of one task, and many were given; take each up by itself"
             )
 
     def sessions(self) -> Iterator[Session]:
@@ -242,23 +242,23 @@ class Pipeline(Parts):
     def stream(self, task: TaskLike, **options: Unpack[RunOptions]) -> Iterator[Decision]:
         """Yield each round's Decision as it is made; `decision.emitted` are the new values. Left early, it frees the
         task."""
-        task, told = as_task(task), 0
+        task, yielded = as_task(task), 0
         session = self._session(task, **options)
         for _ in drive(Scheduler([session])):
-            for round in session.rounds[told:]:
-                told += 1
+            for round in session.rounds[yielded:]:
+                yielded += 1
                 yield round.decision
 
     async def astream(self, task: TaskLike, **options: Unpack[RunOptions]) -> AsyncIterator[Decision]:
         """As `stream`, under asyncio."""
         from draftverify.engine.async_driver import adrive
 
-        task, told = as_task(task), 0
+        task, yielded = as_task(task), 0
         session = self._session(task, **options)
         async with aclosing(adrive(Scheduler([session]))) as steps:
             async for _ in steps:
-                for round in session.rounds[told:]:
-                    told += 1
+                for round in session.rounds[yielded:]:
+                    yielded += 1
                     yield round.decision
 
     def explain(self, task: Task, expected: Any, got: Any) -> Explanation | None:
@@ -270,8 +270,8 @@ class Pipeline(Parts):
         """
         if not offers(self.verifier, Explains):
             return None
-        told = self.verifier.explain(task.without_expected(), expected, got, self.settings)
-        return read_explanation(told, self.verifier)
+        explanation = self.verifier.explain(task.without_expected(), expected, got, self.settings)
+        return read_explanation(explanation, self.verifier)
 
     # As a generator inside another pipeline: its drafts are sessions of the outer one's pool
 
@@ -285,10 +285,10 @@ class Pipeline(Parts):
         children = self.expand(request)
         for _ in drive(Scheduler(children)):
             pass
-        made = self.gather(request, children)
-        if isinstance(made, Failure):
-            raise DraftVerifyError(made.message)
-        return made
+        proposal = self.gather(request, children)
+        if isinstance(proposal, Failure):
+            raise DraftVerifyError(proposal.message)
+        return proposal
 
     def expand(self, request: Draft, session: Session | None = None) -> list[Session]:
         """The sessions of the inner tasks that make a draft.
@@ -296,13 +296,13 @@ class Pipeline(Parts):
         They inherit the outer task's settings (their own come first), feedback, memory, attempt and the person to ask,
         and an equal share of what is left of its budget of seconds and cost.
         """
-        context, known = request.context, session.inner if session is not None else {}
+        context, records = request.context, session.inner if session is not None else {}
         allowance = session.allowance(request.n) if session is not None else None
         children = []
         for place in range(request.n):
             outer = context.task
             task = Task(id=f"{outer.id}/{context.round}.{place}", input=outer.input, group=outer.group)
-            record = known.get(task.id)
+            record = records.get(task.id)
             ended = record is not None and record.outcome.status != "waiting"
             children.append(
                 Session(
@@ -394,7 +394,9 @@ class Pipeline(Parts):
 
     def _facts(self) -> list[tuple[str, str]]:
         nests = isinstance(self.generator, Pipeline)
-        steps = [f"{each.do} ×{each.times}" if each.times else each.do for each in self.policy.clauses]
+        steps = [
+            f"{clause.do} ×{clause.times}" if clause.times else clause.do for clause in self.policy.clauses
+        ]
         facts = [
             ("generator", repr(self.generator) if nests else name_of(self.generator)),
             ("verifier", name_of(self.verifier)),

@@ -12,25 +12,21 @@ if TYPE_CHECKING:
     from draftverify.lab.calibrated import Calibrated
     from draftverify.lab.certificate import Certificate, Promise, certify
     from draftverify.lab.certified_threshold import CertifiedThreshold
-    from draftverify.lab.choice import BlockChoice, choose
-    from draftverify.lab.expectation import ExpectedBlock, expected_acceptance
+    from draftverify.lab.choosing import choose
+    from draftverify.lab.expectation import expected_acceptance
     from draftverify.lab.fit import fit_verifier
-    from draftverify.lab.operating_point import OperatingPoint, fit_blocks, fit_recorded_blocks
+    from draftverify.lab.operating_point import fit_blocks, fit_recorded_blocks
     from draftverify.lab.recording import RecordedPipeline, Recording
-    from draftverify.lab.scores import LabelledScore, Reliability, ScoreFit, fit_scores, reliability
+    from draftverify.lab.scores import LabelledScore, ScoreFit, fit_scores, reliability
 
 __all__ = [
     "Calibrated",
-    "OperatingPoint",
     "Certificate",
     "CertifiedThreshold",
-    "BlockChoice",
-    "ExpectedBlock",
     "LabelledScore",
     "Promise",
     "RecordedPipeline",
     "Recording",
-    "Reliability",
     "ScoreFit",
     "fit_blocks",
     "fit_recorded_blocks",
@@ -46,12 +42,12 @@ _MODULES = {
     "calibrated": {"Calibrated"},
     "certificate": {"Certificate", "Promise", "certify"},
     "certified_threshold": {"CertifiedThreshold"},
-    "choice": {"BlockChoice", "choose"},
-    "expectation": {"ExpectedBlock", "expected_acceptance"},
+    "choosing": {"choose"},
+    "expectation": {"expected_acceptance"},
     "fit": {"fit_verifier"},
-    "operating_point": {"OperatingPoint", "fit_blocks", "fit_recorded_blocks"},
+    "operating_point": {"fit_blocks", "fit_recorded_blocks"},
     "recording": {"RecordedPipeline", "Recording"},
-    "scores": {"LabelledScore", "Reliability", "ScoreFit", "fit_scores", "reliability"},
+    "scores": {"LabelledScore", "ScoreFit", "fit_scores", "reliability"},
 }
 
 

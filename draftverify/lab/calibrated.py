@@ -16,8 +16,6 @@ from draftverify.protocols import Verifier
 from draftverify.traits import EvidenceKind, VerifierTraits, name_of, traits_of
 from draftverify.values import Check, Context, Proposal
 
-__all__ = ["Calibrated"]
-
 
 class Calibrated(Combined):
     """Judges by the probability that an item is right, which a fit on labelled tasks makes of a verifier's score.

@@ -21,18 +21,6 @@ from draftverify.plugins import did_you_mean
 from draftverify.traits import VerifierTraits, traits_of
 from draftverify.values import Task
 
-__all__ = [
-    "BlockCandidate",
-    "Family",
-    "Identified",
-    "data_hash",
-    "experiment_of",
-    "families",
-    "identities_of",
-    "recorded_families",
-    "refuse_other_tasks",
-]
-
 LONGEST = 200
 
 

@@ -21,12 +21,10 @@ from draftverify.engine.parts import Parts
 from draftverify.errors import ConfigError
 from draftverify.identity import arguments_of, identity_of
 from draftverify.lab.lineage import digests_of, refuse_overlap
-from draftverify.lab.recording import Recording
+from draftverify.lab.recording import Recording, passed_scores
 from draftverify.stats.intervals import binomial_cdf
 from draftverify.traits import name_of
 from draftverify.values import TaskRecord
-
-__all__ = ["Certificate", "Promise", "Trial", "certify", "fewest_tasks", "last_kept", "parts_of"]
 
 CANDIDATES = 100
 """Thresholds that are tried at most, at equal steps of how many recorded scores lie above them."""
@@ -231,7 +229,7 @@ def certify(
     if not overlap:
         refuse_overlap(pipeline, recording.tasks.values())
     votes = threshold_of(type(pipeline.rule), ("vote share",)) is not None
-    thresholds = _steps(_shares(recording, argument) if votes else _scores(recording.records))
+    thresholds = _steps(_shares(recording, argument) if votes else passed_scores(recording.records))
     if not thresholds:
         lack = "no task came to a vote" if votes else "no item of the run passed with a score"
         raise ConfigError(f"{lack}, so there is no threshold to try", path="verifier")
@@ -293,14 +291,6 @@ def _steps(values: Iterable[float]) -> list[float]:
     ordered = sorted(values, reverse=True)
     places = {round(step * (len(ordered) - 1) / CANDIDATES) for step in range(CANDIDATES + 1)}
     return sorted({ordered[place] for place in places if ordered}, reverse=True)
-
-
-def _scores(records: Iterable[TaskRecord]) -> Iterator[float]:
-    """The scores of items that passed."""
-    for record in records:
-        for check in (check for round in record.rounds for check in round.checks):
-            if check.verdict == "pass" and check.score is not None:
-                yield check.score
 
 
 def _shares(recording: Recording, argument: str) -> Iterator[float]:

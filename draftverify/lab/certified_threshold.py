@@ -12,8 +12,6 @@ from draftverify.errors import ConfigError, below
 from draftverify.identity import arguments_of
 from draftverify.lab.certificate import Certificate, parts_of
 
-__all__ = ["CertifiedThreshold", "certified_marks"]
-
 
 class CertifiedThreshold(float):
     """The lowest score from which a pipeline's answers keep what a certificate promises.

@@ -11,16 +11,16 @@ may be another. Of a task's first block, before which nothing was emitted, the e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import msgspec
+import numpy as np
 
 from draftverify.errors import ConfigError
 from draftverify.stats.acceptance import drafted_rounds
-from draftverify.stats.intervals import Estimate, rate
+from draftverify.stats.intervals import Estimate, rate, task_sums
 from draftverify.token_summary import TokenSummary, read_summaries
 from draftverify.values import Round, TaskRecord
-
-__all__ = ["ExpectedBlock", "expected_acceptance"]
 
 
 class ExpectedBlock(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,22 +84,15 @@ def expected_acceptance(
 
 def _block(n: int, blocks: Sequence[tuple[str, Round, list[float]]]) -> ExpectedBlock:
     """The figures of one size."""
-    of_task: dict[str, list[float]] = {}
+    rows = []
     for task, round, chances in blocks:
         kept_count, drafted = min(n, len(round.decision.kept)), min(n, len(round.items))
-        would, judged, reached = 0.0, 0.0, 1.0
-        for chance in chances[:n]:
-            judged += reached
-            reached *= chance
-            would += reached
-        now = (n, kept_count, min(drafted, kept_count + 1), would, judged)
-        sums = of_task.setdefault(task, [0.0] * len(now))
-        for place, value in enumerate(now):
-            sums[place] += value
-    columns = [list(column) for column in zip(*of_task.values(), strict=True)]
-    places, kept_sums, trials, would_sums, judged_sums = columns or [[]] * 5
+        reached = np.cumprod([1.0, *chances[:n]])
+        would, judged = reached[1:].sum(), reached[:-1].sum()
+        rows.append((task, n, kept_count, min(drafted, kept_count + 1), would, judged))
+    places, kept_sums, trials, would_sums, judged_sums = task_sums(rows, 5).T
 
-    def a_block(kept_lengths: list[float]) -> Estimate:
+    def a_block(kept_lengths: Any) -> Estimate:
         share = rate(kept_lengths, places)
         return Estimate(n * share.value, n * share.low, n * share.high, len(blocks), share.clusters)
 

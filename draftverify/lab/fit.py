@@ -24,8 +24,6 @@ from draftverify.protocols import Metric, Verifier
 from draftverify.traits import GeneratorTraits, name_of, traits_of
 from draftverify.values import Check, Round, Task, TaskRecord
 
-__all__ = ["Fitted", "fit", "fit_verifier"]
-
 
 class Fitted(msgspec.Struct, frozen=True):
     """What the scores of a verifier mean.

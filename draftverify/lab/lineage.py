@@ -18,8 +18,6 @@ from draftverify.identity import arguments_of
 from draftverify.lab.training import prompt_text
 from draftverify.values import Task
 
-__all__ = ["REPORT", "TrainingReport", "digests_of", "refuse_overlap"]
-
 REPORT = "report.json"
 """In the directory of what was trained."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from draftverify.errors import ConfigError, below
 from draftverify.lab.candidates import (
     BlockCandidate,
     Family,
-    Identified,
     experiment_of,
     families,
     identities_of,
@@ -39,11 +38,7 @@ from draftverify.lab.candidates import (
 )
 from draftverify.lab.choosing import ScoredRun, choice_of, interval_of, now, read_scored
 from draftverify.stats import solved_ratio
-from draftverify.stats.solved import Scored
 from draftverify.values import Task
-
-__all__ = ["OperatingPoint", "fit_blocks", "fit_recorded_blocks", "split"]
-
 
 LARGEST = 16
 
@@ -62,7 +57,6 @@ def fit_blocks(
     pipelines: Sequence[str] = (),
     unseen: float = 0.3,
     at_most: int | None = None,
-    seed: int = 0,
     fresh: bool = False,
     accept_changed: bool = False,
     overlap: bool = False,
@@ -80,7 +74,6 @@ def fit_blocks(
         pipelines: these alone, without their cells; all but the baseline when empty.
         unseen: the share of the tasks on which the choice is measured, of each group alike.
         at_most: the largest block; 16 when None.
-        seed: of the split.
         overlap: whether a part may have been learned from some of the tasks.
         fresh, accept_changed, watcher, command: as for a run.
         ran: called with each of the two runs as it has ended; tasks that failed count as unsolved.
@@ -91,36 +84,20 @@ def fit_blocks(
         DraftVerifyError: as a run.
     """
     folder = Path(out)
-    # What is tried is not watched: an alarm would change it on the way.
-    unwatched = tuple([replace(spec, monitor=None) for spec in experiment.pipelines])
-    experiment = replace(experiment, pipelines=unwatched)
+    experiment = _unwatched(experiment)  # an alarm would change on the way what is tried
     tried = list(families(experiment, pipelines, at_most or LARGEST, Builder()))
     load_all = workload(replace(experiment, predict=None), Builder())
-    choosing, measuring = split(load_all.measured, unseen, seed)
     refuse_other_tasks(experiment, tried, load_all)
-    metric = solved_by(experiment)
-    trying = [candidate for family in tried for candidate in family.candidates]
-    identities = identities_of(trying, experiment.executor, () if overlap else load_all.measured)
+    fit = _Fit(experiment, tried, load_all.measured, unseen, folder, overlap, chosen)
     perform = partial(run, fresh=fresh, accept_changed=accept_changed, watcher=watcher, command=command)
-    sizes = experiment_of(experiment, trying, choosing)
+    sizes = experiment_of(experiment, fit.candidates, fit.choosing)
     ran(perform(sizes, out=folder / "sizes"))
-    tried_run = read_scored(sizes, folder / "sizes", metric)
-    choices = _choices(
-        experiment,
-        tried,
-        tried_run,
-        identities,
-        (choosing, measuring),
-        metric,
-        folder,
-        fresh=fresh,
-        chosen=chosen,
-    )
+    choices = fit.choices(read_scored(sizes, folder / "sizes", fit.metric), fresh=fresh)
     ends = {name for _, tested in choices for name in (tested.name, tested.base)}
-    finalists = [candidate for candidate in trying if candidate.name in ends]
-    unseen_run = experiment_of(experiment, finalists, measuring)
+    finalists = [candidate for candidate in fit.candidates if candidate.name in ends]
+    unseen_run = experiment_of(experiment, finalists, fit.measuring)
     ran(perform(unseen_run, out=folder / "unseen"))
-    return _measured(choices, read_scored(unseen_run, folder / "unseen", metric).records, metric)
+    return fit.measured(choices, read_scored(unseen_run, folder / "unseen", fit.metric))
 
 
 def fit_recorded_blocks(
@@ -130,7 +107,6 @@ def fit_recorded_blocks(
     config: str | Path | None = None,
     pipelines: Sequence[str] = (),
     unseen: float = 0.3,
-    seed: int = 0,
     overlap: bool = False,
     chosen: Callable[[OperatingPoint], None] = lambda point: None,
 ) -> list[OperatingPoint]:
@@ -140,97 +116,100 @@ def fit_recorded_blocks(
         records: the run's. It has a matrix over the pipelines' `block`.
         out: the directory of the files.
         config: the config that the run was made from; None: as the run's command named it.
-        pipelines, unseen, seed, overlap, chosen: as of `fit_blocks`; the records of the unseen tasks are the measure.
+        pipelines, unseen, overlap, chosen: as of `fit_blocks`; the records of the unseen tasks are the measure.
 
     Raises:
         ConfigError: as `fit_blocks`, or the run drafted with one block size, or an alarm came in it.
     """
-    folder = Path(out)
     experiment = load_recorded(
         records.path / "config.json", Path(config).parent if config is not None else made_from(records)
     )
     executor = dict(records.config.get("executor") or {"use": "auto"})
-    experiment = replace(
-        experiment,
-        executor=ComponentSpec("executor", executor.pop("use"), executor),
-        pipelines=tuple(replace(spec, monitor=None) for spec in experiment.pipelines),
+    experiment = _unwatched(
+        replace(experiment, executor=ComponentSpec("executor", executor.pop("use"), executor))
     )
     tried = list(recorded_families(experiment, pipelines))
     ran = {entry.record.task for entry in records.store.entries(phase="measure", texts=False)}
     tasks = [task for task in records.tasks if task.id in ran]
-    choosing, measuring = split(tasks, unseen, seed)
-    metric = solved_by(experiment)
-    trying = [candidate for family in tried for candidate in family.candidates]
-    for candidate in trying:
+    for candidate in (candidate for family in tried for candidate in family.candidates):
         if any(entry.alarms for entry in records.watched.get(candidate.name, ())):
             raise ConfigError(
                 "an alarm of its monitor may have changed it on the way; record a run without the monitor",
                 path=f"pipelines.{candidate.origin}.monitor",
             )
-    identities = identities_of(trying, experiment.executor, () if overlap else tasks)
+    fit = _Fit(experiment, tried, tasks, unseen, Path(out), overlap, chosen)
     everything = replace(experiment, chosen=tuple(task.id for task in tasks))
-    scored = read_scored(everything, records.path, metric)
-    here, there = (
-        ScoredRun({name: _of_tasks(side, part) for name, side in scored.records.items()}, scored.of)
-        for part in (choosing, measuring)
-    )
-    choices = _choices(
-        experiment, tried, here, identities, (choosing, measuring), metric, folder, fresh=True, chosen=chosen
-    )
-    return _measured(choices, there.records, metric)
+    scored = read_scored(everything, records.path, fit.metric)
+    return fit.measured(fit.choices(scored.of_tasks(fit.choosing)), scored.of_tasks(fit.measuring))
 
 
-def _of_tasks(scored: Scored, tasks: Sequence[Task]) -> Scored:
-    """The records of some tasks."""
-    ids = {task.id for task in tasks}
-    return [(record, value) for record, value in scored if record.task in ids]
+def _unwatched(experiment: Experiment) -> Experiment:
+    """The experiment without monitors."""
+    return replace(experiment, pipelines=tuple(replace(spec, monitor=None) for spec in experiment.pipelines))
 
 
-def _choices(
-    experiment: Experiment,
-    tried: Sequence[Family],
-    scored: ScoredRun,
-    identities: Mapping[str, Identified],
-    tasks: tuple[Sequence[Task], Sequence[Task]],
-    metric: str | None,
-    folder: Path,
-    *,
-    fresh: bool,
-    chosen: Callable[[OperatingPoint], None],
-) -> list[tuple[OperatingPoint, BlockCandidate]]:
-    """The choice of each family with the candidate, written down."""
-    choices: list[tuple[OperatingPoint, BlockCandidate]] = []
-    for family in tried:
-        with below(f"pipelines.{family.name}"):
-            artifact, tested = choice_of(experiment, family, scored, identities, *tasks, metric)
-        path = folder / f"{family.name}.json"
-        written = _written(path) if not fresh else None
-        if written is not None and _same(written, artifact):
-            artifact = written  # what was predicted stays as it was written
-        else:
-            write_artifact(path, artifact)
-        choices.append((OperatingPoint(path, artifact), tested))
-        chosen(choices[-1][0])
-    return choices
+class _Fit:
+    """A fit of some families of candidates, on the one part of the tasks; the other part measures it."""
 
+    def __init__(
+        self,
+        experiment: Experiment,
+        tried: Sequence[Family],
+        tasks: Sequence[Task],
+        unseen: float,
+        folder: Path,
+        overlap: bool,
+        chosen: Callable[[OperatingPoint], None],
+    ) -> None:
+        self.experiment, self.tried, self.folder, self.chosen = experiment, tried, folder, chosen
+        self.choosing, self.measuring = split(tasks, unseen, 0)
+        self.metric = solved_by(experiment)
+        self.candidates = [candidate for family in tried for candidate in family.candidates]
+        self.identities = identities_of(self.candidates, experiment.executor, () if overlap else tasks)
 
-def _measured(
-    choices: Sequence[tuple[OperatingPoint, BlockCandidate]], scored: Mapping[str, Scored], metric: str | None
-) -> list[OperatingPoint]:
-    """The choices with what they gained on the unseen tasks."""
-    measured = []
-    for point, tested in choices:
-        gain = solved_ratio(scored[tested.name], scored[tested.base])
-        artifact = replace(point.artifact, measured=interval_of(gain), unmeasured="")
-        if math.isnan(gain.value):
-            unsolved = tested.name if any(value for _, value in scored[tested.base]) else tested.base
-            solved = "accepted" if metric is None else "solved"
-            artifact = replace(artifact, unmeasured=f"{unsolved} {solved} none of the unseen tasks")
-        if artifact != point.artifact:
-            artifact = replace(artifact, measured_at=now())
-            write_artifact(point.path, artifact)
-        measured.append(OperatingPoint(point.path, artifact))
-    return measured
+    def choices(
+        self, scored: ScoredRun, *, fresh: bool = True
+    ) -> list[tuple[OperatingPoint, BlockCandidate]]:
+        """The choice of each family with the candidate, written down."""
+        choices: list[tuple[OperatingPoint, BlockCandidate]] = []
+        for family in self.tried:
+            with below(f"pipelines.{family.name}"):
+                artifact, tested = choice_of(
+                    self.experiment,
+                    family,
+                    scored,
+                    self.identities,
+                    self.choosing,
+                    self.measuring,
+                    self.metric,
+                )
+            path = self.folder / f"{family.name}.json"
+            written = None if fresh else _written(path)
+            if written is not None and _same(written, artifact):
+                artifact = written  # what was predicted stays as it was written
+            else:
+                write_artifact(path, artifact)
+            choices.append((OperatingPoint(path, artifact), tested))
+            self.chosen(choices[-1][0])
+        return choices
+
+    def measured(
+        self, choices: Sequence[tuple[OperatingPoint, BlockCandidate]], run: ScoredRun
+    ) -> list[OperatingPoint]:
+        """The choices with what they gained on the unseen tasks."""
+        scored, measured = run.records, []
+        for point, tested in choices:
+            gain = solved_ratio(scored[tested.name], scored[tested.base])
+            artifact = replace(point.artifact, measured=interval_of(gain), unmeasured="")
+            if math.isnan(gain.value):
+                unsolved = tested.name if any(value for _, value in scored[tested.base]) else tested.base
+                solved = "accepted" if self.metric is None else "solved"
+                artifact = replace(artifact, unmeasured=f"{unsolved} {solved} none of the unseen tasks")
+            if artifact != point.artifact:
+                artifact = replace(artifact, measured_at=now())
+                write_artifact(point.path, artifact)
+            measured.append(OperatingPoint(point.path, artifact))
+        return measured
 
 
 def split(tasks: Sequence[Task], unseen: float, seed: int) -> tuple[list[Task], list[Task]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -37,8 +37,6 @@ from draftverify.stats import Estimate
 from draftverify.stats.solved import charged
 from draftverify.traits import DraftsFrom, name_of, offers
 from draftverify.values import Outcome, Task, TaskRecord
-
-__all__ = ["Expected", "RecordedPipeline", "Recording", "ReplaySide", "WhatIf"]
 
 
 class ReplaySide(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,10 +100,6 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     why_unscored: str
     of: str
 
-    def plain(self) -> dict[str, Any]:
-        """The figures and the gaps as plain JSON data. Numbers that are not finite are null."""
-        return _plain({name: getattr(self, name) for name in self.__struct_fields__ if name != "replayed"})
-
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
     """An estimate, at the recorded contexts, of what another rule would have kept.
@@ -120,14 +114,32 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[str, ...]
     blocks: tuple[ExpectedBlock, ...]
 
-    def plain(self) -> dict[str, Any]:
-        """The estimate as plain JSON data. Numbers that are not finite are null."""
-        return _plain(self)
 
+class OutcomeScores:
+    """What a metric says of outcomes: the recorded score where any pipeline of the run came to one, else its word now.
 
-def _plain(value: Any) -> dict[str, Any]:
-    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
-    return data
+    Args:
+        run: with the scores, by the run's own labels.
+        name: the metric's.
+        metric: gives it, opened.
+    """
+
+    def __init__(self, run: RunRecords, name: str, metric: Callable[[], Metric]) -> None:
+        self._metric = metric
+        scores = run.store.named_scores()
+        self._known: dict[tuple[str, bytes], tuple[float | None, str]] = {
+            (ending.task, _outcome_key(ending.outcome)): (scores[key], "")
+            for ending in run.store.endings()
+            if (key := (ending.pipeline, ending.task, name)) in scores
+        }
+
+    def of(self, task: Task, outcome: Outcome) -> tuple[float | None, str]:
+        """The score; or None, and why the metric cannot say."""
+        key = (task.id, _outcome_key(outcome))
+        if key not in self._known:
+            label = score(self._metric(), task, outcome)
+            self._known[key] = label.value, label.problem
+        return self._known[key]
 
 
 class RecordedPipeline:
@@ -237,7 +249,7 @@ class Recording(RecordedPipeline):
         if metric is not None or self._experiment.metrics:
             with suppress(ConfigError) if metric is None else nullcontext():
                 self.metric, _ = judging_metric(self._experiment, self._builder, metric)
-        self._solved_by_outcome = self._scores(run) if self.metric is not None else {}
+        self._scores = None if self.metric is None else OutcomeScores(run, self.metric, self.open_metric)
         self._opened: Any = None
 
     def __enter__(self) -> Recording:
@@ -359,12 +371,9 @@ class Recording(RecordedPipeline):
 
     def _solved(self, record: TaskRecord) -> tuple[float | None, str]:
         """How much of a task is solved; or None, and why the metric cannot say."""
-        if self.metric is None:
+        if self._scores is None:
             return float(record.outcome.status == "accepted"), ""
-        key = (record.task, _outcome_key(record.outcome))
-        if key not in self._solved_by_outcome:
-            self._solved_by_outcome[key] = self._score_anew(record)
-        return self._solved_by_outcome[key]
+        return self._scores.of(self.tasks[record.task], record.outcome)
 
     # How it was made, and how it would be
 
@@ -415,29 +424,9 @@ class Recording(RecordedPipeline):
                         where=f"--set {change}",
                     )
                 change = f"{path}={json.dumps([written[names.index(stage)] for stage in order])}"
-        return self._below(change)
-
-    def _below(self, path: str) -> str:
-        return f"pipelines.{self._own}.{path}"
+        return f"pipelines.{self._own}.{change}"
 
     # What is solved
-
-    def _scores(self, run: RunRecords) -> dict[tuple[str, bytes], tuple[float | None, str]]:
-        """The metric's recorded score of each outcome, of any pipeline."""
-        scores = run.store.named_scores()
-        return {
-            (ending.task, _outcome_key(ending.outcome)): (
-                scores[ending.pipeline, ending.task, self.metric],
-                "",
-            )
-            for ending in run.store.endings()
-            if self.metric is not None and (ending.pipeline, ending.task, self.metric) in scores
-        }
-
-    def _score_anew(self, record: TaskRecord) -> tuple[float | None, str]:
-        """The metric's score of an outcome that is in no record, by the run's own labels; or None, and why."""
-        metric_score = score(self.open_metric(), self.tasks[record.task], record.outcome)
-        return metric_score.value, metric_score.problem
 
     def open_metric(self) -> Any:
         """The metric, opened once; there is one."""
@@ -479,6 +468,14 @@ class Recording(RecordedPipeline):
             precision=stats.precision(scored),
             cost=stats.cost_per_solved(scored, self._cost),
         )
+
+
+def passed_scores(records: Iterable[TaskRecord]) -> Iterator[float]:
+    """The scores of items that passed."""
+    for record in records:
+        for check in (check for round in record.rounds for check in round.checks):
+            if check.verdict == "pass" and check.score is not None:
+                yield check.score
 
 
 def _outcome_key(outcome: Outcome) -> bytes:

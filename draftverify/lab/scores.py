@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import repeat
 from typing import Any, ClassVar
 
 import msgspec
@@ -15,9 +16,7 @@ import numpy as np
 
 from draftverify.bench.artifact import ArtifactFile
 from draftverify.errors import ConfigError
-from draftverify.stats.intervals import Estimate, share
-
-__all__ = ["LabelledScore", "Reliability", "ScoreFit", "fit_scores", "platt", "reliability"]
+from draftverify.stats.intervals import Estimate, numbered, pooled_rate
 
 FOLDS = 10
 BINS = 10
@@ -92,12 +91,12 @@ def fit_scores(judged: Iterable[LabelledScore]) -> ScoreFit:
     scores, right, groups = _columns(items)
     slope, intercept = platt(scores, right)
     promised = _out_of_fold(scores, right, groups)
-    parts = _reliability(promised, right, groups)
+    parts = reliability(promised, right, groups)
     error = sum(part.right.trials * abs(part.promised - part.right.value) for part in parts) / len(items)
     return ScoreFit(
         slope=slope,
         intercept=intercept,
-        reliability=tuple(parts),
+        reliability=parts,
         error=error,
         tasks=int(groups.max()) + 1,
         items=len(items),
@@ -115,36 +114,36 @@ def reliability(
         right: [n], whether it was.
         tasks: [n], whose item it is.
     """
-    numbers: dict[Hashable, int] = {}
-    groups = np.array([numbers.setdefault(task, len(numbers)) for task in tasks])
-    return tuple(_reliability(np.asarray(promised, dtype=float), np.asarray(right, dtype=float), groups))
+    probabilities, is_right = np.asarray(promised, dtype=float), np.asarray(right, dtype=float)
+    of_item, _ = numbered(tasks)
+    order = np.argsort(probabilities, kind="stable")
+    parts = np.array_split(order, min(BINS, max(len(order) // 20, 1)))
+    return tuple(
+        Reliability(
+            float(probabilities[at].mean()),
+            pooled_rate(zip(of_item[at].tolist(), is_right[at].tolist(), repeat(1.0))),
+        )
+        for at in parts
+    )
 
 
 def platt(scores: Any, right: Any) -> tuple[float, float]:
-    """Slope and intercept of the log odds, by Newton's method on standardised scores."""
+    """Slope and intercept of the log odds, by scipy's BFGS on standardised scores."""
+    from scipy.optimize import minimize
+
     n, m = right.sum(), len(right) - right.sum()
     aims = np.where(right > 0, (n + 1) / (n + 2), 1 / (m + 2))
-    mean, spread = scores.mean(), scores.std() or 1.0
+    mean, spread = float(scores.mean()), float(scores.std()) or 1.0
     x = np.stack([(scores - mean) / spread, np.ones_like(scores)], axis=1)
-    coefficients = np.array([0.0, math.log((n + 1) / (m + 1))])
 
-    def loss(w: Any) -> float:
+    def loss(w: Any) -> tuple[float, Any]:
+        """With its gradient."""
         z = x @ w
-        return float((np.logaddexp(0.0, z) - aims * z).sum())
+        return float((np.logaddexp(0.0, z) - aims * z).sum()), x.T @ (_logistic(z, 1.0, 0.0) - aims)
 
-    for _ in range(100):
-        p = _logistic(x[:, 0], *coefficients)
-        gradient = x.T @ (p - aims)
-        # As Lin et al.: a hair on the diagonal, for scores that are all alike.
-        hessian = x.T @ (x * (p * (1 - p))[:, None]) + 1e-12 * np.eye(2)
-        step, size, current_loss = np.linalg.solve(hessian, gradient), 1.0, loss(coefficients)
-        while size > 1e-10 and loss(coefficients - size * step) > current_loss:
-            size /= 2
-        coefficients = coefficients - size * step
-        if np.abs(size * step).max() < 1e-10:
-            break
-    slope = coefficients[0] / spread
-    return float(slope), float(coefficients[1] - slope * mean)
+    start = np.array([0.0, math.log((n + 1) / (m + 1))])
+    slope, intercept = minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-9}).x.tolist()
+    return slope / spread, intercept - slope * mean / spread
 
 
 def _columns(judged: Sequence[LabelledScore]) -> tuple[Any, Any, Any]:
@@ -159,9 +158,8 @@ def _columns(judged: Sequence[LabelledScore]) -> tuple[Any, Any, Any]:
     if not np.isfinite(scores).all():
         bad = judged[int(np.argmin(np.isfinite(scores)))]
         raise ConfigError(f"an item of task {bad.task} has the score {bad.score}; scores are finite numbers")
-    numbers: dict[str, int] = {}
-    groups = np.array([numbers.setdefault(item.task, len(numbers)) for item in judged])
-    if len(numbers) < 2:
+    groups, tasks = numbered(item.task for item in judged)
+    if tasks < 2:
         raise ConfigError("all judged items are of one task; what holds for others needs two at least")
     return scores, np.array([item.right for item in judged], dtype=float), groups
 
@@ -179,12 +177,6 @@ def _out_of_fold(scores: Any, right: Any, groups: Any) -> Any:
         out = fold == number
         promised[out] = _logistic(scores[out], *platt(scores[~out], right[~out]))
     return promised
-
-
-def _reliability(promised: Any, right: Any, groups: Any) -> list[Reliability]:
-    order = np.argsort(promised, kind="stable")
-    parts = np.array_split(order, min(BINS, max(len(order) // 20, 1)))
-    return [Reliability(float(promised[at].mean()), share(right[at], groups[at])) for at in parts]
 
 
 class ScoreArtifact(

@@ -24,14 +24,12 @@ from draftverify.bench.config.parameters import parameters
 from draftverify.bench.config.specs import PipelineSpec
 from draftverify.checks.combined import Combined
 from draftverify.errors import ConfigError
-from draftverify.lab.recording import Recording, WhatIf
+from draftverify.lab.recording import Recording, WhatIf, passed_scores
 from draftverify.lab.replay.question import CHANGES
 from draftverify.plugins import did_you_mean
 from draftverify.randomness import stream_key
 from draftverify.traits import GeneratorTraits, traits_of
 from draftverify.values import EMPTY, Shape
-
-__all__ = ["Refused", "Tuned", "default_space", "doubt", "nested", "read_space", "tune"]
 
 MOST = 2_000
 """Candidates; a space of more is refused."""
@@ -81,22 +79,12 @@ class Tuned(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is better than what ran, as far as the held-out tasks can say."""
         return not self.against
 
-    def plain(self) -> dict[str, Any]:
-        """The result as plain JSON data."""
-        fields = {name: getattr(self, name) for name in self.__struct_fields__}
-        fields["better"] = self.better
-        fields["chosen"], fields["held_out"] = self.chosen.plain(), self.held_out.plain()
-        plain: dict[str, Any] = msgspec.to_builtins(fields)
-        return plain
-
 
 def tune(
     recording: Recording,
     space: Mapping[str, Sequence[Any]] | None = None,
     *,
     at_least: Mapping[str, float] = EMPTY,
-    share: float = 0.5,
-    seed: int = 0,
 ) -> Tuned:
     """Search a space, and measure what was found on tasks that did not choose it.
 
@@ -105,17 +93,13 @@ def tune(
         space: for each path ("rule.threshold", "block", …) its values; `default_space` when None.
         at_least: the share of tasks that the metric of this name is to call right, or of accepted ones (`precision`).
             A proposal whose share on new tasks is lower is confirmed with a chance of 2.5 % at most.
-        share: of the tasks, how many choose.
-        seed: of the split.
 
     Raises:
         ConfigError: the space is empty, too large, or has a path that no replay can set, or that is not tuned
             without a metric; a bound is of something else; there are too few tasks.
     """
-    if not 0 < share < 1:
-        raise ConfigError(f"share is {share}; it is above 0 and below 1", path="share")
     _check_bounds(recording, at_least)
-    choosing, held_out_tasks = _split(recording, share, seed)
+    choosing, held_out_tasks = _split(recording)
     space = default_space(recording, choosing) if space is None else space
     if not space:
         raise ConfigError("there is nothing to try; give the space a path and its values")
@@ -309,7 +293,8 @@ def default_space(recording: Recording, tasks: frozenset[str] | None = None) -> 
         space["on_rejection"] = [policy[:k] for k in range(len(policy), -1, -1)]
     if recording.metric is None:
         return space
-    scores = sorted(set(_scores(recording, tasks)))
+    recorded = (record for record in recording.records if tasks is None or record.task in tasks)
+    scores = sorted(set(passed_scores(recorded)))
     thresholds: list[Any] = []
     if scores:
         quantiles = np.quantile(scores, np.linspace(0, 1, THRESHOLDS + 1)[:-1], method="inverted_cdf")
@@ -353,16 +338,6 @@ def _rules(
             yield {**base, "threshold": threshold}
 
 
-def _scores(recording: Recording, tasks: frozenset[str] | None) -> Iterator[float]:
-    for record in recording.records:
-        if tasks is not None and record.task not in tasks:
-            continue
-        for round in record.rounds:
-            for check in round.checks:
-                if check.verdict == "pass" and check.score is not None:
-                    yield check.score
-
-
 def _candidates(space: Mapping[str, Sequence[Any]], written: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The settings in which each candidate differs from what ran."""
     for values in itertools.product(*space.values()):
@@ -389,16 +364,16 @@ def _check_path(path: str, where: str = "") -> None:
         )
 
 
-def _split(recording: Recording, share: float, seed: int) -> tuple[frozenset[str], frozenset[str]]:
-    """The ids of the tasks that choose, and of those that are held out: of each group its share, drawn by their ids."""
+def _split(recording: Recording) -> tuple[frozenset[str], frozenset[str]]:
+    """The ids of the tasks that choose, and of those that are held out: of each group one half, drawn by their ids."""
     groups: dict[str, list[str]] = {}
     for task, group in recording.groups.items():
         groups.setdefault(group, []).append(task)
     choosing: set[str] = set()
     owed = 0.0
     for tasks in groups.values():
-        drawn = sorted(tasks, key=lambda task: stream_key(seed, task, 0, "tune"))
-        owed += share * len(tasks)
+        drawn = sorted(tasks, key=lambda task: stream_key(0, task, 0, "tune"))
+        owed += 0.5 * len(tasks)
         take = min(round(owed), len(tasks))
         owed -= take
         choosing.update(drawn[:take])

@@ -30,10 +30,10 @@ def failure(
 ) -> Response:
     """An error."""
     error = {"message": redact(message), "type": kind, "param": param, "code": code}
-    more = {} if retry_after is None else {"Retry-After": str(retry_after)}
+    fields = {} if retry_after is None else {"Retry-After": str(retry_after)}
     if close:
-        more["Connection"] = "close"
-    return JSONResponse({"error": error}, status, headers=more)
+        fields["Connection"] = "close"
+    return JSONResponse({"error": error}, status, headers=fields)
 
 
 def failed(record: TaskRecord) -> Response:
@@ -52,9 +52,9 @@ def unexpected(error: Exception) -> Response:
     return failure(500, f"{type(error).__name__}: {error}", kind="server_error")
 
 
-def rendered(data: Any, status: int = 200, more: Mapping[str, str] = {}) -> Response:
-    """An answer as JSON."""
-    return Response(_json(data), status, headers=dict(more), media_type="application/json")
+def rendered(data: Any, status: int = 200, fields: Mapping[str, str] = {}) -> Response:
+    """An answer as JSON, with more header fields."""
+    return Response(_json(data), status, headers=dict(fields), media_type="application/json")
 
 
 def completion(
@@ -111,16 +111,16 @@ def headers(answers: Sequence[ServedAnswer]) -> dict[str, str]:
     """The same figures as headers; of several answers of all together, and the first's score."""
     tallies = [answer.record.outcome.tally for answer in answers]
     drafted, accepted = (sum(getattr(tally, name) for tally in tallies) for name in ("trials", "accepted"))
-    found = {
+    fields = {
         "X-Draftverify-Status": ",".join(dict.fromkeys(answer.record.outcome.status for answer in answers)),
         "X-Draftverify-Accepted": f"{accepted}/{drafted}",
     }
     score, mean = answers[0].record.outcome.score, mean_accepted_length(answers[0].record.rounds)
     if score is not None:
-        found["X-Draftverify-Score"] = f"{score:.6g}"
+        fields["X-Draftverify-Score"] = f"{score:.6g}"
     if mean is not None:
-        found["X-Draftverify-Mean-Accepted-Length"] = f"{mean:.4g}"
-    return found
+        fields["X-Draftverify-Mean-Accepted-Length"] = f"{mean:.4g}"
+    return fields
 
 
 def _figures(answer: ServedAnswer) -> dict[str, Any]:
@@ -184,8 +184,8 @@ class Chunks:
     def _choice(
         self, index: int, *, delta: Mapping[str, Any], text: str = "", finish: str | None = None
     ) -> bytes:
-        said = {"delta": delta} if self._query.chat else {"text": text}
-        return _event({**self._head, "choices": [{"index": index, "finish_reason": finish, **said}]})
+        content = {"delta": delta} if self._query.chat else {"text": text}
+        return _event({**self._head, "choices": [{"index": index, "finish_reason": finish, **content}]})
 
 
 def _event(data: Any) -> bytes:

@@ -122,9 +122,9 @@ class ServedApi:
         return guarded
 
     def _refused(self, request: Request) -> Response | None:
-        given = request.headers.get("authorization", "")
+        authorization = request.headers.get("authorization", "")
         if self._token is not None:
-            if not hmac.compare_digest(given.encode("latin-1"), f"Bearer {self._token}".encode()):
+            if not hmac.compare_digest(authorization.encode("latin-1"), f"Bearer {self._token}".encode()):
                 return failure(401, "the API key is not this server's token", code="invalid_api_key")
         elif self._hosts is not None and request.headers.get("host", "").lower() not in self._hosts:
             return failure(403, "the Host of this request is not this server")
@@ -154,9 +154,9 @@ class ServedApi:
         return {"id": name, "object": "model", "created": self._created, "owned_by": "draftverify"}
 
     def _unknown(self, name: str) -> Response:
-        there = ", ".join(self.models)
+        names = ", ".join(self.models)
         return failure(
-            404, f"there is no model {name!r}; there are {there}", param="model", code="model_not_found"
+            404, f"there is no model {name!r}; there are {names}", param="model", code="model_not_found"
         )
 
     # Completions
@@ -202,7 +202,7 @@ class ServedApi:
         answers, questions = await self._answers(work, ended)
         if questions and len(answers) == 1:
             return rendered(questions[0].plain(), 202, {"Location": questions[0].path})
-        return rendered(completion(work.id, work.query, answers, work.ignored), more=headers(answers))
+        return rendered(completion(work.id, work.query, answers, work.ignored), fields=headers(answers))
 
     async def _streamed(
         self, work: ServedRequest, runs: list[asyncio.Task[Done]], begun: float
@@ -227,8 +227,8 @@ class ServedApi:
                 return
             answers, _ = await self._answers(work, ended)
             for index, answer in enumerate(answers):
-                if (rest := work.rest(index, answer)) is not None:
-                    yield chunks.text(index, rest)
+                if (remainder := work.rest(index, answer)) is not None:
+                    yield chunks.text(index, remainder)
                 yield chunks.end(index, answer)
             yield chunks.last(answers, work.ignored)
             yield b"data: [DONE]\n\n"

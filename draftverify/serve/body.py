@@ -177,8 +177,8 @@ def read_completion(body: bytes) -> CompletionRequest:
     """
     completion = _decoded(body, _Completion)
     best_of = completion.best_of if completion.best_of != (completion.n or 1) else None
-    others = {"echo": completion.echo, "suffix": completion.suffix, "logprobs": completion.logprobs}
-    _refuse({"best_of": best_of, **others})
+    unsupported = {"echo": completion.echo, "suffix": completion.suffix, "logprobs": completion.logprobs}
+    _refuse({"best_of": best_of, **unsupported})
     prompt = completion.prompt
     inputs: list[dict[str, Any]]
     prompts: list[str | None]
@@ -207,8 +207,8 @@ def _request(
 ) -> CompletionRequest:
     for path, value in (("task", body.task), ("response_format.json_schema.schema", schema)):
         if (problem := plain_problem(value)) is not None:
-            place, _, what = problem.partition(": ")
-            raise ConfigError(what, path=path + place)
+            place, _, message = problem.partition(": ")
+            raise ConfigError(message, path=path + place)
     if OWN_FIELD in body.task:
         raise ConfigError("this field is the server's own; name it otherwise", path=f"task.{OWN_FIELD}")
     names = ("temperature", "top_p", "frequency_penalty", "presence_penalty", "logit_bias")
@@ -235,9 +235,9 @@ def _decoded(body: bytes, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        words, _, place = str(error).partition(" - at `$")
+        message, _, place = str(error).partition(" - at `$")
         path = place.rstrip("`").lstrip(".")
-        raise ConfigError(words, **({"path": path} if path else {})) from None
+        raise ConfigError(message, **({"path": path} if path else {})) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"the body is no JSON: {error}") from None
 

@@ -35,9 +35,9 @@ class Connection(H11Protocol):
 
     def handle_events(self) -> None:
         """Stop waiting where a head has come."""
-        before = self.cycle
+        cycle = self.cycle
         super().handle_events()
-        if self.cycle is not before:
+        if self.cycle is not cycle:
             self._stop_waiting()
 
     def on_response_complete(self) -> None:

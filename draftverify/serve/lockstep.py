@@ -123,8 +123,8 @@ class Lockstep:
                     for session in ended:
                         self._end(session, session.record())
                     while not self._left.empty():
-                        if self._records.pop(gone := self._left.get(), None) is not None:
-                            pool.leave(gone)
+                        if self._records.pop(session := self._left.get(), None) is not None:
+                            pool.leave(session)
             except Exception as error:
                 for session in list(self._records):
                     self._end(session, DraftVerifyError(f"the pool failed: {type(error).__name__}: {error}"))

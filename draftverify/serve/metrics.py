@@ -93,8 +93,8 @@ class _Monitors:
             "alarms": "Alarms of a monitor; later tasks go as its on_alarm says.",
         }
         families = {
-            name: GaugeMetricFamily(f"draftverify_monitor_{name}", words, labels=["model"])
-            for name, words in figures.items()
+            name: GaugeMetricFamily(f"draftverify_monitor_{name}", description, labels=["model"])
+            for name, description in figures.items()
         }
         for model in self._models.values():
             if model.monitored is None:

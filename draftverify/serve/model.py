@@ -149,13 +149,13 @@ class ServedModel:
         cuts = self.writes and (query.limit is not None or bool(query.stop))
         if not settings and not cuts:
             return pipeline
-        how = [
+        variant = [
             pipeline is self._pipeline,
             settings,
             query.limit if cuts else None,
             query.stop if cuts else (),
         ]
-        key = json.dumps(how, sort_keys=True)
+        key = json.dumps(variant, sort_keys=True)
         if key in self._of_settings:
             self._of_settings.move_to_end(key)
             return self._of_settings[key]
@@ -163,18 +163,18 @@ class ServedModel:
         if cuts:
             assert self._written is not None
             changes["done"] = Cut(pipeline.done, query.limit, query.stop, self._written)
-        made = self._of_settings[key] = pipeline.with_parts(**changes)
+        changed = self._of_settings[key] = pipeline.with_parts(**changes)
         if len(self._of_settings) > KEPT:
             self._of_settings.popitem(last=False)
-        return made
+        return changed
 
     def _changes(self, query: CompletionRequest) -> dict[str, Any]:
         """The settings of a request that some part heeds, where they are others than the pipeline's."""
-        own = self._pipeline.settings
+        defaults = self._pipeline.settings
         settings = {
             name: value
             for name, value in query.settings.items()
-            if self._heeds(name) and (name not in own or own[name] != value)
+            if self._heeds(name) and (name not in defaults or defaults[name] != value)
         }
         if query.schema is not None and self._reads is not None and "json_schema" in self._reads:
             settings["json_schema"] = query.schema
@@ -188,8 +188,8 @@ class ServedModel:
             id: of its answer; its only task has it too, and of several each with its number.
         """
         tasks: list[ServedTask] = []
-        for place, (given, prompt) in enumerate(zip(query.inputs, query.prompts, strict=True)):
-            input = dict(given)
+        for place, (fields, prompt) in enumerate(zip(query.inputs, query.prompts, strict=True)):
+            input = dict(fields)
             if self.field is not None and prompt is not None:
                 input.setdefault(self.field, prompt)
             if query.schema is not None:
@@ -198,8 +198,8 @@ class ServedModel:
                 name = id if query.n * len(query.inputs) == 1 else f"{id}.{len(tasks)}"
                 drawn = name
                 if query.seed is not None:
-                    words = json.dumps([query.seed, place, number, input], sort_keys=True)
-                    drawn = hashlib.sha256(words.encode()).hexdigest()[:32]
+                    described = json.dumps([query.seed, place, number, input], sort_keys=True)
+                    drawn = hashlib.sha256(described.encode()).hexdigest()[:32]
                 tasks.append(ServedTask(name, self, query, Task(id=drawn, input=input)))
         return tasks
 
@@ -229,9 +229,9 @@ class ServedModel:
         if outcome.status == "accepted":
             value = outcome.value
             if self.writes and isinstance(value, (list, tuple)):
-                whole = self.text(value)
-                text = before_stop(whole, query.stop)
-                if text == whole and (
+                written = self.text(value)
+                text = before_stop(written, query.stop)
+                if text == written and (
                     _reached(query.limit, value) or _goes_on(value, prepared.get("eos_ids"))
                 ):
                     finish = "length"
@@ -323,12 +323,12 @@ class Cut:
     def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """How many of the new values to keep when the answer ends among them, else None."""
         keeps = [] if self.inner is None else [self.inner(context, new)]
-        before = len(context.accepted) - len(new)
+        earlier = len(context.accepted) - len(new)
         if self.limit is not None and len(context.accepted) >= self.limit:
-            keeps.append(max(self.limit - before, 0))
+            keeps.append(max(self.limit - earlier, 0))
         if self.strings and self._ended(accepted := tuple(context.accepted)):
             places = range(1, len(new) + 1)
-            keeps.append(next((n for n in places if self._ended(accepted[: before + n])), len(new)))
+            keeps.append(next((n for n in places if self._ended(accepted[: earlier + n])), len(new)))
         return min((keep for keep in keeps if keep is not None), default=None)
 
     def _ended(self, values: Sequence[Any]) -> bool:

@@ -88,10 +88,10 @@ class ServedRequest:
         try:
             while not together.done():
                 news = asyncio.create_task(self._news.wait())
-                left = max(late - time.monotonic(), 0.0)
+                remaining = max(late - time.monotonic(), 0.0)
                 both: list[asyncio.Future[Any]] = [together, news]
                 try:
-                    done, _ = await asyncio.wait(both, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                    done, _ = await asyncio.wait(both, timeout=remaining, return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     news.cancel()
                 if not done:

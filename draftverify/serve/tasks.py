@@ -98,7 +98,7 @@ class Tasks:
         Returns:
             The record, and the question where it waits.
         """
-        first, unit = unit is None, unit or served.unit
+        is_first, unit = unit is None, unit or served.unit
         person = Person(unit)
         try:
             record = await self._run_unit(unit, pipeline, ask=person, **options)
@@ -109,7 +109,7 @@ class Tasks:
             if self._recording is not None and posted is None:
                 self._recording.write_soon(served, failed_unit(unit, LEFT))
             raise
-        watched = served.model.watch(served, record) if first else None
+        watched = served.model.watch(served, record) if is_first else None
         if self._recording is not None and not (posted and record.outcome.status == "failed"):
             await self._recording.write(served, done, watched, posted)
         return replace(done, record=record)

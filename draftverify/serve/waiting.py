@@ -56,16 +56,16 @@ async def await_tasks(
         begun: when the request came, by the monotonic clock.
     """
     together = asyncio.create_task(all_ended(runs))
-    gone = asyncio.create_task(_disconnected(request))
+    disconnected = asyncio.create_task(_disconnected(request))
     try:
-        left = max(limits.timeout - (time.monotonic() - begun), 0.0)
-        both: list[asyncio.Future[Any]] = [together, gone]
-        done, _ = await asyncio.wait(both, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        seconds = max(limits.timeout - (time.monotonic() - begun), 0.0)
+        both: list[asyncio.Future[Any]] = [together, disconnected]
+        done, _ = await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if together in done:
             return [run.result() for run in runs]
-        return Response(status_code=499) if gone in done else too_late(limits)
+        return Response(status_code=499) if disconnected in done else too_late(limits)
     finally:
-        for task in (*runs, together, gone):
+        for task in (*runs, together, disconnected):
             task.cancel()  # of those under way: it ends once the call does that it is in
 
 

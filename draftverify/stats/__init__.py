@@ -1,5 +1,6 @@
 """Statistics: rates with intervals, paired tests, cost per solved task, what drafting brings."""
 
+from draftverify.engine.trials import tally
 from draftverify.stats.acceptance import (
     PassAtK,
     acceptance_rate,
@@ -7,13 +8,10 @@ from draftverify.stats.acceptance import (
     items_per_pass,
     pass_at_k,
     pass_at_k_rate,
-    tally,
 )
-from draftverify.stats.costs import CostModel, Curve, fit_costs, parallel_pass
+from draftverify.stats.costs import CostModel, Curve, fit_costs
 from draftverify.stats.drafting import DraftingAccount, drafting
-from draftverify.stats.duration import Spent, remaining
 from draftverify.stats.intervals import Estimate, log_interval, log_jackknife
-from draftverify.stats.means import arithmetic_mean, geometric_mean
 from draftverify.stats.paired import (
     PairedTest,
     holm,
@@ -22,14 +20,23 @@ from draftverify.stats.paired import (
     paired_shares,
     paired_total_ratio,
 )
-from draftverify.stats.places import Places, StageCounts, position_trials, trials
-from draftverify.stats.prediction import SpeedupPrediction, coverage, measured_ratio, predict
+from draftverify.stats.places import Places, StageCounts
+from draftverify.stats.prediction import (
+    SpeedupPrediction,
+    Spent,
+    coverage,
+    measured_ratio,
+    predict,
+    remaining,
+)
 from draftverify.stats.progress import geometric_progress, is_alternatives
 from draftverify.stats.selective import auroc, auroc_within, bootstrap
 from draftverify.stats.solved import (
     Scored,
     accepted_rate,
+    arithmetic_mean,
     cost_per_solved,
+    geometric_mean,
     mean_cost,
     precision,
     predict_solved,
@@ -81,8 +88,5 @@ __all__ = [
     "solved_ratio",
     "tally",
     "fit_costs",
-    "parallel_pass",
     "StageCounts",
-    "position_trials",
-    "trials",
 ]

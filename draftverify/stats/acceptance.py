@@ -10,30 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
 
 import msgspec
-import numpy as np
+from msgspec.structs import replace
 
-from draftverify.engine.trials import tally
 from draftverify.errors import ConfigError
-from draftverify.stats.intervals import Estimate, log_jackknife, rate
+from draftverify.stats.intervals import Estimate, pooled_rate, rate, ratio, task_sums
 from draftverify.values import Round, Tally, TaskRecord
-
-__all__ = [
-    "PassAtK",
-    "acceptance_rate",
-    "fewest_samples",
-    "items_per_pass",
-    "pass_at_k",
-    "pass_at_k_rate",
-    "tally",
-]
-
-
-def of_group(records: Iterable[TaskRecord], group: str | None) -> list[TaskRecord]:
-    """The records of one group; all of them for None."""
-    return [record for record in records if group is None or record.group == group]
 
 
 def drafted_rounds(record: TaskRecord, *, first_tries: bool = True) -> list[Round]:
@@ -45,44 +28,33 @@ def drafted_rounds(record: TaskRecord, *, first_tries: bool = True) -> list[Roun
     ]
 
 
-def acceptance_rate(
-    records: Iterable[TaskRecord], *, first_tries: bool = True, group: str | None = None
-) -> Estimate:
+def acceptance_rate(records: Iterable[TaskRecord], *, first_tries: bool = True) -> Estimate:
     """Accepted / trials of the pipeline's generator, each task one cluster.
 
     Args:
         records: one run's records.
         first_tries: rounds that no policy retry preceded; False for the retries alone. What a fallback or a
             person drafted is in neither.
-        group: only the tasks of this group.
     """
-    counts: dict[str, list[int]] = {}
-    for record in of_group(records, group):
-        cluster = counts.setdefault(record.task, [0, 0])
-        for entry in drafted_rounds(record, first_tries=first_tries):
-            cluster[0] += entry.tally.accepted
-            cluster[1] += entry.tally.trials
-    return rate([pair[0] for pair in counts.values()], [pair[1] for pair in counts.values()])
+    return pooled_rate(
+        (record.task, entry.tally.accepted, entry.tally.trials)
+        for record in records
+        for entry in drafted_rounds(record, first_tries=first_tries)
+    )
 
 
-def items_per_pass(records: Iterable[TaskRecord], *, group: str | None = None) -> Estimate:
+def items_per_pass(records: Iterable[TaskRecord]) -> Estimate:
     """Emitted items / verifier passes (for tokens: tokens per target pass; plain decoding has 1), clustered by task."""
-    counts: dict[str, list[int]] = {}
-    for record in of_group(records, group):
-        cluster = counts.setdefault(record.task, [0, 0])
-        for entry in record.rounds:
-            cluster[0] += len(entry.decision.emitted)
-            cluster[1] += entry.timing.passes
-    pairs = np.array([pair for pair in counts.values() if pair[1]], dtype=float).reshape(-1, 2)
-    if not len(pairs):
-        return Estimate(math.nan, 0.0, math.inf, 0, 0)
-
-    def statistic(use: Any) -> float:
-        emitted, passes = pairs[use].sum(axis=0)
-        return float(emitted / passes)
-
-    value, low, high = log_jackknife(len(pairs), statistic)
-    return Estimate(value, low, high, int(pairs[:, 1].sum()), len(pairs))
+    sums = task_sums(
+        (
+            (record.task, len(entry.decision.emitted), entry.timing.passes)
+            for record in records
+            for entry in record.rounds
+        ),
+        2,
+    )
+    sums = sums[sums[:, 1] > 0]
+    return replace(ratio(sums), trials=int(sums[:, 1].sum()))
 
 
 class PassAtK(msgspec.Struct, frozen=True):
@@ -116,7 +88,7 @@ def pass_at_k(samples: int, accepted: int, k: int) -> float:
     return 1.0 - math.comb(samples - accepted, k) / math.comb(samples, k)
 
 
-def pass_at_k_rate(records: Iterable[TaskRecord], k: int, *, group: str | None = None) -> PassAtK:
+def pass_at_k_rate(records: Iterable[TaskRecord], k: int) -> PassAtK:
     """The mean of pass@k over tasks, of what the pipeline's own generator drew in first tries.
 
     A task is left out, by name, where a sample came to no verdict or a call failed, since nothing is known of these;
@@ -128,7 +100,7 @@ def pass_at_k_rate(records: Iterable[TaskRecord], k: int, *, group: str | None =
     """
     values = []
     left_out: dict[str, str] = {}
-    for task, rounds in _first_tries(of_group(records, group)).items():
+    for task, rounds in _first_tries(records).items():
         total, drawn = Tally.total(entry.tally for entry in rounds), sum(len(entry.items) for entry in rounds)
         if unknown := _unknown(rounds, total):
             left_out[task] = unknown
@@ -148,11 +120,11 @@ def pass_at_k_rate(records: Iterable[TaskRecord], k: int, *, group: str | None =
 
 def fewest_samples(records: Iterable[TaskRecord]) -> int:
     """The largest k of which no task with samples is left out of pass@k for want of more; 0 where none is known."""
-    tasks = _first_tries(records).values()
-    drawn = []
-    for rounds in tasks:
-        if not _unknown(rounds, Tally.total(entry.tally for entry in rounds)):
-            drawn.append(sum(len(entry.items) for entry in rounds))
+    drawn = [
+        sum(len(entry.items) for entry in rounds)
+        for rounds in _first_tries(records).values()
+        if not _unknown(rounds, Tally.total(entry.tally for entry in rounds))
+    ]
     return min(filter(None, drawn), default=0)
 
 

@@ -19,8 +19,6 @@ from draftverify.errors import ConfigError
 from draftverify.stats.intervals import Estimate, log_jackknife
 from draftverify.values import TaskRecord
 
-__all__ = ["CostModel", "Curve", "Timings", "fit_costs", "parallel_pass"]
-
 
 class Curve(msgspec.Struct, frozen=True):
     """Seconds by block size.
@@ -141,7 +139,15 @@ def fit_costs(records: Iterable[TaskRecord], *, plain: Sequence[TaskRecord] = ()
     return Timings([*records, *plain]).fit()
 
 
-def parallel_pass(records: Iterable[TaskRecord], *, largest: int | None = None) -> tuple[int, Estimate]:
+def known_costs(records: Iterable[TaskRecord]) -> CostModel | None:
+    """As `fit_costs`; None where no round was timed."""
+    try:
+        return fit_costs(records)
+    except ConfigError:
+        return None
+
+
+def parallel_pass(records: Iterable[TaskRecord]) -> tuple[int, Estimate]:
     """Whether a verifier checks a block in one pass: seconds of one block of n over those of n blocks of one.
 
     1/n says that a block costs no more than an item, 1 that it costs as much as its items one by one. Blocks whose
@@ -149,10 +155,9 @@ def parallel_pass(records: Iterable[TaskRecord], *, largest: int | None = None) 
 
     Args:
         records: rounds of blocks of one and of larger ones, timed.
-        largest: n at most; None: the largest that several tasks had.
 
     Returns:
-        n, and the ratio, with a jackknife interval over tasks on the log scale.
+        n, the largest that several tasks had, and the ratio, with a jackknife interval over tasks on the log scale.
 
     Raises:
         ConfigError: no block of one, or none larger, was timed that was looked at whole.
@@ -167,7 +172,6 @@ def parallel_pass(records: Iterable[TaskRecord], *, largest: int | None = None) 
     curve = timings.fit().verify
     pairs = zip(curve.sizes, curve.errors, strict=True)
     sizes = [size for size, error in pairs if size > 1 and not math.isnan(error)]
-    sizes = [size for size in sizes if largest is None or size <= largest]
     if 1 not in curve.sizes or not sizes:
         raise ConfigError(
             "no block of one, or none that is larger, was timed; run with blocks of 1 and of more"

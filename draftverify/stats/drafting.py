@@ -22,8 +22,6 @@ from draftverify.stats.intervals import TAIL, t_quantile
 from draftverify.stats.task_costs import FIRST_GAP, SHARED, WARM_UP, task_costs
 from draftverify.values import Round, TaskRecord
 
-__all__ = ["DraftingAccount", "drafting"]
-
 
 class DraftingAccount(msgspec.Struct, frozen=True, kw_only=True):
     """An account of drafting.

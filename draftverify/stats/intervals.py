@@ -8,23 +8,12 @@ scale; what has no formula gets a delete-one-cluster jackknife. SciPy is loaded 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import msgspec
 import numpy as np
-
-__all__ = [
-    "Estimate",
-    "beta_quantile",
-    "binomial_cdf",
-    "log_interval",
-    "log_jackknife",
-    "log_mean",
-    "rate",
-    "share",
-    "t_quantile",
-]
+from msgspec.structs import replace
 
 TAIL = 0.975
 """Of an interval of 95 %, the upper end."""
@@ -69,7 +58,7 @@ def binomial_cdf(k: int, n: int, share: float) -> float:
     return float(bdtr(k, n, share))
 
 
-def rate(accepted: Sequence[float], trials: Sequence[float]) -> Estimate:
+def rate(accepted: Any, trials: Any) -> Estimate:
     """A rate pooled over clusters, Σ accepted / Σ trials, with an interval that knows of the clusters.
 
     n* = p(1 − p) / V, V the delete-one-cluster jackknife variance, at most the number of trials; times
@@ -78,8 +67,8 @@ def rate(accepted: Sequence[float], trials: Sequence[float]) -> Estimate:
     so then each cluster counts as one trial (the worst case).
 
     Args:
-        accepted: one count per cluster (a fraction will do).
-        trials: one count per cluster; clusters without trials are left out.
+        accepted: [clusters], counts (a fraction will do).
+        trials: [clusters]; clusters without trials are left out.
 
     References:
         Korn and Graubard, Confidence intervals for proportions with small expected number of positive counts
@@ -105,17 +94,67 @@ def rate(accepted: Sequence[float], trials: Sequence[float]) -> Estimate:
     return Estimate(p, low, high, round(total), clusters)
 
 
-def share(marks: Any, clusters: Any) -> Estimate:
-    """The share of marks that are 1, as a `rate`; [n] marks, and [n] numbers of the clusters that they belong to."""
-    _, place = np.unique(clusters, return_inverse=True)
-    return rate(np.bincount(place, marks).tolist(), np.bincount(place).tolist())
+def task_sums(rows: Iterable[tuple[Any, ...]], width: int) -> Any:
+    """[tasks, width]: what rows of a task and `width` numbers sum to by task, in the order of their first rows."""
+    sums: dict[Hashable, list[float]] = {}
+    for task, *numbers in rows:
+        total = sums.setdefault(task, [0.0] * width)
+        for place, number in enumerate(numbers):
+            total[place] += number
+    return np.array(list(sums.values())).reshape(-1, width)
 
 
-def log_mean(logs: Any) -> tuple[float, float, float]:
-    """exp(mean ± t_{n−1} · s/√n) of [n] logarithms, one at least; (0, inf) of a single one."""
-    n, mean = len(logs), float(np.mean(logs))
+def pooled_rate(rows: Iterable[tuple[Any, float, float]]) -> Estimate:
+    """The `rate` of rows of a task, its accepted and its trials; rows of one task are one cluster."""
+    return rate(*task_sums(rows, 2).T)
+
+
+def numbered(keys: Iterable[Hashable]) -> tuple[Any, int]:
+    """[n]: the number of each one's key among the keys, in the order of their first; and how many keys there are."""
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=int), len(numbers)
+
+
+def members(keys: Iterable[Hashable]) -> list[Any]:
+    """The places of each key's items, [own], the keys in the order of their first."""
+    of_item, _ = numbered(keys)
+    return np.split(np.argsort(of_item, kind="stable"), np.cumsum(np.bincount(of_item))[:-1])
+
+
+def over(part: float, whole: float) -> float:
+    """Their quotient; NaN over nothing."""
+    return float(part / whole) if whole > 0.0 else math.nan
+
+
+def ratio(rows: Any, statistic: Callable[[Any], float] = lambda sums: over(sums[0], sums[1])) -> Estimate:
+    """A positive figure of what rows sum to, the first column over the second, with the interval of `log_jackknife`.
+
+    Args:
+        rows: [clusters, k].
+        statistic: the figure, given the sums [k].
+
+    Returns:
+        `trials` and `clusters` are the number of rows; NaN where the figure is not positive.
+    """
+    n = len(rows)
+    if not n or not statistic(rows.sum(axis=0)) > 0.0:
+        return Estimate(math.nan, 0.0, math.inf, n, n)
+    return Estimate(*log_jackknife(n, lambda use: statistic(rows[use].sum(axis=0))), n, n)
+
+
+def log_mean(logs: Any) -> Estimate:
+    """exp(mean ± t_{n−1} · s/√n) of [n] logarithms; NaN of none, (0, inf) of a single one."""
+    n = len(logs)
+    if not n:
+        return Estimate(math.nan, 0.0, math.inf, 0, 0)
+    mean = float(np.mean(logs))
     error = float(np.std(logs, ddof=1)) / math.sqrt(n) if n > 1 else math.inf
-    return (math.exp(mean), *log_interval(mean, error, n - 1))
+    return Estimate(math.exp(mean), *log_interval(mean, error, n - 1), n, n)
+
+
+def within(estimate: Estimate, least: float, most: float) -> Estimate:
+    """An estimate whose interval keeps to the figure's range."""
+    return replace(estimate, low=max(estimate.low, least), high=min(estimate.high, most))
 
 
 def log_interval(mean: float, error: float, df: float) -> tuple[float, float]:
@@ -124,6 +163,15 @@ def log_interval(mean: float, error: float, df: float) -> tuple[float, float]:
         return 0.0, math.inf
     reach = t_quantile(TAIL, df) * error
     return math.exp(max(mean - reach, -700.0)), math.exp(min(mean + reach, 700.0))
+
+
+def widened(estimate: Estimate, new: int) -> tuple[float, float]:
+    """The interval of a positive figure on so many other tasks: wider by √(1 + clusters / new) on the log scale."""
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if not (low > 0.0 and math.isfinite(high)):
+        return low, high
+    reach = math.sqrt(1.0 + estimate.clusters / new) * math.log(high / value)
+    return value * math.exp(-reach), value * math.exp(min(reach, 700.0))
 
 
 def log_jackknife(clusters: int, statistic: Callable[[Any], float]) -> tuple[float, float, float]:

@@ -17,23 +17,14 @@ import msgspec
 import numpy as np
 
 from draftverify.errors import ConfigError
-from draftverify.stats.intervals import TAIL, binomial_cdf, log_jackknife, log_mean
+from draftverify.stats.intervals import TAIL, Estimate, binomial_cdf, log_mean, over, ratio
 from draftverify.stats.selective import bootstrap
-
-__all__ = [
-    "PairedTest",
-    "holm",
-    "paired_difference",
-    "paired_ratio",
-    "paired_shares",
-    "paired_total_ratio",
-]
 
 EXACT = 14
 """Pairs that differ; up to so many, all 2^n ways to change places are counted."""
 DRAWS = 9_999
-AT_ONCE = 4_000_000
-"""Entries of the matrix of changed places that is held at a time (bytes, and again as numbers)."""
+AT_ONCE = 1_000_000
+"""Pairs in the ways that are held at a time."""
 
 
 class PairedTest(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,15 +39,15 @@ class PairedTest(msgspec.Struct, frozen=True, kw_only=True):
         higher, lower: in how many of them `other` has more, or less, than `base`.
     """
 
-    base: float
-    other: float
-    effect: float
-    low: float
-    high: float
-    p: float
-    pairs: int
-    higher: int
-    lower: int
+    base: float = math.nan
+    other: float = math.nan
+    effect: float = math.nan
+    low: float = -math.inf
+    high: float = math.inf
+    p: float = math.nan
+    pairs: int = 0
+    higher: int = 0
+    lower: int = 0
 
 
 def paired_shares(base: Sequence[bool], other: Sequence[bool]) -> PairedTest:
@@ -81,7 +72,7 @@ def paired_shares(base: Sequence[bool], other: Sequence[bool]) -> PairedTest:
         raise ConfigError("a share is of yes and no; numbers have paired_difference")
     b, c = int((other_values > base_values).sum()), int((other_values < base_values).sum())
     if not n:
-        return _nothing()
+        return PairedTest()
     p1, p2 = (b + 1) / (n + 2), (c + 1) / (n + 2)
     reach = NormalDist().inv_cdf(TAIL) * math.sqrt((p1 + p2 - (p1 - p2) ** 2) / (n + 2))
     return PairedTest(
@@ -113,22 +104,12 @@ def paired_difference(base: Sequence[float], other: Sequence[float]) -> PairedTe
     """
     base_values, other_values = _sides(base, other)
     if not len(base_values):
-        return _nothing()
+        return PairedTest()
     difference = other_values - base_values
     redrawn = bootstrap(
         lambda weights: float((weights * difference).sum() / weights.sum()), range(len(difference))
     )
-    return PairedTest(
-        base=float(base_values.mean()),
-        other=float(other_values.mean()),
-        effect=float(difference.mean()),
-        low=redrawn.low,
-        high=redrawn.high,
-        p=_signs(difference),
-        pairs=len(difference),
-        higher=int((difference > 0).sum()),
-        lower=int((difference < 0).sum()),
-    )
+    return _of_differences(float(base_values.mean()), float(other_values.mean()), difference, redrawn)
 
 
 def paired_ratio(base: Sequence[float], other: Sequence[float]) -> PairedTest:
@@ -145,22 +126,12 @@ def paired_ratio(base: Sequence[float], other: Sequence[float]) -> PairedTest:
     base_values, other_values = _sides(base, other)
     if not (base_values > 0).all() or not (other_values > 0).all():
         raise ConfigError("a ratio is of numbers above 0")
-    n = len(base_values)
-    if not n:
-        return _nothing()
-    logs = np.log(other_values) - np.log(base_values)
-    effect, low, high = log_mean(logs)
-    return PairedTest(
-        base=math.exp(float(np.log(base_values).mean())),
-        other=math.exp(float(np.log(other_values).mean())),
-        effect=effect,
-        low=low,
-        high=high,
-        p=_signs(logs),
-        pairs=n,
-        higher=int((logs > 0).sum()),
-        lower=int((logs < 0).sum()),
-    )
+    if not len(base_values):
+        return PairedTest()
+    base_logs, other_logs = np.log(base_values), np.log(other_values)
+    logs = other_logs - base_logs
+    means = math.exp(float(base_logs.mean())), math.exp(float(other_logs.mean()))
+    return _of_differences(*means, logs, log_mean(logs))
 
 
 def paired_total_ratio(
@@ -188,30 +159,23 @@ def paired_total_ratio(
     a, v, b, w = sides
     n = len(a)
     if not (a.sum() > 0 and v.sum() > 0 and b.sum() > 0 and w.sum() > 0):
-        return _nothing()
+        return PairedTest()
+    effect = ratio(np.stack([a, v, b, w], axis=1), lambda sums: over(sums[2] * sums[1], sums[3] * sums[0]))
 
-    def ratio(use: Any) -> float:
-        gained, spent = float(w[use].sum()) * float(a[use].sum()), float(b[use].sum()) * float(v[use].sum())
-        return spent / gained if gained > 0.0 else math.nan
-
-    effect, low, high = log_jackknife(n, ratio)
-
-    def statistic(changed: Any) -> Any:
-        swapped = [
-            column.sum() + changed @ step for column, step in ((a, b - a), (v, w - v), (b, a - b), (w, v - w))
-        ]
+    def statistic(signs: Any, axis: int) -> Any:
+        costs, gains = ((signs * (one - other)).sum(axis) for one, other in ((a, b), (v, w)))
+        cost, gain = (a + b).sum(), (v + w).sum()
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.abs(np.log(swapped[2] * swapped[1]) - np.log(swapped[3] * swapped[0]))
-        return np.nan_to_num(logs, nan=math.inf, posinf=math.inf)
+            logs = np.log((cost - costs) * (gain + gains)) - np.log((gain - gains) * (cost + costs))
+        return np.nan_to_num(np.abs(logs), nan=math.inf, posinf=math.inf)
 
-    differs = (a != b) | (v != w)
     return PairedTest(
         base=float(a.sum() / v.sum()),
         other=float(b.sum() / w.sum()),
-        effect=effect,
-        low=low,
-        high=high,
-        p=_permuted(statistic, np.flatnonzero(differs), n),
+        effect=effect.value,
+        low=effect.low,
+        high=effect.high,
+        p=_permuted(statistic, (a != b) | (v != w)),
         pairs=n,
         higher=int((b > a).sum()),
         lower=int((b < a).sum()),
@@ -245,60 +209,49 @@ def _sides(base: Sequence[float], other: Sequence[float]) -> tuple[Any, Any]:
     return base_values, other_values
 
 
-def _nothing() -> PairedTest:
+def _of_differences(base: float, other: float, difference: Any, effect: Estimate) -> PairedTest:
+    """The test of [n] differences, whose p is that of the permutation test on their mean."""
+    scale = max(float(np.abs(difference).sum()), 1e-300)
     return PairedTest(
-        base=math.nan,
-        other=math.nan,
-        effect=math.nan,
-        low=-math.inf,
-        high=math.inf,
-        p=math.nan,
-        pairs=0,
-        higher=0,
-        lower=0,
+        base=base,
+        other=other,
+        effect=effect.value,
+        low=effect.low,
+        high=effect.high,
+        p=_permuted(lambda signs, axis: np.abs((signs * (difference / scale)).sum(axis)), difference != 0.0),
+        pairs=len(difference),
+        higher=int((difference > 0).sum()),
+        lower=int((difference < 0).sum()),
     )
 
 
-def _signs(difference: Any) -> float:
-    difference = difference / max(float(np.abs(difference).sum()), 1e-300)
-    total = float(difference.sum())
-    return _permuted(
-        lambda changed: np.abs(total - 2.0 * (changed @ difference)),
-        np.flatnonzero(difference),
-        len(difference),
-    )
-
-
-def _permuted(statistic: Callable[[Any], Any], movable: Any, n: int) -> float:
+def _permuted(statistic: Callable[[Any, int], Any], differs: Any) -> float:
     """The share of the ways to let pairs change places whose statistic is at least the observed one.
 
     Args:
-        statistic: of [ways, n] with 1 where a pair has changed places, how extreme each way is, [ways]; of the order of
-            1, or infinite.
-        movable: the places of the pairs whose sides differ.
-        n: of all pairs.
+        statistic: of signs [ways, n], −1 where a pair has changed places, and their last axis: how extreme each way is,
+            [ways]; of the order of 1, or infinite.
+        differs: [n], whether a pair's sides do; the others stay.
     """
-    k = len(movable)
-    if not k:
+    from scipy.stats import permutation_test
+
+    k = int(differs.sum())
+    if k < 2:  # a way and its mirror image are as extreme
         return 1.0
-    observed = float(statistic(np.zeros((1, n)))[0])
-    least = observed - 1e-12  # what differs by rounding alone is as extreme
-    reached = ways = 0
-    if k <= EXACT:
-        # A way and its mirror image are as extreme, so the last pair may stay.
-        ways = 1 << (k - 1)
-        bits = (np.arange(ways)[:, None] >> np.arange(k - 1)) & 1
-        step = max(1, AT_ONCE // n)
-        for start in range(0, ways, step):
-            changed = np.zeros((len(bits[start : start + step]), n))
-            changed[:, movable[:-1]] = bits[start : start + step]
-            reached += int((statistic(changed) >= least).sum())
-        return reached / ways
-    rng = np.random.default_rng(0)
-    step = max(1, AT_ONCE // n)
-    while ways < DRAWS:
-        rows = min(step, DRAWS - ways)
-        drawn = np.unpackbits(rng.integers(0, 256, (rows, (n + 7) // 8), dtype=np.uint8), axis=1, count=n)
-        reached += int((statistic(drawn.astype(float)) >= least).sum())
-        ways += rows
-    return (reached + 1) / (ways + 1)
+
+    def extremity(signs: Any, axis: int) -> Any:
+        places = np.ones((*signs.shape[:-1], len(differs)))
+        places[..., differs] = signs
+        return np.round(statistic(places, axis), 12)  # what differs by rounding alone is as extreme
+
+    test = permutation_test(
+        (np.ones(k),),
+        extremity,
+        permutation_type="samples",
+        alternative="greater",
+        n_resamples=2**k if k <= EXACT else DRAWS,
+        batch=max(1, AT_ONCE // len(differs)),
+        vectorized=True,
+        random_state=0,
+    )
+    return float(test.pvalue)

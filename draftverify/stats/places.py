@@ -6,6 +6,7 @@ their first refusal: the rate at a position is that of the items that came so fa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -14,8 +15,6 @@ import msgspec
 from draftverify.stats.acceptance import drafted_rounds
 from draftverify.stats.intervals import Estimate, rate
 from draftverify.values import Check, Round, TaskRecord
-
-__all__ = ["Places", "StageCounts", "position_trials", "trials"]
 
 
 class StageCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,8 +81,8 @@ class Places:
     """
 
     def __init__(self) -> None:
-        self._positions: dict[int, dict[str, list[int]]] = {}
-        self._words: dict[str, dict[str, dict[str, int]]] = {}  # stage, verdict, task
+        self._positions: dict[int, tuple[Counter[str], Counter[str]]] = {}  # accepted, and trials, by task
+        self._words: dict[str, dict[str, Counter[str]]] = {}  # stage, verdict, task
         self._order: list[str] = []
         self._seconds: dict[str, float] = {}
 
@@ -91,15 +90,15 @@ class Places:
         """Count a record's rounds."""
         for round in drafted_rounds(record):
             for position, accepted in position_trials(round):
-                of_task = self._positions.setdefault(position, {}).setdefault(record.task, [0, 0])
-                of_task[0] += accepted
-                of_task[1] += 1
+                counts = self._positions.setdefault(position, (Counter(), Counter()))
+                counts[0][record.task] += accepted
+                counts[1][record.task] += 1
             if round.by == "verifier":
                 self._add_stages(record.task, round.checks, round.notes or {})
 
     def by_position(self) -> dict[int, Estimate]:
         """Accepted / trials at each position that had any, each task one cluster."""
-        return {position: _rate(counts.values()) for position, counts in sorted(self._positions.items())}
+        return {position: _rate(*counts) for position, counts in sorted(self._positions.items())}
 
     def by_stage(self) -> list[StageCounts]:
         """The stages in their order; [] where the verifier named none.
@@ -114,27 +113,24 @@ class Places:
         either = "pass" in early and "reject" not in early
         stages = []
         for place, stage in enumerate(order):
-            later: dict[str, int] = {}
+            later: Counter[str] = Counter()
             for next_stage in order[place + 1 :]:
                 for of_task in self._words.get(next_stage, {}).values():
-                    for task, count in of_task.items():
-                        later[task] = later.get(task, 0) + count
+                    later.update(of_task)
             verdicts = self._words.get(stage, {})
-            passed, rejected = verdicts.get("pass", {}), verdicts.get("reject", {})
-            through = passed if either else _sum(passed, later)
-            judged = _sum(_sum(passed, later), rejected)
-            counts = {kind: sum(of_task.values()) for kind, of_task in verdicts.items()}
+            passed, rejected = verdicts.get("pass", Counter()), verdicts.get("reject", Counter())
+            counts = Counter({kind: of_task.total() for kind, of_task in verdicts.items()})
             stages.append(
                 StageCounts(
                     stage=stage,
-                    reached=sum(counts.values()) + sum(later.values()),
-                    passed=counts.get("pass", 0),
-                    rejected=counts.get("reject", 0),
-                    errors=counts.get("error", 0),
-                    timeouts=counts.get("timeout", 0),
-                    abstentions=counts.get("abstain", 0),
-                    handed_on=sum(later.values()),
-                    rate=_rate([through.get(task, 0), trials] for task, trials in judged.items()),
+                    reached=counts.total() + later.total(),
+                    passed=counts["pass"],
+                    rejected=counts["reject"],
+                    errors=counts["error"],
+                    timeouts=counts["timeout"],
+                    abstentions=counts["abstain"],
+                    handed_on=later.total(),
+                    rate=_rate(passed if either else passed + later, passed + later + rejected),
                     seconds=self._seconds.get(stage),
                 )
             )
@@ -150,18 +146,12 @@ class Places:
             if stage not in self._order:
                 self._order.append(stage)
         for check in named:
-            of_task = self._words.setdefault(check.stage, {}).setdefault(check.verdict, {})
-            of_task[task] = of_task.get(task, 0) + 1
+            self._words.setdefault(check.stage, {}).setdefault(check.verdict, Counter())[task] += 1
         seconds = notes.get("seconds")
         for stage, took in seconds.items() if isinstance(seconds, dict) else ():
             if isinstance(took, (int, float)):
                 self._seconds[stage] = self._seconds.get(stage, 0.0) + took
 
 
-def _sum(counts: Mapping[str, int], more_counts: Mapping[str, int]) -> dict[str, int]:
-    return {task: counts.get(task, 0) + more_counts.get(task, 0) for task in {**counts, **more_counts}}
-
-
-def _rate(pairs: Iterable[list[int]]) -> Estimate:
-    both = list(pairs)
-    return rate([pair[0] for pair in both], [pair[1] for pair in both])
+def _rate(accepted: Counter[str], trials: Counter[str]) -> Estimate:
+    return rate([accepted[task] for task in trials], list(trials.values()))

@@ -3,22 +3,33 @@
 Speed is seconds per finished task; speed-ups are ratios of those, pooled on the log scale with the task as the unit. A
 prediction's interval is for the mean over the new tasks, so that it can be found wrong. Where a metric says which tasks
 are solved, `solved` has the figures instead.
+
+Before a long run stands the forecast of what is left of it, from the tasks that were done: Σ over pipelines and groups
+of (tasks left) × (mean of the tasks done there); where a group has none done yet the pipeline's mean stands in, and
+where a pipeline has none that of all. A task that is long is long in every pipeline, so tasks are the clusters. The
+interval is the jackknife's, wider by √(1 + n/m) for the m new tasks' own spread beside that of the n done.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from draftverify.errors import ConfigError
-from draftverify.stats.acceptance import of_group
-from draftverify.stats.intervals import Estimate, log_interval, log_mean, rate
+from draftverify.stats.intervals import (
+    Estimate,
+    log_interval,
+    log_jackknife,
+    log_mean,
+    numbered,
+    rate,
+    widened,
+)
 from draftverify.values import TaskRecord
-
-__all__ = ["SpeedupPrediction", "coverage", "measured_ratio", "predict"]
 
 
 class SpeedupPrediction(msgspec.Struct, frozen=True):
@@ -41,9 +52,7 @@ def _log_seconds(records: Iterable[TaskRecord]) -> dict[str, float]:
     return {task: sum(logs) / len(logs) for task, logs in logs_of.items()}
 
 
-def measured_ratio(
-    records_a: Iterable[TaskRecord], records_b: Iterable[TaskRecord], *, group: str | None = None
-) -> Estimate:
+def measured_ratio(records_a: Iterable[TaskRecord], records_b: Iterable[TaskRecord]) -> Estimate:
     """The speed-up of a over the baseline b: seconds of b over those of a, paired by task, of tasks that both finished.
 
     The geometric mean over those tasks, with a t interval of the paired log ratios; (0, inf) for a single task.
@@ -51,11 +60,8 @@ def measured_ratio(
     Returns:
         `trials` and `clusters` are the number of pairs; NaN without any.
     """
-    a, b = _log_seconds(of_group(records_a, group)), _log_seconds(of_group(records_b, group))
-    logs = [b[task] - a[task] for task in a if task in b]
-    if not logs:
-        return Estimate(math.nan, 0.0, math.inf, 0, 0)
-    return Estimate(*log_mean(logs), len(logs), len(logs))
+    a, b = _log_seconds(records_a), _log_seconds(records_b)
+    return log_mean([b[task] - a[task] for task in a if task in b])
 
 
 def predict(
@@ -121,3 +127,52 @@ def coverage(predictions: Mapping[str, SpeedupPrediction], measured: Mapping[str
         if group in measured and math.isfinite(measured[group].value)
     ]
     return rate(inside, [1.0] * len(inside))
+
+
+class Spent(NamedTuple):
+    """What one task took in one pipeline: seconds, or cost."""
+
+    task: str
+    pipeline: str
+    group: str
+    cost: float
+
+
+def remaining(done: Iterable[Spent], tasks_left: Mapping[tuple[str, str], int]) -> Estimate:
+    """What is still to be spent, with its 95 % interval.
+
+    Args:
+        done: at least one; not those of `tasks_left`.
+        tasks_left: how many tasks there still are, by (pipeline, group).
+
+    Returns:
+        `trials` is what was counted, `clusters` from how many tasks. 0 without a spread where nothing is left or
+        nothing was spent; NaN where nothing is done; an interval of (0, inf) from a single task.
+    """
+    rows = list(done)
+    todo = {place: count for place, count in tasks_left.items() if count > 0}
+    if not rows and todo:
+        return Estimate(math.nan, 0.0, math.inf, 0, 0)
+    cluster, tasks = numbered(row.task for row in rows)
+    if not todo or not any(row.cost for row in rows):
+        return Estimate(0.0, 0.0, 0.0, len(rows), tasks)
+    cost = np.array([row.cost for row in rows], dtype=float)
+    pipelines = np.array([row.pipeline for row in rows])
+    groups = np.array([row.group for row in rows])
+    # For each place where tasks are left, the rows that tell of it, the nearest first.
+    open_places = [
+        (count, (pipelines == pipeline) & (groups == group), pipelines == pipeline)
+        for (pipeline, group), count in todo.items()
+    ]
+
+    def total(use: Any) -> float:
+        used = use[cluster]
+        spent = 0.0
+        for count, *choices in open_places:
+            nearest = next((rows_near & used for rows_near in choices if (rows_near & used).any()), used)
+            spent += count * float(cost[nearest].mean())
+        return spent
+
+    whole = Estimate(*log_jackknife(tasks, total), len(rows), tasks)
+    new = max(sum(count for (name, _), count in todo.items() if name == pipeline) for pipeline, _ in todo)
+    return Estimate(whole.value, *widened(whole, new), whole.trials, whole.clusters)

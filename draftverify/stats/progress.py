@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from draftverify.values import Round, TaskRecord
 
-__all__ = ["first_accepted", "geometric_progress", "is_alternatives", "is_unjudged"]
-
 
 def geometric_progress(
     first_rate: float, later_rate: float, n: int, *, alternatives: bool = False

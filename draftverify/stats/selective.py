@@ -11,15 +11,10 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from draftverify.errors import ConfigError
-from draftverify.stats.intervals import TAIL, Estimate, t_quantile
-
-__all__ = [
-    "auroc",
-    "auroc_within",
-    "bootstrap",
-]
+from draftverify.stats.intervals import TAIL, Estimate, members, numbered, over, t_quantile, within
 
 REDRAWS = 2000
 
@@ -46,7 +41,7 @@ def auroc(
         count, wrong = items.by_score(weights)
         good = count - wrong
         lower = wrong.sum() - wrong.cumsum()
-        return _over(float((good * (lower + wrong / 2.0)).sum()), float(good.sum() * wrong.sum()))
+        return over((good * (lower + wrong / 2.0)).sum(), good.sum() * wrong.sum())
 
     return items.estimate(area, items.right == 1.0, items.right == 0.0)
 
@@ -69,24 +64,18 @@ def auroc_within(scores: Sequence[float], right: Sequence[float], clusters: Sequ
         ConfigError: as of `auroc`.
     """
     items = _Items(scores, right, clusters)
-    members: dict[Hashable, list[int]] = {}
-    for index, cluster in enumerate(clusters):
-        members.setdefault(cluster, []).append(index)
-    heads = np.array([of[0] for of in members.values()])
-    pairs, won = np.zeros((2, len(heads)))
-    for place, of in enumerate(members.values()):
-        good = items.right[of] == 1.0
-        # Places count from the highest score.
-        over = np.sign(items.place[of][~good][None, :] - items.place[of][good][:, None])
-        pairs[place], won[place] = over.size, (over + 1.0).sum() / 2.0
-    compared = np.zeros(len(items.right), dtype=bool)
-    for of, count in zip(members.values(), pairs, strict=True):
-        compared[of] = count > 0
+    of_cluster = members(clusters)
+    pairs, won = np.zeros((2, len(of_cluster)))
+    for cluster, own in enumerate(of_cluster):
+        right_places, wrong_places = (items.place[own[items.right[own] == value]] for value in (1.0, 0.0))
+        ahead = np.sign(wrong_places[None, :] - right_places[:, None])  # places count from the highest score
+        pairs[cluster], won[cluster] = ahead.size, (ahead + 1.0).sum() / 2.0
+    heads = [own[0] for own in of_cluster]
 
     def share(weights: Any) -> float:
-        return _over(float(weights[heads] @ won), float(weights[heads] @ pairs))
+        return over(weights[heads] @ won, weights[heads] @ pairs)
 
-    return items.estimate(share, compared)
+    return items.estimate(share, pairs[numbered(clusters)[0]] > 0)
 
 
 def bootstrap(
@@ -113,21 +102,17 @@ def bootstrap(
     References:
         Hesterberg, What teachers should know about the bootstrap, The American Statistician 69 (2015), section 5.3.
     """
-    places: dict[Hashable, int] = {}
-    of_item = np.array([places.setdefault(cluster, len(places)) for cluster in clusters], dtype=int)
+    of_item, size = numbered(clusters)
     value = statistic(np.ones(len(of_item)))
-    if len(places) < 2 or math.isnan(value):
-        return Estimate(value, -math.inf, math.inf, len(of_item), len(places))
-    rng = np.random.default_rng(0)
-    chances = np.full(len(places), 1.0 / len(places))
-    drawn = [statistic(rng.multinomial(len(places), chances)[of_item].astype(float)) for _ in range(redraws)]
-    figures = np.array(drawn)[~np.isnan(drawn)]
-    if not len(figures):
-        return Estimate(value, -math.inf, math.inf, len(of_item), len(places))
-    reach = math.sqrt(len(places) / (len(places) - 1)) * t_quantile(TAIL, len(places) - 1)
-    tail = math.erfc(reach / math.sqrt(2.0)) / 2.0
-    low, high = np.quantile(figures, [tail, 1.0 - tail])
-    return Estimate(value, float(low), float(high), len(of_item), len(places))
+    low, high = -math.inf, math.inf
+    if size > 1 and not math.isnan(value):
+        rng, equal = np.random.default_rng(0), np.full(size, 1.0 / size)
+        drawn = [statistic(rng.multinomial(size, equal)[of_item].astype(float)) for _ in range(redraws)]
+        reach = math.sqrt(size / (size - 1)) * t_quantile(TAIL, size - 1)
+        tail = math.erfc(reach / math.sqrt(2.0)) / 2.0
+        if not np.isnan(drawn).all():
+            low, high = np.nanquantile(drawn, [tail, 1.0 - tail]).tolist()
+    return Estimate(value, low, high, len(of_item), size)
 
 
 class _Items:
@@ -172,15 +157,10 @@ class _Items:
             share: the figure of weights.
             counted: [n] booleans, the kinds of items that it compares; the one of the fewest clusters counts.
         """
-        redrawn = bootstrap(share, self.clusters)
-        low, high = max(redrawn.low, 0.0), min(redrawn.high, 1.0)
-        if redrawn.value in (0.0, 1.0):
-            kinds = ({c for c, counts in zip(self.clusters, kind, strict=True) if counts} for kind in counted)
-            trials = min(map(len, kinds))
-            reach = (1.0 - TAIL) ** (1.0 / trials)
-            low, high = (min(low, reach), 1.0) if redrawn.value == 1.0 else (0.0, max(high, 1.0 - reach))
-        return Estimate(redrawn.value, float(low), float(high), redrawn.trials, redrawn.clusters)
-
-
-def _over(part: float, total: float) -> float:
-    return part / total if total > 0 else math.nan
+        redrawn = within(bootstrap(share, self.clusters), 0.0, 1.0)
+        if redrawn.value not in (0.0, 1.0):
+            return redrawn
+        of_item, _ = numbered(self.clusters)
+        reach = (1.0 - TAIL) ** (1.0 / min(len(np.unique(of_item[kind])) for kind in counted))
+        low, high = (0.0, 1.0 - reach) if redrawn.value == 0.0 else (reach, 1.0)
+        return replace(redrawn, low=min(redrawn.low, low), high=max(redrawn.high, high))

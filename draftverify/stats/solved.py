@@ -2,6 +2,11 @@
 
 A task that was not solved has cost something too, so costs are summed over all tasks and shared out over the solved
 ones: a pipeline that gives up fast is not fast. What a metric calls partly right counts as that much of a task.
+
+Of what is measured per task in a unit of its own, a score or seconds saved, there are means: several values of a task
+are averaged first. Both are t intervals over tasks, of an arithmetic mean on the values, of a geometric one on
+their logarithms, which suits ratios, of which one half and two are equally far from no change. A bootstrap over a dozen
+tasks would be too narrow.
 """
 
 from __future__ import annotations
@@ -10,24 +15,24 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from draftverify.stats.intervals import Estimate, log_jackknife, rate
+from draftverify.stats.intervals import (
+    TAIL,
+    Estimate,
+    log_jackknife,
+    log_mean,
+    over,
+    pooled_rate,
+    rate,
+    ratio,
+    t_quantile,
+    task_sums,
+    widened,
+)
 from draftverify.stats.prediction import SpeedupPrediction
 from draftverify.values import TaskRecord
-
-__all__ = [
-    "Scored",
-    "accepted_rate",
-    "charged",
-    "cost_per_solved",
-    "mean_cost",
-    "precision",
-    "predict_solved",
-    "solved_rate",
-    "solved_ratio",
-]
 
 Scored: TypeAlias = "Sequence[tuple[TaskRecord, float]]"
 """Records, each with what a metric said of its outcome, 0 to 1; those of which it said nothing are left out."""
@@ -40,9 +45,8 @@ def seconds(record: TaskRecord) -> float:
 
 def charged(scored: Scored) -> list[tuple[TaskRecord, float]]:
     """The records with their cost where these functions look for seconds."""
-    set_ = msgspec.structs.replace
     return [
-        (set_(record, outcome=set_(record.outcome, seconds=record.outcome.cost)), value)
+        (replace(record, outcome=replace(record.outcome, seconds=record.outcome.cost)), value)
         for record, value in scored
     ]
 
@@ -66,18 +70,12 @@ def mean_cost(costs: Sequence[float]) -> Estimate:
     array = np.asarray(costs, dtype=float)
     if not len(array):
         return Estimate(math.nan, 0.0, math.inf, 0, 0)
-    value, low, high = log_jackknife(len(array), lambda use: float(array[use].mean()))
-    return Estimate(value, low, high, len(array), len(array))
+    return Estimate(*log_jackknife(len(array), lambda use: float(array[use].mean())), len(array), len(array))
 
 
 def solved_rate(scored: Scored) -> Estimate:
     """The share of tasks that are solved, each task one cluster."""
-    counts: dict[str, list[float]] = {}
-    for record, value in scored:
-        cluster = counts.setdefault(record.task, [0.0, 0.0])
-        cluster[0] += value
-        cluster[1] += 1.0
-    return rate([pair[0] for pair in counts.values()], [pair[1] for pair in counts.values()])
+    return pooled_rate((record.task, value, 1.0) for record, value in scored)
 
 
 def precision(scored: Scored) -> Estimate:
@@ -87,8 +85,7 @@ def precision(scored: Scored) -> Estimate:
 
 def cost_per_solved(scored: Scored, cost: Callable[[TaskRecord], float] = seconds) -> Estimate:
     """The cost of all tasks over how many were solved, clustered by task; NaN when none was."""
-    sums = _sums(scored, cost)
-    return _ratio(np.array(list(sums.values())).reshape(-1, 2), lambda total: _over(total[0], total[1]))
+    return ratio(task_sums(((record.task, cost(record), value) for record, value in scored), 2))
 
 
 def solved_ratio(pipeline: Scored, base: Scored) -> Estimate:
@@ -97,7 +94,7 @@ def solved_ratio(pipeline: Scored, base: Scored) -> Estimate:
     Returns:
         `trials` and `clusters` are the number of common tasks; NaN when one side solved none of them.
     """
-    return _ratio(_paired(pipeline, base), _speedup)
+    return ratio(_paired(pipeline, base), _speedup)
 
 
 def predict_solved(pipeline: Scored, base: Scored, groups: Mapping[str, int]) -> dict[str, SpeedupPrediction]:
@@ -116,20 +113,14 @@ def predict_solved(pipeline: Scored, base: Scored, groups: Mapping[str, int]) ->
     predictions = {}
     for group, m in groups.items():
         basis = f"tasks of {group}" if group else "tasks"
-        pairs = _paired(_of(pipeline, group), _of(base, group))
-        ratio = _ratio(pairs, _speedup)
-        if math.isnan(ratio.value):
-            pairs, basis = _paired(pipeline, base), "tasks of all groups"
-            ratio = _ratio(pairs, _speedup)
-        if math.isnan(ratio.value):
+        gain = solved_ratio(_of(pipeline, group), _of(base, group))
+        if math.isnan(gain.value):
+            gain, basis = solved_ratio(pipeline, base), "tasks of all groups"
+        if math.isnan(gain.value):
             continue
-        low, high = 0.0, math.inf
-        if ratio.low > 0.0:
-            wider = math.sqrt(1.0 + len(pairs) / max(m, 1))
-            reach = wider * math.log(ratio.high / ratio.value)
-            low, high = ratio.value * math.exp(-reach), ratio.value * math.exp(min(reach, 700.0))
+        low, high = widened(gain, max(m, 1))
         predictions[group] = SpeedupPrediction(
-            ratio.value, low, high, f"{len(pairs)} {basis}, seconds per solved task"
+            gain.value, low, high, f"{gain.trials} {basis}, seconds per solved task"
         )
     return predictions
 
@@ -138,35 +129,50 @@ def _of(scored: Scored, group: str) -> Scored:
     return [pair for pair in scored if not group or pair[0].group == group]
 
 
-def _sums(
-    scored: Iterable[tuple[TaskRecord, float]], cost: Callable[[TaskRecord], float]
-) -> dict[str, tuple[float, float]]:
-    """Each task's cost and how much of it was solved, over its records."""
-    sums: dict[str, tuple[float, float]] = {}
-    for record, value in scored:
-        cost_and_solved = sums.get(record.task, (0.0, 0.0))
-        sums[record.task] = cost_and_solved[0] + cost(record), cost_and_solved[1] + value
-    return sums
-
-
 def _paired(pipeline: Scored, base: Scored) -> Any:
-    """[tasks, 4]: the pipeline's seconds and solved, the baseline's seconds and solved."""
-    pipeline_sums, base_sums = _sums(pipeline, seconds), _sums(base, seconds)
-    rows = [[*pipeline_sums[task], *base_sums[task]] for task in pipeline_sums if task in base_sums]
-    return np.array(rows).reshape(-1, 4)
+    """[tasks of both, 4]: the pipeline's seconds and solved, the baseline's seconds and solved."""
+    common = {record.task for record, _ in pipeline} & {record.task for record, _ in base}
+    rows = [(record.task, record.outcome.seconds, value, 0.0, 0.0) for record, value in pipeline]
+    rows += [(record.task, 0.0, 0.0, record.outcome.seconds, value) for record, value in base]
+    return task_sums((row for row in rows if row[0] in common), 4)
 
 
-def _speedup(total: Any) -> float:
-    return _over(_over(total[2], total[3]), _over(total[0], total[1]))
+def _speedup(sums: Any) -> float:
+    return over(over(sums[2], sums[3]), over(sums[0], sums[1]))
 
 
-def _over(cost: float, solved: float) -> float:
-    return float(cost / solved) if solved > 0.0 else math.nan
+def arithmetic_mean(scored: Scored) -> Estimate:
+    """mean ± t_{n−1} · s/√n over n tasks.
+
+    Args:
+        scored: records, each with its value, any finite number.
+
+    Returns:
+        `trials` counts values, `clusters` tasks; NaN without any, and no bounds with a single task.
+    """
+    means = _by_task([(record.task, value) for record, value in scored])
+    if not len(means):
+        return Estimate(math.nan, -math.inf, math.inf, 0, 0)
+    value, reach = float(means.mean()), math.inf
+    if len(means) > 1:
+        reach = t_quantile(TAIL, len(means) - 1) * float(np.std(means, ddof=1)) / math.sqrt(len(means))
+    return Estimate(value, value - reach, value + reach, len(scored), len(means))
 
 
-def _ratio(rows: Any, statistic: Callable[[Any], float]) -> Estimate:
-    """A figure of the rows' sums, with an interval by the jackknife over rows."""
-    if not len(rows) or not statistic(rows.sum(axis=0)) > 0.0:
-        return Estimate(math.nan, 0.0, math.inf, len(rows), len(rows))
-    value, low, high = log_jackknife(len(rows), lambda use: statistic(rows[use].sum(axis=0)))
-    return Estimate(value, low, high, len(rows), len(rows))
+def geometric_mean(scored: Scored) -> Estimate:
+    """exp(mean ± t_{n−1} · s/√n) of the logarithms over n tasks.
+
+    Args:
+        scored: records, each with its value, above 0.
+
+    Returns:
+        `trials` counts values, `clusters` tasks; NaN without any, and an interval of (0, inf) with a single task.
+    """
+    logs = _by_task([(record.task, math.log(value)) for record, value in scored])
+    return replace(log_mean(logs), trials=len(scored))
+
+
+def _by_task(values: Sequence[tuple[str, float]]) -> Any:
+    """[tasks]: each task's mean."""
+    sums = task_sums(((task, value, 1.0) for task, value in values), 2)
+    return sums[:, 0] / sums[:, 1]

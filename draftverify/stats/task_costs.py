@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from draftverify.values import Outcome, Round
 
-__all__ = ["FIRST_GAP", "LAST_GAP", "SHARED", "WARM_UP", "TaskCosts", "task_costs"]
-
 SHARED = 1.25
 """Batch sizes up to this factor apart are one in the table."""
 WARM_UP = 3

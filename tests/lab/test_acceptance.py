@@ -145,12 +145,9 @@ def test_first_tries_are_kept_apart() -> None:
     assert acceptance_rate([entry], first_tries=False).value == 0.5
 
 
-def test_the_group_selects_its_tasks() -> None:
-    """With a group, other groups' tasks are not counted; without tasks the value is NaN."""
-    records = [record("a", checked(0, [True]), group="x"), record("b", checked(0, [False]), group="y")]
-    assert acceptance_rate(records, group="x").value == 1.0
-    assert acceptance_rate(records).clusters == 2
-    assert math.isnan(acceptance_rate(records, group="z").value)
+def test_no_task_has_no_rate() -> None:
+    """NaN, and the interval is open."""
+    assert math.isnan(acceptance_rate([]).value)
 
 
 def test_records_of_one_task_are_one_cluster() -> None:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftverify.stats.block.fallback import Detour
-from draftverify.stats.block.ledger import CREDIT, Ledger
+from draftverify.stats.block.fallback import CREDIT, Detour, Ledger
 from draftverify.values import Decision, Outcome, Refusal, Round, Step, Timing
 from tests.lab.simulated import context_of
 

@@ -74,6 +74,13 @@ def test_the_permutation_test_counts_all_ways_as_scipy_does(n: int) -> None:
     assert paired_difference(base, other).p == pytest.approx(expected)
 
 
+def test_one_pair_that_differs_shows_nothing() -> None:
+    """Its two ways are each other's mirror image, whatever is compared."""
+    assert paired_difference([1.0, 2.0], [1.0, 3.0]).p == 1.0
+    assert paired_ratio([1.0], [2.0]).p == 1.0
+    assert paired_total_ratio([1.0, 2.0], [1.0, 1.0], [1.0, 5.0], [1.0, 1.0]).p == 1.0
+
+
 def test_ways_that_differ_by_rounding_alone_are_as_extreme() -> None:
     """In tenths 3 − 1 − 4 + 2 + 3 − 3 is 0, and so is every way as far from it or farther."""
     other = [0.3, -0.1, -0.4, 0.2, 0.3, -0.3]

@@ -47,13 +47,6 @@ def test_unpaired_tasks_and_repeats() -> None:
     assert math.isnan(measured_ratio([took("a", 1.0)], [took("b", 1.0)]).value)
 
 
-def test_a_group_is_compared_alone() -> None:
-    """With a group only its tasks are paired."""
-    fast = [took("a", 1.0, group="x"), took("b", 1.0, group="y")]
-    slow = [took("a", 2.0, group="x"), took("b", 3.0, group="y")]
-    assert measured_ratio(fast, slow, group="y").value == pytest.approx(3.0)
-
-
 @pytest.mark.parametrize("per_group", [1, 2, 4])
 def test_predictions_hold_as_often_as_they_say(per_group: int) -> None:
     """Five groups of one, two or four first tasks each, three new ones: intervals hold in at least 91 %.

@@ -155,24 +155,41 @@ def broken_by_rank(
     Of the highest `fooled` scores all answers are right with half the chance; the precision of all is `precision`.
     """
     low, high = 0.5 * precision, (1.0 - 0.5 * fooled) * precision / (1.0 - fooled)
-    total = 0.0
+
+    def steps(place: int, before: str) -> Any:
+        """Where the next answer leads from a state: the state, whether it is kept, and for which counts of wrong."""
+        wrong = np.arange(place + 2)
+        for name, is_kept, here in outcomes(before, tasks, promise, test):
+            at = np.zeros(tasks + 1)
+            at[wrong] = here[place + 1 - wrong, wrong]
+            yield name, is_kept, at
+
+    # Backwards, beyond the highest scores: how likely a threshold is kept yet, by state and wrong answers so far.
+    chance = 1.0 - min(high, 1.0)
+    yet: dict[int, dict[str, Any]] = {tasks: dict.fromkeys(BEFORE, np.zeros(tasks + 1))}
+    for place in reversed(range(tasks)):
+        yet[place] = {}
+        for before in BEFORE:
+            after = sum(
+                at * (1.0 if kept else yet[place + 1][name]) for name, kept, at in steps(place, before)
+            )
+            yet[place][before] = (1.0 - chance) * after + chance * np.append(after[1:], 0.0)
+    # Forwards, among the highest scores; how many these are is a binomial number.
+    total = kept_before = 0.0
+    states: dict[str, Any] = {"": np.eye(1, tasks + 1)[0]}
     for top, weight in enumerate(binom.pmf(np.arange(tasks + 1), tasks, fooled)):
-        if weight < 1e-12:
-            continue
-        states: dict[tuple[str, bool], Any] = {("", False): np.eye(1, tasks + 1)[0]}
-        for place in range(tasks):
-            chance = 1.0 - (low if place < top else min(high, 1.0))
-            after: dict[tuple[str, bool], Any] = {}
-            for (before, ever), chances in states.items():
-                now = (1.0 - chance) * chances + chance * np.roll(chances, 1)
-                for name, is_kept, here in outcomes(before, tasks, promise, test):
-                    wrong = np.arange(place + 2)
-                    cut = np.zeros(tasks + 1)
-                    cut[wrong] = now[wrong] * here[place + 1 - wrong, wrong]
-                    key = name, ever or is_kept
-                    after[key] = after.get(key, 0.0) + cut
-            states = after
-        total += weight * sum(chances.sum() for (_, ever), chances in states.items() if ever)
+        total += weight * (
+            kept_before + sum(float(chances @ yet[top][name]) for name, chances in states.items())
+        )
+        after_states: dict[str, Any] = {}
+        for before, chances in states.items() if top < tasks else ():
+            now = low * chances + (1.0 - low) * np.roll(chances, 1)
+            for name, is_kept, at in steps(top, before):
+                if is_kept:
+                    kept_before += float(now @ at)
+                else:
+                    after_states[name] = after_states.get(name, 0.0) + now * at
+        states = after_states
     return float(total)
 
 

@@ -120,7 +120,7 @@ def test_what_cannot_be_counted_is_said():
     assert (found.precision.low, found.precision.high, found.unpassed) == (0.0, 1.0, 2)
     for bad, said in (
         (([], [], []), "nothing to count"),
-        (([1], [0, 1], ["a"]), "1 verdicts and 2 labels"),
+        (([1], [0, 1], ["a"]), "passed has 1 items and right 2"),
         (([1, 0], [0, 0.5], ["a", "b"]), r"right\[1\] is 0.5"),
         (([1, 0], [0, 1], ["a"]), "1 tasks are named for 2 items"),
         (([1, 0], [0, 1], ["a", "b"], [1.0]), "one for each of the 2 items"),

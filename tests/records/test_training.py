@@ -18,7 +18,7 @@ from draftverify.bench.cli.exits import ExitCode
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import Question, RunDirectory, RunRecords, load_run, split_of
 from draftverify.errors import ConfigError
-from draftverify.lab.training import UNSURE, UNTOLD, RunMetric, training_rows, write_training
+from draftverify.lab.training import UNSURE, UNTOLD, RunMetric, training_rows, write_lines
 from draftverify.secret import Secret
 from draftverify.token_summary import pack_summaries
 from draftverify.values import (
@@ -196,7 +196,7 @@ def test_the_rows_are_what_trl_loads(tmp_path: Path, to: Any, messages: str) -> 
         made = made[1::2]
     out = tmp_path / "rows.jsonl"
     with run_of(tmp_path / "run", made) as run:
-        count = write_training(run, to, out, text_of=lambda pipeline: decoded).rows
+        count = write_lines(training_rows(run, to, Counter(), text_of=lambda pipeline: decoded), out)
     table = arrow.read_json(out)
     assert table.num_rows == count > 0
     columns = ("prompt", "chosen", "rejected") if to == "trl-preference" else ("prompt", "completion")
@@ -433,7 +433,7 @@ def test_hostile_text_and_secrets_do_nothing(tmp_path: Path) -> None:
     task, record = one("a", rounds, prompt=hostile)
     out = io.StringIO()
     with run_of(tmp_path / "run", [(task, record)]) as run:
-        assert write_training(run, "trl-preference", out).rows == 1
+        assert write_lines(training_rows(run, "trl-preference", Counter()), out) == 1
     text = out.getvalue()
     assert "\x1b" not in text
     assert "\u202e" not in text
@@ -444,7 +444,7 @@ def test_hostile_text_and_secrets_do_nothing(tmp_path: Path) -> None:
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     """Naming those that there are."""
     with run_of(tmp_path / "run", [one("a", CHAIN)]) as run, pytest.raises(ConfigError, match="trl-sft"):
-        write_training(run, "dpo", io.StringIO())  # type: ignore[arg-type]
+        write_lines(training_rows(run, "dpo", Counter()), io.StringIO())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from draftverify.bench.cli.main import main
-from draftverify.lab.training import write_training
+from draftverify.lab.training import training_rows, write_lines
 from tests.llm.conftest import build_tiny
 from tests.records.test_training import STEPS, one, run_of
 
@@ -118,7 +119,7 @@ def test_datasets_reads_steps(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     out = tmp_path / "steps.jsonl"
     with run_of(tmp_path / "run", [one("a", STEPS, value=["go", "climb"])]) as run:
-        assert write_training(run, "trl-stepwise", out).rows == 2
+        assert write_lines(training_rows(run, "trl-stepwise", Counter()), out) == 2
     dataset = datasets.load_dataset(
         "json", data_files=str(out), split="train", cache_dir=str(tmp_path / "cache")
     )

@@ -315,6 +315,9 @@ def test_an_item_without_an_answer_casts_no_vote() -> None:
     silent = generator(lambda context, n: [none]), verifier(lambda context, item: True)
     stopped = Pipeline(*silent, Majority(), budget=Budget(rounds=60)).run("x")
     assert (stopped.status, stopped.rounds) == ("abstained", 40)
+    fives = generator(lambda context, n: [none] * n), verifier(lambda context, item: True)
+    in_blocks = Pipeline(*fives, Majority(), block=5).run("x")  # no budget: 40 samples are an end
+    assert (in_blocks.status, in_blocks.rounds) == ("abstained", 8)
 
 
 def test_a_vote_says_how_sure_it_is_and_may_ask_for_a_least_share() -> None:

@@ -628,7 +628,7 @@ class Scoring:
         logprobs = logits[rows[: len(new)]].float().log_softmax(-1)
         values = [float(row[token]) for row, token in zip(logprobs, new, strict=True)]
         self.of.setdefault(context.task.id, []).extend(values)
-        top = logprobs.topk(self.count)
+        top = logprobs.topk(min(self.count, logprobs.shape[-1]))
         pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
         self.likeliest.setdefault(context.task.id, []).extend(dict(zip(*pair, strict=True)) for pair in pairs)
         return self.stop(context, new)

@@ -15,8 +15,6 @@ from draftverify.bench.cli.screen import new_table, print_json, wide_console
 from draftverify.bench.records import load_run
 from draftverify.bench.tables.words import clean
 
-__all__ = ["certify"]
-
 SHOWN = 12
 """Thresholds that the terminal shows, at equal steps; the file has every one."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
@@ -19,11 +20,9 @@ from draftverify.bench.records.split import Split
 from draftverify.bench.runner.bench import Bench
 from draftverify.errors import ConfigError
 from draftverify.lab.recording import RecordedPipeline
-from draftverify.lab.training import TRAINING, RunMetric, Training, write_training
+from draftverify.lab.training import TRAINING, RunMetric, Training, training_rows, write_lines
 from draftverify.protocols import WritesText
 from draftverify.traits import offers
-
-__all__ = ["export"]
 
 
 @click.command()
@@ -61,9 +60,10 @@ def export(
             kind = f"tables; {form} has rows of its own" if form in TRAINING else ""
             kind = kind or f"training data: --to {' or '.join(TRAINING)}"
             raise ConfigError(f"{option} is of {kind}", path=option)
+    left_out: Counter[str] = Counter()
     with load_run(run, url=store) as records, ExitStack() as closing:
         if form in FORMATS:
-            count, left_out = write(records, form, to, rows or "tasks"), []
+            count = write(records, form, to, rows or "tasks")
         else:
             recorded = cache(partial(RecordedPipeline, records, config=config))
             metric = _run_metric(records, recorded, closing)
@@ -71,19 +71,19 @@ def export(
                 click.echo(
                     "the run has no metric: right is what the verifier, the rule and people say", err=True
                 )
-            written = write_training(
+            lines = training_rows(
                 records,
                 cast(Training, form),
-                to,
+                left_out,
                 text_of=lambda pipeline: _text_of(recorded(pipeline)),
                 split=split,
                 chat=chat,
                 metric=metric,
             )
-            count, left_out = written.rows, written.left_out.most_common()
+            count = write_lines(lines, to)
     if out is not None:
         click.echo(f"wrote {count} rows to {out}", err=True)
-    for reason, lacking in left_out:
+    for reason, lacking in left_out.most_common():
         click.echo(f"no row of {lacking}: {reason}", err=True)
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from draftverify.lab.tune import Tuned
     from draftverify.stats import Estimate
 
-__all__ = ["replay", "yaml_lines"]
-
 SHOWN = 6
 """Kinds of gaps that the terminal shows; --json has every gap."""
 
@@ -88,11 +86,20 @@ def replay(
             answer = recording.what_if(changes)
             lines = _what_if(answer)
         if as_json:
-            print_json(answer.plain())
+            print_json(_figures(answer))
             return
         console = wide_console()
         for line in lines:
             console.print(line, soft_wrap=space is not None)
+
+
+def _figures(answer: Expected | Tuned | WhatIf) -> dict[str, Any]:
+    """The answer's fields but for the tasks' own replays."""
+    fields = {name: getattr(answer, name) for name in answer.__struct_fields__ if name != "replayed"}
+    if "held_out" in fields:
+        halves = {half: _figures(fields[half]) for half in ("chosen", "held_out")}
+        fields |= halves | {"better": not fields["against"]}
+    return fields
 
 
 def _what_if(answer: WhatIf) -> Iterator[Text | Table]:

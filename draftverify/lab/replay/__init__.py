@@ -13,6 +13,6 @@ conformance kit holds verifiers to.
 
 from draftverify.lab.replay.driven import Replay, Replayed
 from draftverify.lab.replay.log import Gap
-from draftverify.lab.replay.question import CHANGES, Change, DraftsFrom
+from draftverify.lab.replay.question import CHANGES, Change
 
-__all__ = ["CHANGES", "Change", "DraftsFrom", "Gap", "Replay", "Replayed"]
+__all__ = ["CHANGES", "Change", "Gap", "Replay", "Replayed"]

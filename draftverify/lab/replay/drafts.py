@@ -13,9 +13,7 @@ from draftverify.engine.parts import Parts
 from draftverify.engine.requests import Draft
 from draftverify.lab.replay.log import Absent, Log, Missing, Origin, best, key_of
 from draftverify.traits import DraftsFrom, GeneratorTraits, name_of, traits_of
-from draftverify.values import GIVEN, Context, Cost, Law, LawKind, Proposal, chain_parents
-
-__all__ = ["Drafts"]
+from draftverify.values import GIVEN, Context, Cost, Law, Proposal, chain_parents
 
 
 class Drafts:
@@ -196,11 +194,6 @@ class Drafts:
         self.log.block = [Origin(place, index) for index in range(len(round.items))]
         return self._proposal(None, list(round.items), round.exhausted, place, place, trusted)
 
-    @staticmethod
-    def _law(kind: LawKind, n: int) -> Law:
-        """The recorded law; nobody reads its q, which is in no record."""
-        return GIVEN if kind == "given" else Law(kind, np.zeros((n + 1, 1)))
-
     def _not_drafted(self, context: Context, n: int, count: int) -> str:
         if count:
             return (
@@ -275,10 +268,13 @@ class Drafts:
             amount = sum(rounds[number].timing.cost for number in origin)
             verified = any(rounds[number].timing.passes for number in origin)
             self.log.doubt.cost_at_most |= amount > 0 and (verified or not is_entire)
+        law = GIVEN
+        if recorded and rounds[place].law != "given":  # nobody reads its q, which is in no record
+            law = Law(rounds[place].law, np.zeros((len(items) + 1, 1)))
         return Proposal(
             items=tuple(items),
             parents=parents,
-            law=self._law(rounds[place].law, len(items)) if recorded else GIVEN,
+            law=law,
             extends=source.extends if is_entire and source is not None else (),
             evidence=Absent() if items else {},
             cost=Cost(seconds, amount),

@@ -18,8 +18,6 @@ from draftverify.rejection.refusals import troubles_of
 from draftverify.traits import is_asynchronous, name_of
 from draftverify.values import Context, Cost, Decision, Round, Task, TaskRecord
 
-__all__ = ["Replay", "Replayed"]
-
 
 class Replayed(msgspec.Struct, frozen=True):
     """A replayed task: its new record, or the gap in the log.

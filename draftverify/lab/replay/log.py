@@ -21,8 +21,6 @@ from draftverify.stats.costs import Curve
 from draftverify.traits import GeneratorTraits, VerifierTraits, is_asynchronous, traits_of
 from draftverify.values import EMPTY, Candidate, Context, Failure, Outcome, Round, Task, TaskRecord
 
-__all__ = ["Absent", "Doubt", "Gap", "Log", "Missing", "Origin", "best", "key_of"]
-
 
 class Gap(msgspec.Struct, frozen=True):
     """A question that the log cannot answer.

@@ -14,8 +14,6 @@ from draftverify.protocols import Rejudges
 from draftverify.traits import VerifierTraits, offers, traits_of
 from draftverify.values import Check, Heard, Round, TaskRecord
 
-__all__ = ["Spoken", "Stages", "differs_in_thresholds", "stopped"]
-
 
 class Whole(NamedTuple):
     """One pass: its checks, seconds and cost."""

@@ -25,8 +25,6 @@ from draftverify.values import (
     Verification,
 )
 
-__all__ = ["Words"]
-
 
 class Words:
     """The checks of a task's verifier, answered from its log.
@@ -102,14 +100,7 @@ class Words:
             )
         if log.question.undecidable and log.block_as_recorded(context) and source.failure is None:
             # The rule is not asked: what it decided is in the record.
-            return Verification(
-                checks=source.checks,
-                correction=source.correction,
-                evidence=Evidence(),
-                cost=Cost(source.timing.verify, self._spent(places[0])),
-                deterministic=source.deterministic,
-                notes=source.notes or {},
-            )
+            return replace(self._as_it_was(places[0]), evidence=Evidence())
         entire = len(places) == 1 and len(log.block) == len(source.items) and log.block[0].place == 0
         if not all(log.rounds[place].checks for place in places):
             if entire and source.failure is not None:
@@ -123,17 +114,22 @@ class Words:
             and entire
             and context.enough == self.judging.enough
         ):
-            return Verification(
-                checks=source.checks,
-                correction=source.correction,
-                cost=Cost(source.timing.verify, self._spent(places[0])),
-                deterministic=source.deterministic,
-                notes=source.notes or {},
-            )
+            return self._as_it_was(places[0])
         spoken = {place: spoken_in(log.rounds[place]) for place in places} if self.judging.staged else {}
         if spoken and (verifier is None or all(stages is not None for stages in spoken.values())):
             return self._put_together(context, proposal, spoken)
         return self._recorded_checks(context, proposal, places, entire)
+
+    def _as_it_was(self, place: int) -> Verification:
+        """What a recorded round's whole block was told, at what it cost."""
+        round = self.log.rounds[place]
+        return Verification(
+            checks=round.checks,
+            correction=round.correction,
+            cost=Cost(round.timing.verify, self._spent(place)),
+            deterministic=round.deterministic,
+            notes=round.notes or {},
+        )
 
     def _recorded_checks(
         self, context: Context, proposal: Proposal, places: Sequence[int], entire: bool
@@ -281,15 +277,12 @@ class Words:
                 f"the verifier would have gone on by itself after {len(context.accepted)} accepted values, and did so "
                 "nowhere in the record"
             )
-        place = best(places, context.round)
-        round = self.log.rounds[place]
-        self.log.decides = round.timing.decide
-        verification = Verification(
-            correction=round.correction, deterministic=round.deterministic, notes=round.notes or {}
-        )
+        verification = self._as_it_was(place := best(places, context.round))
+        self.log.decides = self.log.rounds[place].timing.decide
         if self.judging.whole_source is None:
-            verification = self.judging.verifier.recalled(context, proposal, _nobody)
-        return replace(verification, cost=Cost(round.timing.verify, self._spent(place)))
+            anew = self.judging.verifier.recalled(context, proposal, _nobody)
+            verification = replace(anew, cost=verification.cost)
+        return verification
 
     def _same_before(self, context: Context, proposal: Proposal) -> None:
         """Raises: Missing: an item was checked after other values than stand before it here."""
@@ -355,15 +348,12 @@ class Words:
         round = self.log.rounds[places[0]]
         stopped = next((i for i, check in enumerate(round.checks) if check.verdict != "pass"), None)
         stop = next((i for i, check in enumerate(checks) if check.verdict != "pass"), None)
-        if (
-            len(places) == 1
-            and stop is not None
-            and stopped is not None
-            and self.log.block[stop] == Origin(places[0], stopped)
-        ):
+        if stop is not None and stopped is not None:
+            is_same = self.log.block[stop] == Origin(places[0], stopped)
+        else:  # all of the same block passed
+            is_same = stop is stopped and len(checks) == len(round.checks)
+        if len(places) == 1 and is_same:
             return round.correction
-        if len(places) == 1 and stop is None and stopped is None and len(checks) == len(round.checks):
-            return round.correction  # all of the same block passed
         raise Missing(
             "the verifier says what it would go on with, and what it would have said after this block was not recorded"
         )

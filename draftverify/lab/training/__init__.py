@@ -6,15 +6,7 @@ texts.py    prompts and answers as text, or as turns
 """
 
 from draftverify.lab.training.judged import RunMetric
-from draftverify.lab.training.rows import (
-    TRAINING,
-    UNSURE,
-    UNTOLD,
-    Training,
-    Written,
-    training_rows,
-    write_training,
-)
+from draftverify.lab.training.rows import TRAINING, UNSURE, UNTOLD, Training, training_rows, write_lines
 from draftverify.lab.training.texts import prompt_text
 
 __all__ = [
@@ -23,8 +15,7 @@ __all__ = [
     "UNTOLD",
     "RunMetric",
     "Training",
-    "Written",
     "prompt_text",
     "training_rows",
-    "write_training",
+    "write_lines",
 ]

@@ -11,12 +11,10 @@ from typing import Any, NamedTuple
 from msgspec import UNSET
 
 from draftverify.bench.records.directory import RunRecords
-from draftverify.checks.scores import score
+from draftverify.lab.recording import OutcomeScores
 from draftverify.protocols import Metric
 from draftverify.secret import quiet
 from draftverify.values import Check, Outcome, Task
-
-__all__ = ["AnswerJudge", "PeopleLabels", "RunMetric", "meant", "people_labels", "value_key"]
 
 _log = quiet(logging.getLogger(__name__))
 
@@ -40,23 +38,15 @@ class RunMetric:
     ) -> None:
         self.name = name
         self.stepwise = stepwise
-        self._metric = metric
-        scores = run.store.named_scores()
-        self._values = {
-            (ending.task, value_key(ending.outcome.value)): scores[key]
-            for ending in run.store.endings()
-            if ending.outcome.status == "accepted" and (key := (ending.pipeline, ending.task, name)) in scores
-        }
+        self._scores = OutcomeScores(run, name, lambda: metric)
+        self._failures: set[tuple[str, str]] = set()
 
     def right(self, task: Task, value: Any) -> bool | None:
         """Whether it says ½ or more; None where it has no say, or failed."""
-        key = (task.id, value_key(value))
-        if key not in self._values:
-            label = score(self._metric, task, Outcome(status="accepted", value=value))
-            if label.problem:
-                _log.warning("the metric %s failed on task %r: %s", self.name, task.id, label.problem)
-            self._values[key] = label.value
-        share = self._values[key]
+        share, problem = self._scores.of(task, Outcome(status="accepted", value=value))
+        if problem and (task.id, problem) not in self._failures:
+            self._failures.add((task.id, problem))
+            _log.warning("the metric %s failed on task %r: %s", self.name, task.id, problem)
         return None if share is None else share >= 0.5
 
 

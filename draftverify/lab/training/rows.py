@@ -24,7 +24,7 @@ What a model wrote is made inert as in `export`, and secrets that this process k
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias, get_args
@@ -46,8 +46,6 @@ from draftverify.lab.training.texts import AnswerText, PromptText, TextOf, Value
 from draftverify.token_summary import read_summaries
 from draftverify.values import Check, Round
 
-__all__ = ["TRAINING", "UNSURE", "UNTOLD", "Training", "Written", "training_rows", "write_training"]
-
 Training: TypeAlias = Literal["trl-preference", "trl-sft", "trl-kto", "trl-stepwise"]
 TRAINING: tuple[Training, ...] = get_args(Training)
 
@@ -60,49 +58,24 @@ UNTOLD = "the metric says nothing of it, or a person says otherwise"
 """Why what a metric was to judge makes no row."""
 
 
-class Written(NamedTuple):
-    """The counts of rows that were written, and of those left out.
+def write_lines(rows: Iterable[Mapping[str, Any]], out: str | Path | IO[str]) -> int:
+    """Write rows as lines of JSON in which nothing steers, and return how many.
 
     Args:
-        rows: how many.
-        left_out: how many rejected items, or tasks, made no row, by the reason.
-    """
-
-    rows: int
-    left_out: Counter[str]
-
-
-def write_training(
-    run: RunRecords,
-    to: Training,
-    out: str | Path | IO[str],
-    *,
-    text_of: TextOf = lambda pipeline: None,
-    split: Split | None = None,
-    chat: bool = False,
-    metric: RunMetric | None = None,
-) -> Written:
-    """Write a run's training data as lines of JSON.
-
-    Args:
-        run: the run.
-        to: "trl-preference", "trl-sft", "trl-kto" or "trl-stepwise".
+        rows: as of `training_rows`.
         out: a file, written whole or not at all; or an open text file.
-        text_of: how values become text.
-        split: only the tasks of this side of `split_of`.
-        chat: a prompt that is a text is written as a user's turn, as chat models read it.
-        metric: says what is right; None: the verifier, the rule and people do.
 
     Raises:
-        ConfigError: there is no such format.
         ResourceError: the file cannot be written.
     """
-    left_out: Counter[str] = Counter()
-    rows = training_rows(run, to, left_out, text_of=text_of, split=split, chat=chat, metric=metric)
-    if not isinstance(out, (str, Path)):
-        return Written(_lines(rows, out), left_out)
-    with whole(Path(out)) as part, open(part, "w", encoding="utf-8", newline="") as file:
-        return Written(_lines(rows, file), left_out)
+    if isinstance(out, (str, Path)):
+        with whole(Path(out)) as part, open(part, "w", encoding="utf-8", newline="") as file:
+            return write_lines(rows, file)
+    count = 0
+    for row in rows:
+        out.write(inert(row) + "\n")
+        count += 1
+    return count
 
 
 def training_rows(
@@ -115,7 +88,20 @@ def training_rows(
     chat: bool = False,
     metric: RunMetric | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """The rows, one after the other; what makes none is counted in `left_out`. The arguments are `write_training`'s."""
+    """A run's training data, row after row.
+
+    Args:
+        run: the run.
+        to: "trl-preference", "trl-sft", "trl-kto" or "trl-stepwise".
+        left_out: counts the rejected items, or tasks, that make no row, by the reason.
+        text_of: how values become text.
+        split: only the tasks of this side of `split_of`.
+        chat: a prompt that is a text is written as a user's turn, as chat models read it.
+        metric: says what is right; None: the verifier, the rule and people do.
+
+    Raises:
+        ConfigError: there is no such format.
+    """
     if to not in TRAINING:
         raise ConfigError(f"there is no format {to!r}; there are {', '.join(TRAINING)}")
     tasks = {task.id: task for task in run.tasks}
@@ -143,17 +129,26 @@ def training_rows(
             "pipeline": entry.pipeline,
             "split": side,
         }
-        for row in _MAKERS[to](entry, prompt, answer, judge, left_out):
+        for row in _MAKERS[to](_Recorded(entry, prompt, answer, judge, left_out)):
             yield {**row, **about}
 
 
-def _preferences(
-    entry: Entry, prompt: PromptText, answer: AnswerText, judge: AnswerJudge, left_out: Counter[str]
-) -> Iterator[dict[str, Any]]:
+class _Recorded(NamedTuple):
+    """One task of which rows are made: its record, its texts, who judges, and where what makes no row is counted."""
+
+    entry: Entry
+    prompt: PromptText
+    answer: AnswerText
+    judge: AnswerJudge
+    left_out: Counter[str]
+
+
+def _preferences(recorded: _Recorded) -> Iterator[dict[str, Any]]:
+    entry, prompt, answer, judge, left_out = recorded
     written: set[str] = set()
     chosen_by = "verifier"
     if judge.by_metric and judge.stepwise:
-        right_answer = _right_answer(entry, answer, judge, left_out)
+        right_answer = _right_answer(recorded)
         if right_answer is None:
             return
         chosen_by = right_answer[1]
@@ -161,7 +156,7 @@ def _preferences(
         for index, verdict, by, reason in _rejected(round, judge, left_out):
             value = round.items[index]
             place = _place(round, index)
-            better = None if place is None else _better(entry, round, index, start + place, answer, judge)
+            better = None if place is None else _better(recorded, round, index, start + place)
             if place is None or better is None:
                 left_out["nothing better is known"] += 1
                 continue
@@ -254,10 +249,9 @@ def _place(round: Round, index: int) -> int | None:
     return joined.index(parent) + 1 if parent in joined else None
 
 
-def _better(
-    entry: Entry, round: Round, index: int, place: int, answer: AnswerText, judge: AnswerJudge
-) -> tuple[Any, str] | None:
+def _better(recorded: _Recorded, round: Round, index: int, place: int) -> tuple[Any, str] | None:
     """A better value than a rejected item, and where it comes from; None where none is known."""
+    entry, _, answer, judge, _ = recorded
     rejected = value_key(round.items[index])
     by_metric = judge.by_metric and not judge.stepwise
 
@@ -281,19 +275,20 @@ def _better(
     return None
 
 
-def _completions(
-    entry: Entry, prompt: PromptText, answer: AnswerText, judge: AnswerJudge, left_out: Counter[str]
-) -> Iterator[dict[str, Any]]:
-    completion = _right_answer(entry, answer, judge, left_out)
+def _completions(recorded: _Recorded) -> Iterator[dict[str, Any]]:
+    completion = _right_answer(recorded)
     if completion is not None:
-        values, by = completion
-        yield {**prompt.row("", completion=answer.text(values)), "by": by, "source": _sources(entry)}
+        yield _completed(recorded, *completion, _sources(recorded.entry))
 
 
-def _right_answer(
-    entry: Entry, answer: AnswerText, judge: AnswerJudge, left_out: Counter[str]
-) -> tuple[Values, str] | None:
+def _completed(recorded: _Recorded, values: Values, by: str, source: str) -> dict[str, Any]:
+    text = recorded.answer.text(values)
+    return {**recorded.prompt.row("", completion=text), "by": by, "source": source}
+
+
+def _right_answer(recorded: _Recorded) -> tuple[Values, str] | None:
     """The values of an accepted answer that is right, and by whom; None where it is not."""
+    entry, _, answer, judge, left_out = recorded
     outcome = entry.record.outcome
     if outcome.status != "accepted":
         waits = outcome.status == "waiting"
@@ -312,22 +307,17 @@ def _right_answer(
     return values, by
 
 
-def _labelled(
-    entry: Entry, prompt: PromptText, answer: AnswerText, judge: AnswerJudge, left_out: Counter[str]
-) -> Iterator[dict[str, Any]]:
+def _labelled(recorded: _Recorded) -> Iterator[dict[str, Any]]:
     """Each answer that was judged, once, and whether it is right: items, and what the task came to."""
-    words: dict[str, tuple[Any, bool, str, str]] = {}
+    entry, _, answer, judge, left_out = recorded
+    words: dict[str, tuple[Values, bool, str, str]] = {}
     outcome = entry.record.outcome
     if outcome.status == "accepted":
         is_right, by = judge.of_answer(outcome.value)
         if is_right is not None or not judge.by_metric:
-            value = answer.values if answer.is_value else outcome.value
-            words[value_key(outcome.value)] = (
-                value,
-                is_right is not False,
-                _by((is_right, by), "verifier"),
-                _sources(entry),
-            )
+            values: Values = answer.values if answer.is_value else [outcome.value]
+            said_by = _by((is_right, by), "verifier")
+            words[value_key(outcome.value)] = values, is_right is not False, said_by, _sources(entry)
     for round in () if judge.stepwise else entry.record.rounds:
         for value, check in zip(round.items, round.checks, strict=False):
             is_right, by = judge.of_item(meant(value, check))
@@ -336,25 +326,18 @@ def _labelled(
             if is_right is None:
                 left_out["nobody said whether it is right"] += 1
             else:
-                words.setdefault(value_key(value), (value, is_right, by, round.source))
-    for value, is_right, by, source in words.values():
-        values = value if answer.is_value and value is answer.values else [value]
-        yield {
-            **prompt.row("", completion=answer.text(values)),
-            "label": is_right,
-            "by": by,
-            "source": source,
-        }
+                words.setdefault(value_key(value), ([value], is_right, by, round.source))
+    for values, is_right, by, source in words.values():
+        yield {**_completed(recorded, values, by, source), "label": is_right}
 
 
-def _steps(
-    entry: Entry, prompt: PromptText, answer: AnswerText, judge: AnswerJudge, left_out: Counter[str]
-) -> Iterator[dict[str, Any]]:
+def _steps(recorded: _Recorded) -> Iterator[dict[str, Any]]:
     """The steps of a right answer; and of the way there, those up to one that was rejected, which is wrong."""
+    entry, prompt, answer, judge, left_out = recorded
     if not judge.stepwise or answer.steps(answer.values) is None:
         left_out["its answer has no steps"] += 1
         return
-    right_answer = _right_answer(entry, answer, judge, left_out)
+    right_answer = _right_answer(recorded)
     if right_answer is None:
         return
     rows = [(answer.values, True, right_answer[1], _sources(entry))]
@@ -375,17 +358,9 @@ def _sources(entry: Entry) -> str:
     return ", ".join(dict.fromkeys(round.source for round in entry.record.rounds))
 
 
-_MAKERS: Mapping[Training, Callable[..., Iterator[dict[str, Any]]]] = {
+_MAKERS: Mapping[Training, Callable[[_Recorded], Iterator[dict[str, Any]]]] = {
     "trl-preference": _preferences,
     "trl-sft": _completions,
     "trl-kto": _labelled,
     "trl-stepwise": _steps,
 }
-
-
-def _lines(rows: Iterator[dict[str, Any]], file: IO[str]) -> int:
-    count = 0
-    for row in rows:
-        file.write(inert(row) + "\n")
-        count += 1
-    return count

@@ -10,8 +10,6 @@ from draftverify.bench.records.entries import Entry
 from draftverify.lab.training.judged import value_key
 from draftverify.values import Task
 
-__all__ = ["AnswerText", "PromptText", "TextOf", "Values", "prompt_text", "turns_of"]
-
 Values: TypeAlias = Sequence[Any]
 TextOf: TypeAlias = Callable[[str], "Callable[[Values], str] | None"]
 """Of a pipeline's name what makes a text of the values of an answer, as of token ids; None where they are texts

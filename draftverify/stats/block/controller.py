@@ -19,16 +19,12 @@ import numpy as np
 from draftverify.errors import ConfigError
 from draftverify.protocols import TimesPasses
 from draftverify.stats.block.costs import REFRESH, BatchCosts, CostTable, pays_until
-from draftverify.stats.block.evidence import NEW, Acceptance, AcceptanceEvidence
-from draftverify.stats.block.fallback import Detour
-from draftverify.stats.block.ledger import Ledger
-from draftverify.stats.block.passes import Pass
+from draftverify.stats.block.evidence import NEW, Acceptance, AcceptanceEvidence, Pass
+from draftverify.stats.block.fallback import Detour, Ledger
 from draftverify.stats.progress import is_alternatives
 from draftverify.stats.task_costs import FIRST_GAP, LAST_GAP
 from draftverify.traits import BlockTraits, GeneratorTraits, VerifierTraits, offers, traits_of
 from draftverify.values import Context, Outcome, Round
-
-__all__ = ["Measured", "Objective"]
 
 Objective: TypeAlias = Literal["latency", "throughput", "cost"]
 

@@ -16,8 +16,6 @@ import numpy as np
 
 from draftverify.stats.task_costs import FIRST_GAP, SHARED, WARM_UP
 
-__all__ = ["BatchCosts", "CostTable", "Line", "pays_until"]
-
 STEADY = 1.5
 """The factor beyond which a plain step is far off."""
 GUESS_VERIFY, GUESS_DRAFT = (1.1, 1.5), (0.02, 0.16)

@@ -1,4 +1,5 @@
-"""Where no plain step could be taken but the policy has a fallback: which tasks go to it at once, undrafted.
+"""The ledger of what drafting has won and lost; and where no plain step could be taken but the policy has a fallback,
+which tasks go to it at once, undrafted.
 
 The plain way of such a task is the fallback alone. Whether to draft is asked once for a task, before its first round,
 and answered as for plain steps: draft while it is expected to gain; else try again now and then, if the ledger can bear
@@ -9,11 +10,47 @@ from __future__ import annotations
 
 from draftverify.stats.block.costs import REFRESH
 from draftverify.stats.block.evidence import PRIOR, RUN_WEIGHT, TASK_MEMORY
-from draftverify.stats.block.ledger import Ledger
 from draftverify.stats.task_costs import FIRST_GAP, LAST_GAP, task_costs
 from draftverify.values import Context, Outcome
 
-__all__ = ["Detour"]
+CREDIT = 1.25
+"""Plain steps (or whole tasks by the fallback) that drafting may lose before it has won any."""
+
+
+class Ledger:
+    """An account in seconds, or in cost where the parts report it.
+
+    Args:
+        allowance: the share of the run's cost that drafting may lose beyond its credit.
+
+    Attributes:
+        balance: what drafting may lose now; it is let draft only while this bears what a draft in vain costs.
+        won: plain steps (tasks by the fallback) that it has won by now; negative when it has lost.
+    """
+
+    def __init__(self, allowance: float) -> None:
+        self.allowance = allowance
+        self.balance = self.won = 0.0
+        self._dearest = 0.0  # the dearest plain step that it was given credit for
+
+    def void(self) -> None:
+        """Begin anew in another currency."""
+        self.balance = self._dearest = 0.0
+
+    def credit(self, unit: float) -> None:
+        """Give credit for plain steps that cost so much: once, and then for what a dearer one is dearer."""
+        if unit > self._dearest:
+            self.balance += CREDIT * (unit - self._dearest)
+            self._dearest = unit
+
+    def allow(self, cost: float) -> None:
+        """The run has gone on for so much."""
+        self.balance += self.allowance * cost
+
+    def book(self, net: float, unit: float) -> None:
+        """Book the plain steps that drafting won (lost), which cost `unit` each."""
+        self.balance += net * unit
+        self.won += net
 
 
 class _Mean:

@@ -12,11 +12,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "cohen_kappa",
-    "kappa_of_places",
-    "krippendorff_alpha",
-]
+from draftverify.stats.intervals import numbered
 
 
 def cohen_kappa(labels_a: Sequence[Hashable], labels_b: Sequence[Hashable], weights: Any = None) -> float:
@@ -34,10 +30,9 @@ def cohen_kappa(labels_a: Sequence[Hashable], labels_b: Sequence[Hashable], weig
     References:
         Cohen, A coefficient of agreement for nominal scales, Educational and Psychological Measurement 20 (1960).
     """
-    kinds = {kind: place for place, kind in enumerate(dict.fromkeys([*labels_a, *labels_b]))}
-    a = np.array([kinds[kind] for kind in labels_a], dtype=int)
-    b = np.array([kinds[kind] for kind in labels_b], dtype=int)
-    return kappa_of_places(a, b, len(kinds), np.ones(len(a)) if weights is None else weights)
+    places, kinds = numbered([*labels_a, *labels_b])
+    a, b = places[: len(labels_a)], places[len(labels_a) :]
+    return kappa_of_places(a, b, kinds, np.ones(len(a)) if weights is None else weights)
 
 
 def kappa_of_places(labels_a: Any, labels_b: Any, kinds: int, weights: Any) -> float:

@@ -12,8 +12,7 @@ import msgspec
 import numpy as np
 
 from draftverify.errors import ConfigError
-
-__all__ = ["Roc", "RocPoint", "roc"]
+from draftverify.stats.intervals import members
 
 MOST = 101
 """Points of a curve that are kept."""
@@ -65,9 +64,6 @@ def roc(scores: Sequence[float], right: Sequence[bool], tasks: Sequence[Hashable
         )
     if not np.isfinite(score).all():
         raise ConfigError("a score is not a finite number; items without one are left out")
-    places: dict[Hashable, list[int]] = {}
-    for index, task in enumerate(tasks):
-        places.setdefault(task, []).append(index)
     points: tuple[RocPoint, ...] = ()
     if good.any() and not good.all():
         wrong_share, right_share, levels = _curve(score, good)
@@ -76,7 +72,7 @@ def roc(scores: Sequence[float], right: Sequence[bool], tasks: Sequence[Hashable
             RocPoint(float(wrong_share[at]), float(right_share[at]), float(levels[at - 1]) if at else None)
             for at in shown_points
         )
-    tasks_scored = [(score[of], good[of]) for of in map(np.array, places.values())]
+    tasks_scored = [(score[own], good[own]) for own in members(tasks)]
     return Roc(points, _within([(s, g) for s, g in tasks_scored if g.any() and not g.all()]))
 
 

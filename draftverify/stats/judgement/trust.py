@@ -9,26 +9,26 @@ items of some generators pass more easily than those of others. The task is the 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Hashable, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from draftverify.errors import ConfigError
-from draftverify.stats.intervals import TAIL, Estimate, log_jackknife, rate, share, t_quantile
+from draftverify.stats.intervals import (
+    TAIL,
+    Estimate,
+    log_jackknife,
+    numbered,
+    over,
+    rate,
+    t_quantile,
+    within,
+)
 from draftverify.stats.selective import bootstrap
-
-__all__ = [
-    "Assisted",
-    "BlindSpots",
-    "Trust",
-    "assisted_rate",
-    "blind_spots",
-    "error_correlation",
-    "labels_needed",
-    "trust",
-]
 
 Z = 1.959963984540054
 """The normal distribution's 97.5 % quantile."""
@@ -87,12 +87,7 @@ def trust(
         ConfigError: there is no item, the lengths differ, a verdict or label is neither 0 nor 1, or a cost is not
             a finite number of 0 or more.
     """
-    verdicts, expected = _bits("passed", passed), _bits("right", right)
-    place, size = _places(tasks, len(verdicts))
-    if len(expected) != len(verdicts):
-        raise ConfigError(
-            f"there are {len(verdicts)} verdicts and {len(expected)} labels; as many are needed"
-        )
+    verdicts, expected, place, size = _marked(tasks, passed=passed, right=right)
     both = np.bincount(place, verdicts * expected, size)
     hits, passes = np.bincount(place, expected, size), np.bincount(place, verdicts, size)
     items = np.bincount(place, minlength=size).astype(float)
@@ -104,14 +99,14 @@ def trust(
 
     some = passes > 0
     return Trust(
-        true_pass=rate(both.tolist(), hits.tolist()),
-        false_pass=rate(lax.tolist(), wrong.tolist()),
-        base=rate(hits.tolist(), items.tolist()),
-        acceptance=rate(passes.tolist(), items.tolist()),
-        precision=rate(both.tolist(), passes.tolist()),
-        missed=rate((hits - both).tolist(), (items - passes).tolist()),
-        informedness=_within(bootstrap(informed, range(size)), -1.0, 1.0),
-        resampled=rate((both[some] / passes[some]).tolist(), np.ones(int(some.sum())).tolist()),
+        true_pass=rate(both, hits),
+        false_pass=rate(lax, wrong),
+        base=rate(hits, items),
+        acceptance=rate(passes, items),
+        precision=rate(both, passes),
+        missed=rate(hits - both, items - passes),
+        informedness=within(bootstrap(informed, range(size)), -1.0, 1.0),
+        resampled=rate(both[some] / passes[some], np.ones(int(some.sum()))),
         cost_per_right=None if costs is None else _cost_per_right(costs, place, both),
         unpassed=int((~some).sum()),
     )
@@ -197,13 +192,8 @@ def labels_needed(width: float, variance: float, *, correlation: float = 0.0, un
         share = unlabelled / (n + unlabelled)
         return 2.0 * Z * math.sqrt(variance / n * (1.0 - correlation**2 * share)) > width * (1.0 + 1e-12)
 
-    low, high = 0, 1
-    while wide(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if wide(middle) else (low, middle)
-    return high
+    alone = math.ceil(variance * (2.0 * Z / width) ** 2)  # without a judge
+    return 1 + bisect_left(range(1, alone + 1), True, key=lambda n: not wide(n))
 
 
 class BlindSpots(msgspec.Struct, frozen=True):
@@ -247,13 +237,8 @@ def blind_spots(
         Mantel and Haenszel, Statistical aspects of the analysis of data from retrospective studies of disease, JNCI 22
         (1959).
     """
-    verdicts, is_related = _bits("passed", passed), _bits("related", related)
-    place, size = _places(tasks, len(verdicts))
+    verdicts, is_related, place, size = _marked(tasks, passed=passed, related=related)
     stratum, _ = _places([0] * len(verdicts) if strata is None else strata, len(verdicts))
-    if len(is_related) != len(verdicts):
-        raise ConfigError(
-            f"there are {len(verdicts)} verdicts and {len(is_related)} marks; as many are needed"
-        )
     # One cell per task and stratum; a stratum may reach over tasks.
     _, cell = np.unique(np.stack([place, stratum]), axis=1, return_inverse=True)
     cell = cell.reshape(-1)
@@ -267,16 +252,15 @@ def blind_spots(
         sums = [np.bincount(stratum_of, weights[task_of] * counts) for counts in (a, m, b, n)]
         total = sums[1] + sums[3]
         share = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
-        denominator = float((sums[2] * sums[1] * share).sum())
-        return float((sums[0] * sums[3] * share).sum()) / denominator if denominator > 0 else math.nan
+        return over((sums[0] * sums[3] * share).sum(), (sums[2] * sums[1] * share).sum())
 
     both = (np.bincount(stratum, is_related) > 0) & (np.bincount(stratum, 1.0 - is_related) > 0)
     compared = int(both[stratum].sum())
-    redrawn = _within(bootstrap(ratio, range(size)), 0.0, math.inf)
+    redrawn = within(bootstrap(ratio, range(size)), 0.0, math.inf)
     return BlindSpots(
-        related=share(verdicts[is_related == 1.0], place[is_related == 1.0]),
-        others=share(verdicts[is_related == 0.0], place[is_related == 0.0]),
-        ratio=Estimate(redrawn.value, redrawn.low, redrawn.high, compared, size),
+        related=rate(np.bincount(task_of, a), np.bincount(task_of, m)),
+        others=rate(np.bincount(task_of, b), np.bincount(task_of, n)),
+        ratio=replace(redrawn, trials=compared),
     )
 
 
@@ -298,10 +282,8 @@ def error_correlation(
     Raises:
         ConfigError: there is no item, the lengths differ, or a mark is neither 0 nor 1.
     """
-    x, y = _bits("errors_a", errors_a), _bits("errors_b", errors_b)
-    if len(x) != len(y):
-        raise ConfigError(f"there are {len(x)} and {len(y)} marks; as many are needed")
-    place, size = _places(range(len(x)) if tasks is None else tasks, len(x))
+    tasks = range(len(errors_a)) if tasks is None else tasks
+    x, y, place, size = _marked(tasks, errors_a=errors_a, errors_b=errors_b)
     sums = np.stack([np.bincount(place, marks, size) for marks in (np.ones(len(x)), x, y, x * y)])
 
     def correlation(weights: Any) -> float:
@@ -310,7 +292,7 @@ def error_correlation(
         covariance = joint * count - errors_of_a * errors_of_b
         return float(covariance / math.sqrt(spread)) if spread > 0 else math.nan
 
-    return _within(bootstrap(correlation, range(size)), -1.0, 1.0)
+    return within(bootstrap(correlation, range(size)), -1.0, 1.0)
 
 
 def _assisted(y: Any, j: Any, u: Any, place: Any) -> tuple[Estimate, float]:
@@ -365,12 +347,18 @@ def _cost_per_right(costs: float | Sequence[float], place: Any, both: Any) -> Es
             path="costs",
         )
     spent = np.bincount(place, paid, len(both))
+    figure = log_jackknife(len(both), lambda use: over(spent[use].sum(), both[use].sum()))
+    return Estimate(*figure, len(place), len(both))
 
-    def per_right(use: Any) -> float:
-        return float(spent[use].sum() / both[use].sum()) if both[use].sum() > 0 else math.nan
 
-    value, low, high = log_jackknife(len(both), per_right)
-    return Estimate(value, low, high, len(place), len(both))
+def _marked(tasks: Sequence[Hashable], **marks: Sequence[Any]) -> tuple[Any, Any, Any, int]:
+    """Two columns of marks by their names, the number of each one's task, and how many tasks there are."""
+    (one, of_one), (other, of_other) = ((name, _bits(name, values)) for name, values in marks.items())
+    if len(of_one) != len(of_other):
+        raise ConfigError(
+            f"{one} has {len(of_one)} items and {other} {len(of_other)}; as many are needed", path=other
+        )
+    return of_one, of_other, *_places(tasks, len(of_one))
 
 
 def _bits(name: str, values: Sequence[Any]) -> Any:
@@ -391,11 +379,4 @@ def _places(keys: Sequence[Hashable], expected: int) -> tuple[Any, int]:
         raise ConfigError(
             f"{len(keys)} tasks are named for {expected} items; each item has one", path="tasks"
         )
-    numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=int), len(numbers)
-
-
-def _within(estimate: Estimate, least: float, most: float) -> Estimate:
-    """An estimate whose interval keeps to the figure's range."""
-    low, high = max(estimate.low, least), min(estimate.high, most)
-    return Estimate(estimate.value, low, high, estimate.trials, estimate.clusters)
+    return numbered(keys)
