@@ -45,6 +45,7 @@ from draftverify_llm.text import (
     exchange_of,
     model_traits,
     read_sampling,
+    reading_traits,
     sampling_traits,
 )
 from draftverify_llm.weights import gguf_file, quiet_transformers, resolve, torch_directory
@@ -97,6 +98,7 @@ __all__ = [
     "read_rows",
     "read_sampling",
     "readable",
+    "reading_traits",
     "sampling_traits",
     "resolve",
     "restore_optimiser",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -118,13 +119,7 @@ class EndpointReranker(PassageReader[Endpoint]):
     @cached_property
     def traits(self) -> VerifierTraits:  # type: ignore[override]
         """That its word is another machine's."""
-        return VerifierTraits(
-            provides={"verdicts", "scores"},
-            reads=frozenset(),
-            thresholds={"threshold"},
-            deterministic=False,
-            remote=model_traits(self.model).remote,
-        )
+        return replace(PassageReader.traits, deterministic=False, remote=model_traits(self.model).remote)
 
     @property
     def identity(self) -> str:

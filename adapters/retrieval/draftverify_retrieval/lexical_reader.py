@@ -7,11 +7,8 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-from draftverify import Check, Context, Proposal
-from draftverify.checks.verifiers import at_threshold
 from draftverify_retrieval.passages import Passages
 from draftverify_retrieval.postings import postings_of
 from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer
@@ -39,8 +36,6 @@ class LexicalReader(PassageReader[tuple[TermExtractor, Counter[str], int]]):
         stemmer: a Snowball algorithm; None for none.
         stopwords: one of bm25s's lists (the default has question words too), or the words themselves; None for none.
     """
-
-    traits = replace(PassageReader.traits, thresholds={"threshold"})
 
     def __init__(
         self,
@@ -72,10 +67,6 @@ class LexicalReader(PassageReader[tuple[TermExtractor, Counter[str], int]]):
         extractor, counts, rows = self._get()
         description = json.dumps(["lexical", extractor.identity, rows, sorted(counts.items())])
         return hashlib.sha256(description.encode()).hexdigest()[:32]
-
-    def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
-        """What it says at its threshold of a block that was read at another."""
-        return at_threshold(checks, self.threshold, "no answer")
 
     def read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
         loaded = self._get()

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from draftverify import Check, Context, Proposal
-from draftverify.checks.verifiers import at_threshold
 from draftverify_llm import by_length, torch_directory, weights_identity
 from draftverify_retrieval.pretrained import Pretrained, load
 from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer
@@ -38,8 +35,6 @@ class QuestionAnswering(PassageReader[Pretrained]):
         Devlin et al., BERT, NAACL 2019, section 4.3; Rajpurkar et al., SQuAD 2.0, ACL 2018.
     """
 
-    traits = replace(PassageReader.traits, thresholds={"threshold"})
-
     def __init__(
         self, weights: str | Path, threshold: float = 0.0, longest_answer: int = 30, device: str = "auto"
     ) -> None:
@@ -60,10 +55,6 @@ class QuestionAnswering(PassageReader[Pretrained]):
     def identity(self) -> str:
         """A hash of the weights and of the longest answer."""
         return weights_identity(torch_directory(str(self.weights)), {"longest_answer": self.longest_answer})
-
-    def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
-        """What it says at its threshold of a block that was read at another."""
-        return at_threshold(checks, self.threshold, "no answer")
 
     def read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
         import torch
