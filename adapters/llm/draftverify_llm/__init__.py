@@ -33,6 +33,7 @@ from draftverify_llm.recordings import (
     samples_drawn,
 )
 from draftverify_llm.requirements import need
+from draftverify_llm.shared import Shared
 from draftverify_llm.text import (
     BatchTextModel,
     Completion,
@@ -71,6 +72,7 @@ __all__ = [
     "RecordedSamples",
     "RecordedTask",
     "Sample",
+    "Shared",
     "TextModel",
     "before_stop",
     "by_length",

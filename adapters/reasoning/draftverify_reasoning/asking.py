@@ -32,23 +32,13 @@ class PromptedGenerator:
 
     chat = True
 
-    def __init__(
-        self,
-        model: TextModel,
-        template: str,
-        system: str | None,
-        max_tokens: int,
-        temperature: float | None,
-        top_p: float | None,
-        stop: Sequence[str],
-    ) -> None:
-        self.model = model
-        self.template = template
-        self.system = system
-        self.max_tokens = max_tokens
-        self.temperature = temperature
-        self.top_p = top_p
-        self.stop = stop
+    model: TextModel
+    template: str
+    system: str | None
+    max_tokens: int
+    temperature: float | None
+    top_p: float | None
+    stop: Sequence[str]
 
     @property
     def traits(self) -> GeneratorTraits:

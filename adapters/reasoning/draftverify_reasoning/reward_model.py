@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from draftverify_reasoning.scoring import (
 __all__ = ["RewardModel"]
 
 
+@dataclass(eq=False)
 class RewardModel(SolutionScorer[tuple[Loaded, int | None, frozenset[str]]]):
     """Scores a solution by a model of `AutoModelForSequenceClassification`.
 
@@ -46,21 +48,13 @@ class RewardModel(SolutionScorer[tuple[Loaded, int | None, frozenset[str]]]):
         family: of the model that it was trained from ("qwen2.5"); its word is a model's whether that is known or not.
     """
 
-    def __init__(
-        self,
-        weights: str | Path,
-        threshold: float = 0.0,
-        label: str | None = None,
-        device: str = "auto",
-        family: str = "unknown",
-    ) -> None:
-        super().__init__(threshold)
-        self.weights = weights
-        self.label = label
-        self.device = device
-        self.family = family
+    weights: str | Path
+    threshold: float = 0.0
+    label: str | None = None
+    device: str = "auto"
+    family: str = "unknown"
 
-    def _load(self) -> tuple[Loaded, int | None, frozenset[str]]:
+    def _make(self) -> tuple[Loaded, int | None, frozenset[str]]:
         """The model, the place of its label, and the tokenizer's special tokens.
 
         Raises:

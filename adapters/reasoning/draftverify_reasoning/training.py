@@ -19,7 +19,7 @@ import math
 import random
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -73,6 +73,7 @@ _MOST_STATES = 16 << 30
 _NO_NUMBERS = "the training came to values that are no numbers; choose dtype: float32, or a smaller lm_weight"
 
 
+@dataclass(eq=False)
 class VerifierTraining:
     """Trains a verifier (`reasoning.verifier`) from solutions that are known to be right or wrong.
 
@@ -102,37 +103,20 @@ class VerifierTraining:
         Cobbe et al., Training verifiers to solve math word problems, 2021, arXiv:2110.14168.
     """
 
-    def __init__(
-        self,
-        data: Path,
-        model: str | Path = "smollm2-135m-instruct",
-        fields: Mapping[str, str] | None = None,
-        pipeline: str | None = None,
-        depth: int | None = None,
-        layers: int = 2,
-        epochs: int = 4,
-        lm_weight: float = 0.1,
-        held_out: float = 0.2,
-        longest: int = 512,
-        likelihood: bool = True,
-        seed: int = 0,
-        dtype: Literal["float32", "bfloat16"] = "bfloat16",
-        device: str = "auto",
-    ) -> None:
-        self.data = data
-        self.model = model
-        self.fields = fields
-        self.pipeline = pipeline
-        self.depth = depth
-        self.layers = layers
-        self.epochs = epochs
-        self.lm_weight = lm_weight
-        self.held_out = held_out
-        self.longest = longest
-        self.likelihood = likelihood
-        self.seed = seed
-        self.dtype = dtype
-        self.device = device
+    data: Path
+    model: str | Path = "smollm2-135m-instruct"
+    fields: Mapping[str, str] | None = None
+    pipeline: str | None = None
+    depth: int | None = None
+    layers: int = 2
+    epochs: int = 4
+    lm_weight: float = 0.1
+    held_out: float = 0.2
+    longest: int = 512
+    likelihood: bool = True
+    seed: int = 0
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    device: str = "auto"
 
     def train(self, out: Path, progress: Progress = lambda step, total, message: None) -> dict[str, Any]:
         """Train, or go on from what lies in `out`; the result is the same.

@@ -75,6 +75,7 @@ def save(directory: Path, saved: Saved, network: TokenScores) -> None:
     new.replace(directory / "verifier.json")
 
 
+@dataclass(eq=False)
 class TrainedVerifier(SolutionScorer["tuple[Saved, Any, TokenScores]"]):
     """Scores a solution by reading it to its end, as it was trained to (Cobbe et al. 2021).
 
@@ -93,10 +94,9 @@ class TrainedVerifier(SolutionScorer["tuple[Saved, Any, TokenScores]"]):
         Cobbe et al., Training verifiers to solve math word problems, 2021, arXiv:2110.14168.
     """
 
-    def __init__(self, weights: Path, threshold: float = 0.0, device: str = "auto") -> None:
-        super().__init__(threshold)
-        self.weights = weights
-        self.device = device
+    weights: Path
+    threshold: float = 0.0
+    device: str = "auto"
 
     @property
     def identity(self) -> str:
@@ -163,7 +163,7 @@ class TrainedVerifier(SolutionScorer["tuple[Saved, Any, TokenScores]"]):
             for pair, score in zip(pairs, scores, strict=True)
         ]
 
-    def _load(self) -> tuple[Saved, Any, TokenScores]:
+    def _make(self) -> tuple[Saved, Any, TokenScores]:
         """What was saved, the tokenizer and the network.
 
         Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from draftverify_retrieval.words import TermExtractor
 __all__ = ["Bm25"]
 
 
+@dataclass(eq=False)
 class Bm25(RankingDrafter["_OpenBm25"]):
     """Drafts passages by BM25.
 
@@ -40,26 +42,14 @@ class Bm25(RankingDrafter["_OpenBm25"]):
         Robertson et al., Okapi at TREC-3, 1994; RM3: see `relevance_feedback`.
     """
 
-    def __init__(
-        self,
-        corpus: Passages,
-        stemmer: str | None = "english",
-        stopwords: str | list[str] | None = "english",
-        k1: float = 1.5,
-        b: float = 0.75,
-        fb_docs: int = 10,
-        fb_terms: int = 10,
-        query_weight: float = 0.5,
-    ) -> None:
-        super().__init__()
-        self.corpus = corpus
-        self.stemmer = stemmer
-        self.stopwords = stopwords
-        self.k1 = k1
-        self.b = b
-        self.fb_docs = fb_docs
-        self.fb_terms = fb_terms
-        self.query_weight = query_weight
+    corpus: Passages
+    stemmer: str | None = "english"
+    stopwords: str | list[str] | None = "english"
+    k1: float = 1.5
+    b: float = 0.75
+    fb_docs: int = 10
+    fb_terms: int = 10
+    query_weight: float = 0.5
 
     def search(self, queries: Sequence[str], k: int) -> Ranking:
         """The k best rows of each query, as `Retriever` says."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ _LONGEST = 384
 _ENTAILMENT = "entailment"
 
 
+@dataclass(eq=False)
 class Classifier(PassageReader[tuple[Pretrained, int | None, bool]]):
     """Judges question and passage together; it reads no answer, so a passage that passes stays the passage.
 
@@ -39,13 +41,10 @@ class Classifier(PassageReader[tuple[Pretrained, int | None, bool]]):
         Nogueira and Cho, Passage re-ranking with BERT, 2019, arXiv:1901.04085.
     """
 
-    def __init__(
-        self, weights: str | Path, threshold: float = 0.0, label: str | None = None, device: str = "auto"
-    ) -> None:
-        super().__init__(threshold)
-        self.weights = weights
-        self.label = label
-        self.device = device
+    weights: str | Path
+    threshold: float = 0.0
+    label: str | None = None
+    device: str = "auto"
 
     def _make(self) -> tuple[Pretrained, int | None, bool]:
         """The model, the place of its label, and whether the passage stands first.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -49,6 +50,7 @@ class SentenceEncoder(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class Dense(RankingDrafter[Any]):
     """Drafts passages by the inner product of their vectors with the question's.
 
@@ -66,18 +68,10 @@ class Dense(RankingDrafter[Any]):
         faiss: Douze et al. 2024, arXiv:2401.08281. HNSW: Malkov and Yashunin, TPAMI 2020.
     """
 
-    def __init__(
-        self,
-        corpus: Passages,
-        encoder: SentenceEncoder,
-        index: Structure = "flat",
-        breadth: int | None = None,
-    ) -> None:
-        super().__init__()
-        self.corpus = corpus
-        self.encoder = encoder
-        self.index = index
-        self.breadth = breadth
+    corpus: Passages
+    encoder: SentenceEncoder
+    index: Structure = "flat"
+    breadth: int | None = None
 
     @property
     def faiss(self) -> Any:

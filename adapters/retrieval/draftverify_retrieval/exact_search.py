@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from draftverify import PASS, UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Verification
 from draftverify.traits import VerifierTraits
+from draftverify_llm import Shared
 from draftverify_retrieval.passages import Passages, Retriever
-from draftverify_retrieval.shared import Shared
 from draftverify_retrieval.steps import (
     NO_QUERY,
     NextQuery,
@@ -23,6 +24,7 @@ from draftverify_retrieval.steps import (
 __all__ = ["ExactSearch"]
 
 
+@dataclass(eq=False)
 class ExactSearch(Shared[Retriever]):
     """Passes what the index finds too, and gives what it finds instead.
 
@@ -45,22 +47,16 @@ class ExactSearch(Shared[Retriever]):
 
     traits = VerifierTraits(reads=frozenset(), plain_steps=True)
 
-    def __init__(
-        self,
-        index: Retriever,
-        k: int = 1,
-        next_query: NextQuery = listed,
-        prefetch: int = 20,
-        corpus: Passages | None = None,
-    ) -> None:
-        if k < 1 or prefetch < 0:
-            raise ConfigError(f"k must be 1 or more and prefetch 0 or more, not {k} and {prefetch}")
-        super().__init__()
-        self.index = index
-        self.k = k
-        self.next_query = next_query
-        self.prefetch = prefetch
-        self.corpus = corpus
+    index: Retriever
+    k: int = 1
+    next_query: NextQuery = listed
+    prefetch: int = 20
+    corpus: Passages | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k < 1 or self.prefetch < 0:
+            raise ConfigError(f"k must be 1 or more and prefetch 0 or more, not {self.k} and {self.prefetch}")
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One search over the queries of the block, and the one after it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ __all__ = ["Hybrid"]
 _DEPTH = 100
 
 
+@dataclass(eq=False)
 class Hybrid(RankingDrafter[Passages]):
     """Drafts passages by the sum of 1 / (k + rank) over its retrievers; one that did not find a passage adds nothing.
 
@@ -31,10 +33,8 @@ class Hybrid(RankingDrafter[Passages]):
         Cormack, Clarke and Büttcher, Reciprocal rank fusion, SIGIR 2009.
     """
 
-    def __init__(self, retrievers: list[Retriever], k: int = 60) -> None:
-        super().__init__()
-        self.retrievers = retrievers
-        self.k = k
+    retrievers: list[Retriever]
+    k: int = 60
 
     @property
     def corpus(self) -> Passages:  # type: ignore[override]

@@ -7,6 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from draftverify_retrieval.passages import Passages
@@ -20,6 +21,7 @@ __all__ = ["LexicalReader"]
 _SENTENCES = Splitting(by="sentence")
 
 
+@dataclass(eq=False)
 class LexicalReader(PassageReader[tuple[TermExtractor, Counter[str], int]]):
     """Reads by words alone. The answer is the sentence that shares most with the question.
 
@@ -37,17 +39,10 @@ class LexicalReader(PassageReader[tuple[TermExtractor, Counter[str], int]]):
         stopwords: one of bm25s's lists (the default has question words too), or the words themselves; None for none.
     """
 
-    def __init__(
-        self,
-        corpus: Passages | None = None,
-        threshold: float = 0.6,
-        stemmer: str | None = "english",
-        stopwords: str | list[str] | None = "english_plus",
-    ) -> None:
-        super().__init__(threshold)
-        self.corpus = corpus
-        self.stemmer = stemmer
-        self.stopwords = stopwords
+    corpus: Passages | None = None
+    threshold: float = 0.6
+    stemmer: str | None = "english"
+    stopwords: str | list[str] | None = "english_plus"
 
     def _make(self) -> tuple[TermExtractor, Counter[str], int]:
         """The terms' extractor and counts, and the number of passages, of the corpus opened."""

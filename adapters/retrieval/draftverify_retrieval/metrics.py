@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from draftverify import ConfigError, ContractError, Outcome, Task
@@ -235,6 +236,7 @@ class MAP(_WholeRanking):
     name = "AP"
 
 
+@dataclass(eq=False)
 class Precision(_Ranking):
     """The share of the accepted passages that are relevant; it has no say where none was accepted.
 
@@ -244,8 +246,7 @@ class Precision(_Ranking):
         relevant: as for `PassageRecall`.
     """
 
-    def __init__(self, relevant: Relevance = "place") -> None:
-        self.relevant = relevant
+    relevant: Relevance = "place"
 
     def figure(self, task: Task, outcome: Outcome) -> float | None:
         """The share."""

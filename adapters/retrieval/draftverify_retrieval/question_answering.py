@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from draftverify_llm import by_length, torch_directory, weights_identity
@@ -16,6 +17,7 @@ __all__ = ["QuestionAnswering"]
 _LONGEST = 384
 
 
+@dataclass(eq=False)
 class QuestionAnswering(PassageReader[Pretrained]):
     """Reads with a model that was trained for spans (a `…ForQuestionAnswering` of transformers).
 
@@ -35,13 +37,10 @@ class QuestionAnswering(PassageReader[Pretrained]):
         Devlin et al., BERT, NAACL 2019, section 4.3; Rajpurkar et al., SQuAD 2.0, ACL 2018.
     """
 
-    def __init__(
-        self, weights: str | Path, threshold: float = 0.0, longest_answer: int = 30, device: str = "auto"
-    ) -> None:
-        super().__init__(threshold)
-        self.weights = weights
-        self.longest_answer = longest_answer
-        self.device = device
+    weights: str | Path
+    threshold: float = 0.0
+    longest_answer: int = 30
+    device: str = "auto"
 
     def _make(self) -> Pretrained:
         """The model.

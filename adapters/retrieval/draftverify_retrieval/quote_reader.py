@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,12 +14,19 @@ from draftverify import UNCHECKED, Check, ConfigError, Context, Cost, Failure, P
 from draftverify.errors import NotBoughtError
 from draftverify.exchanges import Exchange, noted
 from draftverify.traits import VerifierTraits
-from draftverify_llm import TextModel, exchange_of, fields_of, model_traits, question_text, reading_traits
+from draftverify_llm import (
+    Shared,
+    TextModel,
+    exchange_of,
+    fields_of,
+    model_traits,
+    question_text,
+    reading_traits,
+)
 from draftverify_retrieval.answers import normalised
 from draftverify_retrieval.folding import Folded
 from draftverify_retrieval.passages import Passage, indexed, passage_of
 from draftverify_retrieval.reading import place_of
-from draftverify_retrieval.shared import Shared
 
 __all__ = ["QuoteReader", "find_quote"]
 
@@ -47,6 +55,7 @@ class _Reading(NamedTuple):
     failure: Failure | None = None
 
 
+@dataclass(eq=False)
 class QuoteReader(Shared[TextModel]):
     """Asks a text model, passage by passage, for an answer and the words of the passage that say so.
 
@@ -65,14 +74,10 @@ class QuoteReader(Shared[TextModel]):
         structured: hold the model to the form of the reply, where it can be held to a schema.
     """
 
-    def __init__(
-        self, model: TextModel, prompt: str = PROMPT, max_tokens: int = 300, structured: bool = True
-    ) -> None:
-        super().__init__()
-        self.model = model
-        self.prompt = prompt
-        self.max_tokens = max_tokens
-        self.structured = structured
+    model: TextModel
+    prompt: str = PROMPT
+    max_tokens: int = 300
+    structured: bool = True
 
     @cached_property
     def traits(self) -> VerifierTraits:

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from draftverify import Context, ContractError, Proposal
 from draftverify.traits import GeneratorTraits
-from draftverify_llm import question_text
+from draftverify_llm import Shared, question_text
 from draftverify_retrieval.passages import Passages, Retriever
-from draftverify_retrieval.shared import Shared
 
 __all__ = ["Ranking", "RankingDrafter", "best", "next_blocks", "nothing", "proposed", "rank_with"]
 

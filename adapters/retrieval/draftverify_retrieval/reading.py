@@ -15,10 +15,9 @@ from draftverify import Check, Context, Cost, Proposal, Verification
 from draftverify.checks.verifiers import at_threshold
 from draftverify.exchanges import Exchange, noted
 from draftverify.traits import VerifierTraits
-from draftverify_llm import question_text
+from draftverify_llm import Shared, question_text
 from draftverify_retrieval.answers import normalised
 from draftverify_retrieval.passages import Passage, PassageReading, passage_of
-from draftverify_retrieval.shared import Shared
 
 __all__ = ["PassageReader", "QuestionPassage", "ReaderAnswer", "pair_of", "place_of", "read_blocks"]
 
@@ -63,9 +62,7 @@ class PassageReader(Shared[T]):
 
     traits = VerifierTraits(provides={"verdicts", "scores"}, reads=frozenset(), thresholds={"threshold"})
 
-    def __init__(self, threshold: float) -> None:
-        super().__init__()
-        self.threshold = threshold
+    threshold: float
 
     @abstractmethod
     def read(self, pairs: Sequence[QuestionPassage]) -> Sequence[ReaderAnswer]:

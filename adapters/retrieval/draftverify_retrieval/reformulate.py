@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from string import Formatter
 from typing import Any
@@ -12,10 +13,9 @@ import msgspec
 from draftverify import ConfigError, Context, Cost, Proposal
 from draftverify.exchanges import noted
 from draftverify.traits import GeneratorTraits, families
-from draftverify_llm import Completion, TextModel, asking, exchange_of, model_traits, question_text
+from draftverify_llm import Completion, Shared, TextModel, asking, exchange_of, model_traits, question_text
 from draftverify_retrieval.passages import Passages, Retriever, passage_of
 from draftverify_retrieval.ranking import Ranking, next_blocks, rank_with
-from draftverify_retrieval.shared import Shared
 
 __all__ = ["Reformulate"]
 
@@ -28,6 +28,7 @@ _CHARACTERS = 200
 """Of each refused passage that the model is shown."""
 
 
+@dataclass(eq=False)
 class Reformulate(Shared[Passages]):
     """Drafts as its retriever does; after the policy's step `feedback` by a query that a text model writes.
 
@@ -41,20 +42,11 @@ class Reformulate(Shared[Passages]):
         temperature: 0 takes the likeliest token each time.
     """
 
-    def __init__(
-        self,
-        retriever: Retriever,
-        model: TextModel,
-        template: str = _TEMPLATE,
-        max_tokens: int = 64,
-        temperature: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.retriever = retriever
-        self.model = model
-        self.template = template
-        self.max_tokens = max_tokens
-        self.temperature = temperature
+    retriever: Retriever
+    model: TextModel
+    template: str = _TEMPLATE
+    max_tokens: int = 64
+    temperature: float = 0.0
 
     @property
     def corpus(self) -> Passages:
@@ -72,14 +64,6 @@ class Reformulate(Shared[Passages]):
             deterministic=model.deterministic,
             remote=model.remote,
         )
-
-    def open(self) -> None:
-        """Open the retriever and the model.
-
-        Raises:
-            ConfigError: one cannot be opened, or the template has another field.
-        """
-        super().open()
 
     def propose(self, context: Context, n: int) -> Proposal:
         """The n best passages for the question, or for another query where there is feedback."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -27,6 +27,7 @@ class PassageScorer(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class Reranked(RankingDrafter[Passages]):
     """Drafts the first passages of its retriever in the order of another's scores; there are no others.
 
@@ -43,11 +44,9 @@ class Reranked(RankingDrafter[Passages]):
         Nogueira and Cho, Passage re-ranking with BERT, 2019, arXiv:1901.04085.
     """
 
-    def __init__(self, retriever: Retriever, scorer: PassageScorer, depth: int = 50) -> None:
-        super().__init__()
-        self.retriever = retriever
-        self.scorer = scorer
-        self.depth = depth
+    retriever: Retriever
+    scorer: PassageScorer
+    depth: int = 50
 
     @cached_property
     def traits(self) -> GeneratorTraits:  # type: ignore[override]

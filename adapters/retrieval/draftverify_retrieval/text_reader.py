@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -40,6 +41,7 @@ _TOKENS = 8192
 _CERTAIN = 1e-12
 
 
+@dataclass(eq=False)
 class TextReader(PassageReader[TextModel]):
     """Asks a text model for the answer in each passage, or for a refusal.
 
@@ -62,19 +64,11 @@ class TextReader(PassageReader[TextModel]):
         max_tokens: the most tokens of an answer; of more only the first line counts.
     """
 
-    def __init__(
-        self,
-        model: TextModel,
-        threshold: float = 0.0,
-        refusal: str = "no answer",
-        prompt: str = PROMPT,
-        max_tokens: int = 24,
-    ) -> None:
-        super().__init__(threshold)
-        self.model = model
-        self.refusal = refusal
-        self.prompt = prompt
-        self.max_tokens = max_tokens
+    model: TextModel
+    threshold: float = 0.0
+    refusal: str = "no answer"
+    prompt: str = PROMPT
+    max_tokens: int = 24
 
     @cached_property
     def traits(self) -> VerifierTraits:  # type: ignore[override]
