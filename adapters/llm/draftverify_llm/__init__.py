@@ -21,7 +21,14 @@ from draftverify_llm.likelihood import Likelihood, sample_logprobs
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
 from draftverify_llm.pairwise_judge import PairwiseJudge
-from draftverify_llm.pretrained import Loaded, by_length, load_pretrained, readable, weights_identity
+from draftverify_llm.pretrained import (
+    Pretrained,
+    by_length,
+    label_scores,
+    load_pretrained,
+    readable,
+    weights_identity,
+)
 from draftverify_llm.recorded_judge import RecordedJudge
 from draftverify_llm.recordings import (
     RecordedSample,
@@ -61,12 +68,12 @@ __all__ = [
     "JudgedAnswer",
     "Likelihood",
     "LlamaCpp",
-    "Loaded",
     "LocalModel",
     "MISSING",
     "Message",
     "ModelTraits",
     "PairwiseJudge",
+    "Pretrained",
     "RecordedJudge",
     "RecordedSample",
     "RecordedSamples",
@@ -87,6 +94,7 @@ __all__ = [
     "find_recording",
     "gguf_file",
     "held_out",
+    "label_scores",
     "load_checkpoint",
     "load_pretrained",
     "model_identity",

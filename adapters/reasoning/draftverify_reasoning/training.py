@@ -19,14 +19,16 @@ import math
 import random
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 
 from draftverify import ConfigError
 from draftverify.lab import LabelledScore, fit_scores
+from draftverify.stats import auroc_within
 from draftverify_llm import (
     LocalModel,
     by_length,
@@ -206,7 +208,11 @@ class _VerifierTrainingRun:
                 where=str(settings.data),
             )
         if settings.likelihood and all(example.logprob is not None for example in read):
-            self.saved = replace(self.saved, likelihood=_log_odds(self.trained))
+            fit = fit_scores(
+                LabelledScore(str(example.problem), float(example.logprob or 0.0), example.correct)
+                for example in self.trained
+            )
+            self.saved = msgspec.structs.replace(self.saved, likelihood=(fit.slope, fit.intercept))
         rows = [
             (example.row.ids, example.problem in held, example.correct, self._offset(example))
             for example in read
@@ -410,8 +416,8 @@ class _VerifierTrainingRun:
             return {}
         signs = np.where(right, 1.0, -1.0)
         figures: dict[str, Any] = {"held_out_loss": float(np.logaddexp(0, -signs * scores).mean())}
-        auc = _pairs_won(scores, right, problems)
-        return figures if auc is None else {**figures, "auc_within": auc}
+        auc = auroc_within(scores, right, problems).value
+        return figures if math.isnan(auc) else {**figures, "auc_within": auc}
 
     def _report(self, history: list[dict[str, Any]]) -> dict[str, Any]:
         report: dict[str, Any] = {
@@ -468,24 +474,6 @@ def _chosen(history: Sequence[Mapping[str, Any]]) -> int:
     if "held_out_loss" in history[0]:
         return min(range(len(history)), key=lambda i: (history[i]["held_out_loss"], i))
     return len(history) - 1
-
-
-def _pairs_won(scores: Sequence[float], right: Sequence[bool], problems: Sequence[int]) -> float | None:
-    """AUC within problems without its interval; None where no problem has a right solution and a wrong one."""
-    of: dict[int, tuple[list[float], list[float]]] = {}
-    for score, good, problem in zip(scores, right, problems, strict=True):
-        of.setdefault(problem, ([], []))[good].append(score)
-    won = [(a > b) + (a == b) / 2 for bad, good in of.values() for a in good for b in bad]
-    return float(np.mean(won)) if won else None
-
-
-def _log_odds(examples: Sequence[_LabelledSolution]) -> tuple[float, float]:
-    """Slope and intercept of the log-odds of being right by the log-probability."""
-    fit = fit_scores(
-        LabelledScore(str(example.problem), float(example.logprob or 0.0), example.correct)
-        for example in examples
-    )
-    return fit.slope, fit.intercept
 
 
 def _copied(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from draftverify import ConfigError, Context
 from draftverify_llm import need, question_text
 from draftverify_retrieval.passages import Passages, indexed
 from draftverify_retrieval.postings import Bm25Scores, postings_of
-from draftverify_retrieval.ranking import Ranking, RankingDrafter, best, nothing, proposed
+from draftverify_retrieval.ranking import Ranking, RankingDrafter, best, padded, proposed
 from draftverify_retrieval.relevance_feedback import expanded
 from draftverify_retrieval.words import TermExtractor
 
@@ -54,22 +52,15 @@ class Bm25(RankingDrafter["_OpenBm25"]):
     def search(self, queries: Sequence[str], k: int) -> Ranking:
         """The k best rows of each query, as `Retriever` says."""
         opened = self._get()
-        rows, scores = nothing(len(queries), k)
-        for line, query in enumerate(queries):
-            if terms := opened.terms(query):
-                best_rows, best_scores = best(opened.bm25.scores(terms), k)
-                rows[line, : len(best_rows)], scores[line, : len(best_rows)] = best_rows, best_scores
-        return rows, scores
+        return padded([best(opened.bm25.scores(opened.terms(query)), k) for query in queries], k)
 
     def rank(self, contexts: Sequence[Context], k: int) -> Ranking:
         """The k best rows for each task, its question expanded where there is feedback."""
-        opened = self._get()
         rows, scores = self.search([question_text(context.task) for context in contexts], k)
         for line, context in enumerate(contexts):
             if context.feedback and (weights := self._expanded(context)):
-                best_rows, best_scores = best(opened.bm25.weighted(weights), k)
-                rows[line], scores[line] = -1, -np.inf
-                rows[line, : len(best_rows)], scores[line, : len(best_rows)] = best_rows, best_scores
+                one = slice(line, line + 1)
+                rows[one], scores[one] = padded([best(self._get().bm25.scores(weights), k)], k)
         return rows, scores
 
     def _expanded(self, context: Context) -> dict[str, float]:

@@ -149,7 +149,7 @@ class Dense(RankingDrafter[Any]):
         new = np.flatnonzero(places < 0)
         digests = np.frombuffer(rows, dtype=np.uint8).reshape(-1, DIGEST)
 
-        def keep(those: NDArray[np.bool_]) -> None:
+        def keep(those: NDArray[np.bool_] | slice) -> None:
             if directory is not None:
                 kept = _Keyed(digests[those].tobytes(), memoryview(vectors[those].ravel()).cast("B"))
                 directory.commit({_VECTORS: (about, msgspec.msgpack.encode(kept))})
@@ -165,7 +165,7 @@ class Dense(RankingDrafter[Any]):
                 texts = [indexed(self.corpus.passage(row)) for row in some.tolist()]
                 vectors[some] = _encoded(self.encoder, texts)
                 advance(len(some))
-        keep(np.ones(len(places), dtype=np.bool_))
+        keep(slice(None))
         return vectors
 
 

@@ -13,8 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftverify import ResourceError
-from draftverify_llm import Shared, by_length, readable, torch_directory, weights_identity
-from draftverify_retrieval.pretrained import Pretrained, load
+from draftverify_llm import (
+    Pretrained,
+    Shared,
+    by_length,
+    load_pretrained,
+    readable,
+    torch_directory,
+    weights_identity,
+)
 
 __all__ = ["Encoder"]
 
@@ -47,8 +54,8 @@ class Encoder(Shared[tuple[Pretrained, Pooling]]):
             ResourceError: the weights, a package or the device is missing, or the model pools otherwise.
         """
         pooling, longest = _read_modules(torch_directory(str(self.weights)))
-        model = load(str(self.weights), self.device)
-        model.tokenizer.enable_truncation(min(model.longest, longest or model.longest))
+        model = load_pretrained(str(self.weights), self.device, extra="retrieval")
+        model.encoder.enable_truncation(min(model.longest, longest or model.longest))
         return model, pooling
 
     @property
@@ -78,7 +85,7 @@ class Encoder(Shared[tuple[Pretrained, Pooling]]):
 
         model, pooling = self._get()
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        rows = model.tokenizer.encode_batch_fast([readable(text) for text in texts])
+        rows = model.encoder.encode_batch_fast([readable(text) for text in texts])
         with torch.inference_mode():
             for batch in by_length([len(row.ids) for row in rows], model.at_once):
                 output, mask = model.forward([rows[i] for i in batch])

@@ -65,20 +65,19 @@ class ExactSearch(Shared[Retriever]):
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
         """One search over the queries of all blocks."""
         blocks = [self._queries(*block) for block in zip(contexts, proposals, strict=True)]
-        queries = [query for block in blocks for query in block.values() if query is not None]
-        results: list[list[int]] = []
-        if queries:
-            rows, _ = self.index.search(queries, max(self.k, self.prefetch))
-            results = rows.tolist()
-        verifications, start = [], 0
-        for proposal, block in zip(proposals, blocks, strict=True):
-            answers: dict[int, list[int] | None] = dict.fromkeys(block)
-            for index, query in block.items():
-                if query is not None:
-                    answers[index] = results[start]
-                    start += 1
-            verifications.append(self._judge(proposal, answers))
-        return verifications
+        asked = [
+            (place, index, query)
+            for place, block in enumerate(blocks)
+            for index, query in block.items()
+            if query is not None
+        ]
+        rows = (
+            self.index.search([query for *_, query in asked], max(self.k, self.prefetch))[0] if asked else []
+        )
+        answers: list[dict[int, list[int] | None]] = [dict.fromkeys(block) for block in blocks]
+        for (place, index, _), row in zip(asked, rows, strict=True):
+            answers[place][index] = row.tolist()
+        return [self._judge(*answered) for answered in zip(proposals, answers, strict=True)]
 
     def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """Stop when there is no next query."""

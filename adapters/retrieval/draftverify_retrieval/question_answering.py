@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftverify_llm import by_length, torch_directory, weights_identity
-from draftverify_retrieval.pretrained import Pretrained, load
+from draftverify_llm import Pretrained, by_length, load_pretrained, torch_directory, weights_identity
 from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer
 from draftverify_retrieval.windows import best_span, rows_of
 
@@ -48,7 +47,9 @@ class QuestionAnswering(PassageReader[Pretrained]):
         Raises:
             ResourceError: the weights, a package or the device is missing, or the model has no head for spans.
         """
-        return load(str(self.weights), self.device, "AutoModelForQuestionAnswering")
+        return load_pretrained(
+            str(self.weights), self.device, "AutoModelForQuestionAnswering", extra="retrieval"
+        )
 
     @property
     def identity(self) -> str:
@@ -59,7 +60,7 @@ class QuestionAnswering(PassageReader[Pretrained]):
         import torch
 
         model = self._get()
-        rows = rows_of(model.tokenizer, pairs, min(_LONGEST, model.longest))
+        rows = rows_of(model.encoder, pairs, min(_LONGEST, model.longest))
         best: list[ReaderAnswer | None] = [None] * len(pairs)
         with torch.inference_mode():
             for batch in by_length([len(row.ids) for row in rows], model.at_once):
