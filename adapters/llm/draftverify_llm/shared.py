@@ -1,4 +1,4 @@
-"""Parts that several others open and the last of them closes: a corpus, and what is indexed of it."""
+"""Parts that several others open and the last of them closes: a corpus, weights, a file of samples."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -14,7 +13,6 @@ from draftverify_llm import Sample as SampleText
 from draftverify_llm import TextModel, answer_text
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.asking import PromptedGenerator, asked
-from draftverify_reasoning.solutions import SolutionMaker
 
 __all__ = ["TEMPLATE", "SolutionSampler"]
 
@@ -73,10 +71,6 @@ class SolutionSampler(PromptedGenerator):
             self._solutions(texts)
             for texts in sample_many([self._inner(context) for context in contexts], ns)
         ]
-
-    @cached_property
-    def _maker(self) -> SolutionMaker:
-        return SolutionMaker(self.form)
 
     def _sampler(self) -> SampleText:
         return SampleText(

@@ -19,7 +19,6 @@ from draftverify_llm import Completion, Message, TextModel, answer_text, exchang
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.asking import PromptedGenerator, answers_to
 from draftverify_reasoning.sample import TEMPLATE
-from draftverify_reasoning.solutions import SolutionMaker
 
 __all__ = ["SelfRefine"]
 
@@ -73,10 +72,6 @@ class SelfRefine(PromptedGenerator):
     def traits(self) -> GeneratorTraits:
         """That a pipeline must hand it an outside verifier's word, unless it reviews itself."""
         return replace(super().traits, needs_feedback=self.without_outside_feedback is None)
-
-    @cached_property
-    def _maker(self) -> SolutionMaker:
-        return SolutionMaker(self.form)
 
     def open(self) -> None:
         """Check the arguments.
