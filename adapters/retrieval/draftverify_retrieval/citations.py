@@ -463,25 +463,22 @@ class Citations(_PassageSource):
         for item in proposal.items:
             passed = sum(check.verdict == "pass" for check in checks)
             enough = context.enough is not None and passed >= context.enough
-            check, note = (UNCHECKED, None) if enough else self._judged(item, shelf)
+            check, findings = (UNCHECKED, None) if enough else self._judged(item, shelf)
             checks.append(check)
-            notes.append(note)
+            notes.append(None if findings is None else _noted(findings))
         return Verification(checks=tuple(checks), notes={"citations": notes})
 
-    def _judged(self, item: Any, shelf: PassageShelf) -> tuple[Check, Any]:
-        """The check of an answer, and the note on its claims."""
+    def _judged(self, item: Any, shelf: PassageShelf) -> tuple[Check, Sequence[QuoteFinding]]:
         try:
             findings = shelf.examine(shelf.claims_of(item), self.least_words)
         except Malformed as error:
-            return Check("reject", 0.0, "malformed", f"the citations cannot be read: {error}"), _noted(())
+            return Check("reject", 0.0, "malformed", f"the citations cannot be read: {error}"), ()
         except Exception as error:
             failure = Failure.of(error)
-            return Check("error", reason=failure.error, feedback=failure.message), _noted(())
+            return Check("error", reason=failure.error, feedback=failure.message), ()
         if findings and not shelf and self.corpus is None:
-            return Check("abstain", reason="no passages", feedback="there is no passage to look in"), _noted(
-                ()
-            )
-        return self._check(findings), _noted(findings)
+            return Check("abstain", reason="no passages", feedback="there is no passage to look in"), ()
+        return self._check(findings), findings
 
     def _check(self, findings: Sequence[QuoteFinding]) -> Check:
         bad = [finding for finding in findings if finding.kind in BAD]

@@ -84,8 +84,9 @@ class Reranked(Refined):
             memos[line][row] = -np.inf if score is None or np.isnan(score) else score
         lines = []
         for line, ranking in enumerate(ranked):
-            best = sorted(ranking, key=lambda row, memo=memos[line]: -memo.get(row, -np.inf))[:k]  # type: ignore[misc]
-            lines.append((best, [memos[line].get(row, -np.inf) for row in best]))
+            scored = np.array([memos[line].get(row, -np.inf) for row in ranking])
+            order = np.argsort(-scored, kind="stable")[:k]
+            lines.append((np.array(ranking, dtype=np.int64)[order], scored[order]))
         return padded(lines, k)
 
     def _members(self) -> list[Any]:
