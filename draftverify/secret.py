@@ -2,7 +2,7 @@
 
 Every secret that this process has made is known here, so that one function can take all of them out of a text. It is
 called where messages are made: by `Failure.of` and the boundary, by every DraftVerifyError, by the command line and by
-the loggers; and where records are written, since a model may echo what it was sent.
+the loggers.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import base64
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from html.entities import codepoint2name
 from typing import Any, NamedTuple
 from urllib.parse import unquote, unquote_plus
 
-__all__ = ["Secret", "hide_urls", "note_urls", "quiet", "redact", "redacted"]
+__all__ = ["Secret", "hide_urls", "note_urls", "quiet", "redact"]
 
 SHORTEST = 6
 """Characters; a shorter one ("none", "EMPTY") is a placeholder, and would be taken out of ordinary words."""
@@ -141,17 +141,6 @@ def redact(text: str) -> str:
                 if part in lowered:
                     text = pattern.sub("***", text)
     return text
-
-
-def redacted(value: Any) -> Any:
-    """A plain value without secrets in its texts and keys; numbers stay, whatever digits they have."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {redact(str(key)): redacted(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [redacted(inner) for inner in value]
-    return value
 
 
 def quiet(logger: logging.Logger) -> logging.Logger:

@@ -25,8 +25,7 @@ from urllib.parse import quote
 
 class Tasks:
     def load(self):
-        ways = ("header", "address", "quoted", "chained", "feedback", "own", "divergence", "echo")
-        return [Task(id=how) for how in ways]
+        return [Task(id=how) for how in ("header", "address", "quoted", "chained", "feedback", "own", "divergence")]
 
 class Slips:
     """Says its key in every way that a part says anything."""
@@ -49,7 +48,7 @@ class Slips:
                 raise ValueError(self.key)
             except ValueError as error:
                 raise RuntimeError("it failed") from error
-        return Proposal.alternatives((f"I was sent {self.key}" if how == "echo" else how,))
+        return Proposal.alternatives((how,))
 
     def verify(self, context, proposal):
         if context.task.id == "own":
@@ -96,7 +95,6 @@ def test_no_secret_is_left_anywhere(
     written["terminal"] = (captured.out + captured.err).encode()
     assert b"Illegal header value b'Bearer ***" in written["records.db"]
     assert b"401 for ***" in written["records.db"]
-    assert b"I was sent ***" in written["records.db"]
     for name, content in written.items():
         for secret in (KEY, LOCAL, "sk-Very", "Secret%2BKey", "Secret+Key"):
             assert secret.encode() not in content, (name, secret)

@@ -7,7 +7,6 @@ again. Anything else is refused by name, never written in a form from which it c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -15,7 +14,6 @@ import msgspec
 
 from draftverify.engine.boundary import plain_problem
 from draftverify.errors import ContractError, StoreError
-from draftverify.secret import redact, redacted
 from draftverify.values import TIMES, Failure, Outcome, Round, TaskRecord, Timing
 
 T = TypeVar("T")
@@ -36,14 +34,6 @@ def encode(value: Any, where: str) -> str:
         return msgspec.json.encode(value, enc_hook=_simpler).decode()
     except (TypeError, OverflowError, UnicodeError, RecursionError) as error:
         raise ContractError(f"{where}: {error}; only JSON values can be recorded") from error
-
-
-def encode_record(value: Any, where: str) -> str:
-    """The same without the secrets that stand in it: a model may have written down what it was sent."""
-    text = encode(value, where)
-    if redact(text) is text:
-        return text
-    return json.dumps(redacted(json.loads(text)), ensure_ascii=False)
 
 
 def decode(text: str | bytes, type: type[T], where: str) -> T:

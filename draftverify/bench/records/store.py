@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from draftverify.bench.records import tables
 from draftverify.bench.records.database import persistent
-from draftverify.bench.records.encoding import decode, encode, encode_record
+from draftverify.bench.records.encoding import decode, encode
 from draftverify.bench.records.entries import Entry, Key, MonitorEntry, Question, StoredPrediction, Texts, now
 from draftverify.bench.records.questions import Questions
 from draftverify.bench.records.reading import RecordReader
@@ -196,7 +196,7 @@ class Store(RecordReader, Questions, Scores):
                     connection.execute(tables.questions.delete().where(same_round), tables.bound(key))
                     answered = (msgspec.structs.replace(old, inner=(), before=()),) if old.answer else ()
                     question = msgspec.structs.replace(question, before=(*old.before, *answered))
-            data = encode_record(question, f"pipeline {pipeline!r}, task {record.task!r}, question")
+            data = encode(question, f"pipeline {pipeline!r}, task {record.task!r}, question")
             new = {**key, "round": question.round, "state": "pending", "data": data, "asked": now()}
             if self._insert_new(connection, tables.questions, new) and self._put_record(connection, rows):
                 self._replace_rounds(connection, [key], rows.rounds)
@@ -297,7 +297,7 @@ class Store(RecordReader, Questions, Scores):
             "grp": record.group,
             "status": outcome.status,
             "memory": entry.memory,
-            "outcome": encode_record(outcome, f"pipeline {entry.pipeline!r}, task {record.task!r}"),
+            "outcome": encode(outcome, f"pipeline {entry.pipeline!r}, task {record.task!r}"),
             "committed": now(),
         }
         rounds = self._round_rows(entry.pipeline, record, entry.texts)
@@ -320,8 +320,8 @@ class Store(RecordReader, Questions, Scores):
         return {
             **self._key(pipeline, task, attempt),
             "round": round.index,
-            "data": encode_record(round, where),
-            "texts": None if texts is None else encode_record(texts, where),
+            "data": encode(round, where),
+            "texts": None if texts is None else encode(texts, where),
         }
 
     def _replace_rounds(
