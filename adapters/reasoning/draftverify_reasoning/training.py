@@ -208,11 +208,7 @@ class _VerifierTrainingRun:
                 where=str(settings.data),
             )
         if settings.likelihood and all(example.logprob is not None for example in read):
-            fit = fit_scores(
-                LabelledScore(str(example.problem), float(example.logprob or 0.0), example.correct)
-                for example in self.trained
-            )
-            self.saved = msgspec.structs.replace(self.saved, likelihood=(fit.slope, fit.intercept))
+            self.saved = msgspec.structs.replace(self.saved, likelihood=_log_odds(self.trained))
         rows = [
             (example.row.ids, example.problem in held, example.correct, self._offset(example))
             for example in read
@@ -474,6 +470,15 @@ def _chosen(history: Sequence[Mapping[str, Any]]) -> int:
     if "held_out_loss" in history[0]:
         return min(range(len(history)), key=lambda i: (history[i]["held_out_loss"], i))
     return len(history) - 1
+
+
+def _log_odds(examples: Sequence[_LabelledSolution]) -> tuple[float, float]:
+    """Slope and intercept of the log-odds of being right by the log-probability."""
+    fit = fit_scores(
+        LabelledScore(str(example.problem), float(example.logprob or 0.0), example.correct)
+        for example in examples
+    )
+    return fit.slope, fit.intercept
 
 
 def _copied(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
