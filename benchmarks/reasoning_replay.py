@@ -4,7 +4,9 @@
         [--out benchmarks/results/reasoning_replay.json]
 
 Read are `rsd_math100/math_cot_100.jsonl` under `--data` (100 MATH problems, 8 samples of one model each, whether each
-is right, the score of a reward model) and, for `extraction`, `gsm8k/example_model_solutions.jsonl`.
+is right, the score of a reward model) and, for `extraction`, `gsm8k/example_model_solutions.jsonl`. For its `forms`,
+which say of how many samples each form extracts an answer, and of how many the right one, `zeroeval_gsm/gsm.jsonl.gz`
+too (one answer each of 44 models, in JSON).
 
 `best_of_n` is exact: the mean over all subsets of the eight (benchmarks.best_of_n). `first` (take the
 first sample above a threshold, else the best of the eight) and `majority_of_8` are exact too: the mean over all orders.
@@ -43,6 +45,7 @@ from draftverify.stats import Estimate, auroc, bootstrap, pass_at_k
 from draftverify.traits import GeneratorTraits
 from draftverify_llm import read_rows
 from draftverify_reasoning import Problems, RecordedScore, RecordedSolutions, extract, same
+from draftverify_reasoning.answers import FORMS
 
 FIELDS = {
     "task_id": "idx",
@@ -82,6 +85,9 @@ def main() -> None:
     given = parser.parse_args()
     path = given.data / "rsd_math100/math_cot_100.jsonl"
     figures = {**replay(path, given.orders), **gsm8k(given.data / "gsm8k/example_model_solutions.jsonl")}
+    figures["extraction"]["forms"] = {
+        name: forms(samples) for name, samples in recordings(given.data).items()
+    }
     write(given.out, "benchmarks.reasoning_replay", figures)
     print(json.dumps(figures, indent=1))
 
@@ -284,6 +290,38 @@ def gsm8k(path: Path) -> dict[str, Any]:
     return {
         "extraction": {"labels": len(rows) * len(SYSTEMS), "agreed": agreed, "accuracy": accuracies},
     }
+
+
+def recordings(data: Path) -> dict[str, list[tuple[str, str]]]:
+    """Samples of each recording with the right answers."""
+    return {
+        "GSM8K": [
+            (row[system]["solution"], extract(row["ground_truth"], "gsm8k") or "")
+            for _, row in read_rows(data / "gsm8k/example_model_solutions.jsonl")
+            for system in SYSTEMS
+        ],
+        "MATH": [
+            (text, row["answer"])
+            for _, row in read_rows(data / "rsd_math100/math_cot_100.jsonl")
+            for text in row["code"]
+        ],
+        "ZeroEval": [
+            (row["output"], row["answer"].removeprefix("# "))
+            for _, row in read_rows(data / "zeroeval_gsm/gsm.jsonl.gz")
+        ],
+    }
+
+
+def forms(samples: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Of how many samples each form extracts an answer, and of how many the right one."""
+    figures: dict[str, Any] = {"samples": len(samples)}
+    for form in (*FORMS, "auto"):
+        answers = [(extract(text, form), right) for text, right in samples]
+        extracted = [(answer, right) for answer, right in answers if answer is not None]
+        figures[form] = {
+            "extracted": len(extracted), "right": sum(same(answer, right) for answer, right in extracted)
+        }  # fmt: skip
+    return figures
 
 
 if __name__ == "__main__":

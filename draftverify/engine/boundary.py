@@ -195,7 +195,8 @@ def canonical(value: Any, depth: int = 0) -> Any:
     if depth > DEEPEST:
         raise ContractError(f"a value is nested more than {DEEPEST} deep, or holds itself")
     if isinstance(value, (list, tuple)):
-        return FrozenList([canonical(entry, depth + 1) for entry in value])
+        # Numbers and texts, which are nearly all there is, cost no call.
+        return FrozenList([e if type(e) in _JSON_SCALARS else canonical(e, depth + 1) for e in value])
     if isinstance(value, Mapping):
         return FrozenDict({_key(key): canonical(entry, depth + 1) for key, entry in value.items()})
     if isinstance(value, (bool, np.bool_)):
@@ -906,7 +907,7 @@ def _readable_within(value: Any) -> Any:
     if type(value) is str:
         return _readable(value)
     if isinstance(value, list):
-        return FrozenList([_readable_within(inner) for inner in value])
+        return FrozenList([inner if type(inner) is int else _readable_within(inner) for inner in value])
     if isinstance(value, dict):
         return FrozenDict({_readable(key): _readable_within(inner) for key, inner in value.items()})
     return value

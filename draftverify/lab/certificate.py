@@ -22,6 +22,7 @@ from draftverify.errors import ConfigError
 from draftverify.identity import arguments_of, identity_of
 from draftverify.lab.lineage import digests_of, refuse_overlap
 from draftverify.lab.recording import Recording, passed_scores
+from draftverify.rejection import unasked
 from draftverify.stats.intervals import binomial_cdf
 from draftverify.traits import name_of
 from draftverify.values import TaskRecord
@@ -271,9 +272,7 @@ def parts_of(pipeline: Parts) -> dict[str, PartIdentity]:
     arguments = pipeline.arguments
     threshold = threshold_of(type(pipeline.rule))
     rule = {name: value for name, value in arguments_of(pipeline.rule).items() if name != threshold}
-    clauses = list(pipeline.policy.clauses)
-    if clauses and clauses[-1].do == "escalate":
-        del clauses[-1]
+    clauses = unasked(pipeline.policy.clauses)
     told = {name: value for name, value in arguments.items() if name not in ("seed", "name")} | {
         "rule": [type(pipeline.rule), rule],
         "policy": [{name: getattr(clause, name) for name in clause.__struct_fields__} for clause in clauses],

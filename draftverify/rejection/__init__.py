@@ -9,6 +9,7 @@ from draftverify.rejection.policy import (
     give_up,
     retry,
     reverify,
+    unasked,
 )
 
-__all__ = ["Clause", "Policy", "escalate", "fallback", "feedback", "give_up", "retry", "reverify"]
+__all__ = ["Clause", "Policy", "escalate", "fallback", "feedback", "give_up", "retry", "reverify", "unasked"]

@@ -157,6 +157,11 @@ class Policy(msgspec.Struct, frozen=True):
         return None
 
 
+def unasked(clauses: Sequence[Any]) -> list[Any]:
+    """The clauses, or specs of such, without one at the end that asks a person."""
+    return [*clauses[:-1], *[clause for clause in clauses[-1:] if clause.do != "escalate"]]
+
+
 def retry(times: int | None = 1, *, on: Sequence[Trouble] = (), partial: bool = False) -> Policy:
     """Discard the block and draft again, without saying why."""
     return _one("regenerate", on, times=times, partial=partial)

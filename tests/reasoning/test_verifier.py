@@ -74,8 +74,7 @@ def test_blocks_of_many_tasks_score_as_each_solution_alone(verifier: TrainedVeri
 def test_a_block_is_one_padded_pass(verifier: TrainedVerifier) -> None:
     """Of all tasks together, each solution a row; its width is one of few, since each shape takes memory."""
     verifier.open()
-    assert verifier._loaded is not None
-    network, shapes = verifier._loaded[2], []
+    network, shapes = verifier._get()[2], []
     network.register_forward_pre_hook(lambda _, given: shapes.append(tuple(given[0].shape)))
     verifier.verify_many([make_context(task) for task in TASKS[:2]], [Proposal.alternatives(SOLUTIONS)] * 2)
     assert len(shapes) == 1
@@ -126,9 +125,8 @@ def test_a_score_that_is_no_number_is_an_error(verifier: TrainedVerifier) -> Non
     import torch
 
     verifier.open()
-    assert verifier._loaded is not None
     with torch.no_grad():
-        verifier._loaded[2].head.bias.fill_(float("nan"))
+        verifier._get()[2].head.bias.fill_(float("nan"))
     (check,) = checks(verifier, "We add.")
     assert (check.verdict, check.reason) == ("error", "not finite")
 
@@ -171,8 +169,7 @@ def test_a_verifier_that_is_written_over_another_is_never_half_of_each(
 
     verifier = TrainedVerifier(made[0])
     verifier.open()
-    assert verifier._loaded is not None
-    saved, _, network = verifier._loaded
+    saved, _, network = verifier._get()
     save(tmp_path, saved, network)
     TrainedVerifier(tmp_path).open()
 

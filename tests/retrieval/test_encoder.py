@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from draftverify import ResourceError
+from draftverify_llm import torch_directory
 from draftverify_retrieval import Encoder
 
 from . import tiny
@@ -69,7 +70,7 @@ def test_a_text_s_vector_does_not_depend_on_the_others(plain: Path, monkeypatch:
         together, np.concatenate([encoder.encode([text]) for text in TEXTS]), atol=1e-5
     )
     np.testing.assert_allclose(together[::-1], encoder.encode(TEXTS[::-1]), atol=1e-5)
-    monkeypatch.setattr("draftverify_retrieval.pretrained.Pretrained.at_once", 30)
+    monkeypatch.setattr("draftverify_llm.pretrained.Pretrained.at_once", 30)
     np.testing.assert_allclose(together, encoder.encode(TEXTS), atol=1e-5)
 
 
@@ -92,7 +93,7 @@ def test_no_text_and_broken_text(plain: Path) -> None:
 def test_a_separator_in_a_text_is_text(plain: Path) -> None:
     """What a text says about tokens is read as letters, not as the token."""
     encoder = Encoder(plain)
-    ids = encoder._get()[0].tokenizer.encode("[SEP]").ids
+    ids = encoder._get()[0].encoder.encode("[SEP]").ids
     assert ids.count(3) == 1
     assert len(ids) > 3
 
@@ -133,7 +134,7 @@ def test_what_is_not_followed_is_refused(tmp_path: Path) -> None:
 def test_minilm_says_which_sentences_are_alike() -> None:
     """The catalogue's encoder gives hand-pooled vectors, and puts a question near its answer."""
     encoder = Encoder()
-    directory = encoder._get()[0].directory
+    directory = torch_directory(str(encoder.weights))
     texts = [
         "Who wrote Hamlet?",
         "Hamlet is a tragedy by William Shakespeare.",

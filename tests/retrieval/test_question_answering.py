@@ -65,7 +65,7 @@ def test_a_long_passage_s_best_window_counts(weights: Path) -> None:
     from draftverify_retrieval.windows import rows_of
 
     rows = rows_of(
-        reader._get().tokenizer, [QuestionPassage("Who found gold?", text, 0)], reader._get().longest
+        reader._get().encoder, [QuestionPassage("Who found gold?", text, 0)], reader._get().longest
     )
     assert len(rows) > 5
     assert all(len(row.ids) <= 128 for row in rows)

@@ -66,11 +66,14 @@ def test_the_recall_benchmark_runs(tmp_path, monkeypatch):
 
 
 def test_the_index_benchmark_compares_equal_answers(tmp_path):
-    """A grown index ranks as bm25s and faiss do, and every operation opens something."""
+    """A grown index ranks as bm25s and faiss do, by graded relevance too, and every operation opens something."""
     (tmp_path / "xquad.json").write_text(json.dumps(XQUAD))
     figures = index.ranking(tmp_path / "xquad.json", tmp_path, Hashed())
     assert figures["bm25"] == figures["bm25s"] > 0.8
     assert figures["dense"] == figures["faiss"]
+    graded = figures["graded"]
+    assert graded["bm25"] == graded["bm25s"] != figures["bm25"]
+    assert graded["dense"] == graded["faiss"]
     texts = search.texts_of(40, 20, seed=3)
     for name in ("texts", "rows"):
         index.write_lines(tmp_path / f"{name}.jsonl", texts)

@@ -21,7 +21,14 @@ from draftverify_llm.likelihood import Likelihood, sample_logprobs
 from draftverify_llm.llama_cpp import LlamaCpp
 from draftverify_llm.local import LocalModel
 from draftverify_llm.pairwise_judge import PairwiseJudge
-from draftverify_llm.pretrained import Loaded, by_length, load_pretrained, readable, weights_identity
+from draftverify_llm.pretrained import (
+    Pretrained,
+    by_length,
+    label_scores,
+    load_pretrained,
+    readable,
+    weights_identity,
+)
 from draftverify_llm.recorded_judge import RecordedJudge
 from draftverify_llm.recordings import (
     RecordedSample,
@@ -33,6 +40,7 @@ from draftverify_llm.recordings import (
     samples_drawn,
 )
 from draftverify_llm.requirements import need
+from draftverify_llm.shared import Shared
 from draftverify_llm.text import (
     BatchTextModel,
     Completion,
@@ -45,6 +53,7 @@ from draftverify_llm.text import (
     exchange_of,
     model_traits,
     read_sampling,
+    reading_traits,
     sampling_traits,
 )
 from draftverify_llm.weights import gguf_file, quiet_transformers, resolve, torch_directory
@@ -59,17 +68,18 @@ __all__ = [
     "JudgedAnswer",
     "Likelihood",
     "LlamaCpp",
-    "Loaded",
     "LocalModel",
     "MISSING",
     "Message",
     "ModelTraits",
     "PairwiseJudge",
+    "Pretrained",
     "RecordedJudge",
     "RecordedSample",
     "RecordedSamples",
     "RecordedTask",
     "Sample",
+    "Shared",
     "TextModel",
     "before_stop",
     "by_length",
@@ -84,6 +94,7 @@ __all__ = [
     "find_recording",
     "gguf_file",
     "held_out",
+    "label_scores",
     "load_checkpoint",
     "load_pretrained",
     "model_identity",
@@ -97,6 +108,7 @@ __all__ = [
     "read_rows",
     "read_sampling",
     "readable",
+    "reading_traits",
     "sampling_traits",
     "resolve",
     "restore_optimiser",

@@ -17,7 +17,7 @@ from draftverify_llm.first_token import word_tokens
 from draftverify_llm.identity import model_identity
 from draftverify_llm.local import LocalModel
 from draftverify_llm.prompts import SHIPPED, filled_prompt, read_prompts
-from draftverify_llm.text import TextModel, as_text, model_traits
+from draftverify_llm.text import TextModel, as_text, reading_traits
 
 __all__ = [
     "ModelJudge",
@@ -105,17 +105,8 @@ class ModelJudge(ABC):
 
     def _traits(self, provides: Set[EvidenceKind], thresholds: Set[str] = frozenset()) -> VerifierTraits:
         """A judge's traits, by its model's; a model's word is no outside check, also where its family is unknown."""
-        model = model_traits(self.model)
-        return VerifierTraits(
-            provides=provides,
-            thresholds=thresholds,
-            reads=frozenset(),
-            families={model.family or "unknown"},
-            concurrent=model.concurrent,
-            shares=lambda: (self.model,),
-            deterministic=model.deterministic,
-            remote=model.remote,
-            free=model.cached,
+        return reading_traits(
+            self.model, VerifierTraits(provides=provides, thresholds=thresholds, reads=frozenset())
         )
 
     def close(self) -> None:

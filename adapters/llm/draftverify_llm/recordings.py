@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 import math
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +14,7 @@ import msgspec
 from draftverify import ConfigError, Context, Task
 from draftverify.traits import GeneratorTraits
 from draftverify_llm.jsonl import MISSING, read_rows, value_at
+from draftverify_llm.shared import Shared
 
 __all__ = [
     "RecordedSample",
@@ -75,7 +75,7 @@ class RecordedTask(msgspec.Struct, frozen=True):
         return self
 
 
-class RecordedSamples:
+class RecordedSamples(Shared[dict[str, RecordedTask]]):
     """A generator's file of samples: read when first needed, once, and let go when closed.
 
     Args:
@@ -85,32 +85,20 @@ class RecordedSamples:
     traits = GeneratorTraits(shape="alternatives", reads=frozenset(), drafts_from="list")
 
     def __init__(self, path: Path, fields: Mapping[str, str], match: Literal["task_id", "prompt"]) -> None:
+        super().__init__()
         self.path = Path(path)
         self.fields = fields
         self.match = match
-        self._lock = threading.Lock()
-        self._tasks: dict[str, RecordedTask] | None = None
 
-    def open(self) -> None:
-        """Read the file.
+    def _make(self) -> dict[str, RecordedTask]:
+        """The samples.
 
         Raises:
             ConfigError: with the line, when the file or a line is not as it must be.
         """
-        self._read()
-
-    def close(self) -> None:
-        """Let the samples go; the next use reads them again."""
-        with self._lock:
-            self._tasks = None
-
-    def _read(self) -> dict[str, RecordedTask]:
-        with self._lock:
-            if self._tasks is None:
-                tasks = read_recording(self.path, self.fields, self.match)
-                self._check(tasks)
-                self._tasks = tasks
-            return self._tasks
+        tasks = read_recording(self.path, self.fields, self.match)
+        self._check(tasks)
+        return tasks
 
     def _check(self, tasks: Mapping[str, RecordedTask]) -> None:
         """Refuse a file that does not hold what this generator draws from it; any file will do here."""

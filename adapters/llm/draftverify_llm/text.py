@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.exchanges import Exchange, ModelReply, Turn, noted
-from draftverify.traits import GeneratorTraits, families
+from draftverify.traits import GeneratorTraits, VerifierTraits, families
 
 __all__ = [
     "BatchTextModel",
@@ -32,6 +32,7 @@ __all__ = [
     "read_finish",
     "read_prompt",
     "read_sampling",
+    "reading_traits",
     "sampling_traits",
 ]
 
@@ -371,6 +372,21 @@ def sampling_traits(model: object, temperature: float | None, top_p: float | Non
         deterministic=traits.deterministic,
         remote=traits.remote,
         free=traits.cached,
+    )
+
+
+def reading_traits(model: object, traits: VerifierTraits) -> VerifierTraits:
+    """Of a verifier that asks a text model: as the model's; a model's word is no outside check, also where its family
+    is unknown."""
+    asked = model_traits(model)
+    return replace(
+        traits,
+        families=families(asked.family or "unknown"),
+        concurrent=asked.concurrent,
+        deterministic=asked.deterministic,
+        remote=asked.remote,
+        free=asked.cached,
+        shares=lambda: (model,),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from draftverify import PASS, Check, Context, Proposal, Verification
@@ -14,6 +15,7 @@ from draftverify_reasoning.solutions import answer_of, solution
 __all__ = ["Answered", "UntilAnswered"]
 
 
+@dataclass(eq=False)
 class Answered:
     """Passes solutions that have a final answer; the others are rejected ("no answer"). Right or wrong it does not say.
 
@@ -26,8 +28,7 @@ class Answered:
 
     traits = VerifierTraits(reads=frozenset())
 
-    def __init__(self, form: Form = "auto") -> None:
-        self.form = form
+    form: Form = "auto"
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per solution."""
@@ -42,6 +43,7 @@ class Answered:
 NO_ANSWER = Check("reject", reason="no answer", feedback="no final answer was found; end with one")
 
 
+@dataclass(eq=False)
 class UntilAnswered:
     """Stops a chain of steps at the first step that states the final answer, and keeps nothing after it.
 
@@ -50,8 +52,7 @@ class UntilAnswered:
             number.
     """
 
-    def __init__(self, form: Form = "auto") -> None:
-        self.form = form
+    form: Form = "auto"
 
     def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """How many of the new steps to keep: up to the answer; None where there is none yet."""

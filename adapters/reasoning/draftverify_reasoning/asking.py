@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -23,6 +24,8 @@ from draftverify_llm import (
     read_sampling,
     sampling_traits,
 )
+from draftverify_reasoning.answers import Form
+from draftverify_reasoning.solutions import SolutionMaker
 
 __all__ = ["PromptedGenerator", "answers_to", "asked", "stop_across", "whole_characters"]
 
@@ -31,24 +34,18 @@ class PromptedGenerator:
     """The arguments that these generators share, and what follows from them."""
 
     chat = True
+    model: TextModel
+    template: str
+    system: str | None
+    max_tokens: int
+    temperature: float | None
+    top_p: float | None
+    stop: Sequence[str]
+    form: Form
 
-    def __init__(
-        self,
-        model: TextModel,
-        template: str,
-        system: str | None,
-        max_tokens: int,
-        temperature: float | None,
-        top_p: float | None,
-        stop: Sequence[str],
-    ) -> None:
-        self.model = model
-        self.template = template
-        self.system = system
-        self.max_tokens = max_tokens
-        self.temperature = temperature
-        self.top_p = top_p
-        self.stop = stop
+    @cached_property
+    def _maker(self) -> SolutionMaker:
+        return SolutionMaker(self.form)
 
     @property
     def traits(self) -> GeneratorTraits:

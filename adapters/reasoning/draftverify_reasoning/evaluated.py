@@ -18,21 +18,9 @@ BITS = 10_000  # of a number that is worked out
 EXPONENT_BITS = 7
 _GROWING = frozenset({"exp", "sinh", "cosh"})
 _FUNCTIONS = _GROWING | {
-    "sin",
-    "cos",
-    "tan",
-    "sec",
-    "csc",
-    "cot",
-    "asin",
-    "acos",
-    "atan",
-    "tanh",
-    "asinh",
-    "acosh",
-}
-_FUNCTIONS |= {"atanh", "log", "ln", "sqrt", "Abs"}
-_NUMERIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
+    "sin", "cos", "tan", "sec", "csc", "cot", "asin", "acos", "atan", "tanh", "asinh", "acosh", "atanh", "log", "ln",
+    "sqrt", "Abs",
+}  # fmt: skip
 
 
 def evaluating(scorer: Callable[..., Any]) -> str:
@@ -62,14 +50,10 @@ def harmless(answer: str, evaluator: str) -> bool:
     if len(answer) > LONGEST:
         return False
     try:
-        tree = ast.parse(answer.strip(), mode="eval")
+        _bits(ast.parse(answer.strip(), mode="eval").body)
     except (SyntaxError, ValueError):
         return evaluator == "python"
-    except (RecursionError, MemoryError):
-        return False
-    try:
-        _weigh(tree.body)
-    except (_Harmful, RecursionError):
+    except (RecursionError, MemoryError, _Harmful):
         return False
     return True
 
@@ -78,43 +62,44 @@ class _Harmful(Exception):
     """An expression that is not to be evaluated."""
 
 
-def _weigh(node: ast.AST) -> int:
+def _bits(node: ast.AST, *, number: bool = False) -> int:
     """The most bits that the value may have; of what is no number none.
+
+    Args:
+        node: of an expression.
+        number: whether it stands where only a number may.
 
     Raises:
         _Harmful: it calls, reads or builds what it should not.
     """
-    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        return max([_weigh(element) for element in node.elts], default=0)
-    if isinstance(node, ast.Dict):
-        return max(
-            [_weigh(element) for element in (*node.keys, *node.values) if element is not None], default=0
-        )
-    if isinstance(node, ast.Constant):
-        return _number(node) if isinstance(node.value, (int, float)) else 0
-    return _number(node)
-
-
-def _number(node: ast.AST) -> int:
     bits = BITS + 1
-    if isinstance(node, ast.Name):
-        bits = 1
-    elif (
-        isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and math.isfinite(node.value)
-    ):
-        bits = max(int(abs(node.value)).bit_length(), 1)
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
-        bits = _number(node.operand)
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, _NUMERIC):
-        left_bits, right_bits = _number(node.left), _number(node.right)
-        bits = left_bits + right_bits
-        if isinstance(node.op, ast.Pow):
-            bits = left_bits << right_bits if right_bits <= EXPONENT_BITS else BITS + 1
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        inside = sum(map(_number, node.args))
-        if node.func.id in _FUNCTIONS:
-            grows = node.func.id in _GROWING
-            bits = 2 << inside if grows and inside <= EXPONENT_BITS else BITS + 1 if grows else inside
+    match node:
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts) if not number:
+            bits = max(map(_bits, parts), default=0)
+        case ast.Dict(keys=keys, values=values) if not number:
+            bits = max([_bits(part) for part in (*keys, *values) if part is not None], default=0)
+        case ast.Name():
+            bits = 1
+        case ast.Constant(value=int() | float() as value):
+            bits = max(int(abs(value)).bit_length(), 1) if abs(value) < math.inf else bits
+        case ast.Constant() if not number:
+            bits = 0
+        case ast.UnaryOp(op=ast.UAdd() | ast.USub(), operand=operand):
+            bits = _bits(operand, number=True)
+        case ast.BinOp(
+            left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.Pow() as op, right=right
+        ):
+            left_bits, right_bits = _bits(left, number=True), _bits(right, number=True)
+            if not isinstance(op, ast.Pow):
+                bits = left_bits + right_bits
+            elif right_bits <= EXPONENT_BITS:
+                bits = left_bits << right_bits
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
+            inside = sum(_bits(argument, number=True) for argument in arguments)
+            if name not in _GROWING:
+                bits = inside
+            elif inside <= EXPONENT_BITS:
+                bits = 2 << inside
     if bits > BITS:
         raise _Harmful
     return bits

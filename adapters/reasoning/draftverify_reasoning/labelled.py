@@ -14,13 +14,7 @@ from draftverify_llm import MISSING, answer_text, question_text, read_rows, valu
 
 __all__ = ["FIELDS", "Labelled", "read_labelled"]
 
-FIELDS = {
-    "question": "question",
-    "solutions": "solutions",
-    "text": "text",
-    "correct": "correct",
-    "logprob": "logprob",
-}
+FIELDS = ("question", "solutions", "text", "correct", "logprob")
 
 
 class Labelled(NamedTuple):
@@ -45,9 +39,7 @@ class _LabelledText(NamedTuple):
     logprob: float | None
 
 
-def read_labelled(
-    path: Path, fields: Mapping[str, str] = FIELDS, pipeline: str | None = None
-) -> list[Labelled]:
+def read_labelled(path: Path, fields: Mapping[str, str] = {}, pipeline: str | None = None) -> list[Labelled]:
     """The problems that have a solution, in the order of the data.
 
     Args:
@@ -84,7 +76,7 @@ def _read_lines(path: Path, fields: Mapping[str, str], samples_of: dict[str, lis
     unknown = sorted(set(fields) - set(FIELDS))
     if unknown:
         raise ConfigError(f"there is no field {unknown[0]!r}; there are {', '.join(FIELDS)}", path="fields")
-    names = {**FIELDS, **fields}
+    names = {name: fields.get(name, name) for name in FIELDS}
     for where, entry in read_rows(path, halves=True):
         try:
             question, solutions = (_at(entry, names[name]) for name in ("question", "solutions"))

@@ -6,6 +6,7 @@ The metrics of the same names say of an outcome what the verifiers say of an ite
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from draftverify import (
@@ -29,6 +30,7 @@ from draftverify_reasoning.solutions import answer_of, spelled_answer
 __all__ = ["AnswerMatches", "GymSolved", "GymScorer", "KnownAnswer"]
 
 
+@dataclass(eq=False)
 class GymScorer:
     """Passes solutions to which the scorer of the task's own reasoning-gym dataset gives at least the threshold.
 
@@ -43,9 +45,8 @@ class GymScorer:
 
     traits = VerifierTraits(provides={"verdicts", "scores"}, reads=frozenset(), thresholds=("threshold",))
 
-    def __init__(self, threshold: float = 1.0, form: Form = "auto") -> None:
-        self.threshold = threshold
-        self.form = form
+    threshold: float = 1.0
+    form: Form = "auto"
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per solution.
@@ -82,6 +83,7 @@ class GymScorer:
         return tuple(verdicts)
 
 
+@dataclass(eq=False)
 class KnownAnswer:
     """Passes solutions whose answer is the one that stands in the task's input, by value or as plain text.
 
@@ -94,9 +96,8 @@ class KnownAnswer:
 
     traits = VerifierTraits(reads=frozenset())
 
-    def __init__(self, field: str, form: Form = "auto") -> None:
-        self.field = field
-        self.form = form
+    field: str
+    form: Form = "auto"
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per solution.
@@ -116,6 +117,7 @@ class KnownAnswer:
         return Check("reject", reason="wrong answer", feedback=f"the answer {answer!r:.200} is wrong")
 
 
+@dataclass(eq=False)
 class AnswerMatches:
     """Whether the accepted solution's answer is that of what the task expects, by value or as plain text.
 
@@ -127,9 +129,8 @@ class AnswerMatches:
         form: how the answer is found in a text that does not come with one, as of `extract`.
     """
 
-    def __init__(self, expected: str = "answer", form: Form = "auto") -> None:
-        self.expected = expected
-        self.form = form
+    expected: str = "answer"
+    form: Form = "auto"
 
     def check_tasks(self, tasks: Sequence[Task]) -> None:
         """Refuse tasks without expectation, before any of them is paid for.
@@ -156,6 +157,7 @@ class AnswerMatches:
         return answer is not None and same(answer, expected)
 
 
+@dataclass(eq=False)
 class GymSolved:
     """Whether the scorer of the task's reasoning-gym dataset gives the accepted solution at least the threshold.
 
@@ -166,9 +168,8 @@ class GymSolved:
         form: how the answer is found in a text that does not come with one, as of `extract`.
     """
 
-    def __init__(self, threshold: float = 1.0, form: Form = "auto") -> None:
-        self.threshold = threshold
-        self.form = form
+    threshold: float = 1.0
+    form: Form = "auto"
 
     def check_tasks(self, tasks: Sequence[Task]) -> None:
         """Refuse tasks of another kind, before any of them is paid for.

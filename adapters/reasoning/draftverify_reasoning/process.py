@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 from draftverify import UNCHECKED, Check, Context, ContractError, Proposal, Verification
-from draftverify.protocols import Closes, Opens
-from draftverify.traits import VerifierTraits, offers, traits_of
-from draftverify_llm import question_text
+from draftverify.traits import VerifierTraits, traits_of
+from draftverify_llm import Shared, question_text
 from draftverify_reasoning.scoring import StepwiseSolution, verdict
 
 __all__ = ["ProcessVerifier", "StepScorer"]
@@ -25,7 +25,8 @@ class StepScorer(Protocol):
         ...
 
 
-class ProcessVerifier:
+@dataclass(eq=False)
+class ProcessVerifier(Shared[StepScorer]):
     """Judges steps in chains and trees by a score read at each step's end, the accepted steps before them included.
 
     A step below the threshold is rejected; what stands on it, or on one that could not be judged, is unchecked. The
@@ -41,9 +42,8 @@ class ProcessVerifier:
         Lightman et al., Let's verify step by step, 2023, arXiv:2305.20050.
     """
 
-    def __init__(self, scorer: StepScorer, threshold: float = 0.0) -> None:
-        self.scorer = scorer
-        self.threshold = threshold
+    scorer: StepScorer
+    threshold: float = 0.0
 
     @cached_property
     def traits(self) -> VerifierTraits:
@@ -55,15 +55,11 @@ class ProcessVerifier:
             thresholds={"threshold"},
         )
 
-    def open(self) -> None:
-        """Open the scorer."""
-        if offers(self.scorer, Opens):
-            self.scorer.open()
+    def _members(self) -> list[Any]:
+        return [self.scorer]
 
-    def close(self) -> None:
-        """Close the scorer."""
-        if offers(self.scorer, Closes):
-            self.scorer.close()
+    def _make(self) -> StepScorer:
+        return self.scorer
 
     @property
     def identity(self) -> str | None:
@@ -81,59 +77,51 @@ class ProcessVerifier:
             ContractError: a task has no question, or an item is no text.
         """
         paths: list[StepwiseSolution] = []
-        places: list[list[tuple[int, int] | None]] = []
-        for context, proposal in zip(contexts, proposals, strict=True):
+        places: dict[tuple[int, int], tuple[int, int]] = {}
+        for block, (context, proposal) in enumerate(zip(contexts, proposals, strict=True)):
             question, accepted = question_text(context.task), tuple(map(_step, context.accepted))
             steps = [_step(item) for item in proposal.items]
-            inner, place = set(proposal.parents), [None] * len(steps)
-            place_of: list[tuple[int, int] | None] = list(place)
-            for leaf in range(len(steps)):
-                if leaf in inner or not question.strip():
-                    continue
-                path = _readable(proposal.path(leaf), steps)
-                for depth, index in enumerate(path):
-                    if place_of[index] is None:
-                        place_of[index] = len(paths), len(accepted) + depth
+            for leaf in sorted({*range(len(steps))} - {*proposal.parents}) if question.strip() else ():
+                whole = proposal.path(leaf)
+                end = next(
+                    (depth for depth, index in enumerate(whole) if not steps[index].strip()), len(whole)
+                )
+                path = whole[:end]
+                for depth, index in enumerate(path, len(accepted)):
+                    places.setdefault((block, index), (len(paths), depth))
                 if path:
                     paths.append(StepwiseSolution(question, (*accepted, *[steps[index] for index in path])))
-            places.append(place_of)
-        scores = self.scorer.step_scores(paths) if paths else []
-        return [
-            Verification(checks=self._checks(context, proposal, block, scores))
-            for context, proposal, block in zip(contexts, proposals, places, strict=True)
-        ]
-
-    def _checks(
-        self,
-        context: Context,
-        proposal: Proposal,
-        places: Sequence[tuple[int, int] | None],
-        scores: Sequence[Sequence[float | str]],
-    ) -> tuple[Check, ...]:
-        checks: list[Check] = []
-        for index, parent in enumerate(proposal.parents):
-            at, number = places[index], len(context.accepted) + len(proposal.path(index))
-            if parent >= 0 and checks[parent].verdict != "pass":
-                checks.append(UNCHECKED)
-            elif not question_text(context.task).strip():
-                checks.append(Check("abstain", reason="empty question"))
-            elif at is None:
-                checks.append(Check("reject", reason="empty step", feedback=f"step {number} is empty"))
-            else:
-                checks.append(self._check(scores[at[0]][at[1]], number, proposal.items[index]))
-        return tuple(checks)
+        scores = self._get().step_scores(paths) if paths else []
+        verifications = []
+        for block, (context, proposal) in enumerate(zip(contexts, proposals, strict=True)):
+            asked = question_text(context.task).strip()
+            unread = None if asked else Check("abstain", reason="empty question")
+            at = [places.get((block, index)) for index in range(len(proposal))]
+            words = [unread if place is None else scores[place[0]][place[1]] for place in at]
+            verifications.append(Verification(checks=self._judged(context, proposal, words)))
+        return verifications
 
     def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
         """What it says at its threshold of steps that were scored at another."""
-        judged: list[Check] = []
-        for index, (parent, check) in enumerate(zip(proposal.parents, checks, strict=True)):
+        words = [check if check.score is None else check.score for check in checks]
+        return self._judged(context, proposal, words)
+
+    def _judged(
+        self, context: Context, proposal: Proposal, words: Sequence[Check | float | str | None]
+    ) -> tuple[Check, ...]:
+        """The checks of steps by their scores, or by what is said in its place; of an empty one nothing."""
+        checks: list[Check] = []
+        for index, (parent, word) in enumerate(zip(proposal.parents, words, strict=True)):
             number = len(context.accepted) + len(proposal.path(index))
-            if parent >= 0 and judged[parent].verdict != "pass":
-                check = UNCHECKED
-            elif check.score is not None:
-                check = self._check(check.score, number, proposal.items[index])
-            judged.append(check)
-        return tuple(judged)
+            if parent >= 0 and checks[parent].verdict != "pass":
+                checks.append(UNCHECKED)
+            elif word is None:
+                checks.append(Check("reject", reason="empty step", feedback=f"step {number} is empty"))
+            elif isinstance(word, Check):
+                checks.append(word)
+            else:
+                checks.append(self._check(word, number, proposal.items[index]))
+        return tuple(checks)
 
     def _check(self, score: float | str, number: int, step: str) -> Check:
         check = verdict(score, self.threshold)
@@ -148,13 +136,3 @@ def _step(item: object) -> str:
     if not isinstance(item, str):
         raise ContractError(f"no step: {item!r:.80}; it should be a text")
     return item
-
-
-def _readable(path: Sequence[int], steps: Sequence[str]) -> list[int]:
-    """The path as far as its steps are not empty."""
-    sound: list[int] = []
-    for index in path:
-        if not steps[index].strip():
-            break
-        sound.append(index)
-    return sound

@@ -72,7 +72,7 @@ class RecordedSolutions(RecordedSamples):
         """
         solutions = context.scratch.get(self)
         if solutions is None:
-            recording = find_recording(self._read(), context.task, self.match, self.path)
+            recording = find_recording(self._get(), context.task, self.match, self.path)
             solutions = context.scratch[self] = [
                 self._solution(sample) for sample in self._wanted(recording.samples)
             ]

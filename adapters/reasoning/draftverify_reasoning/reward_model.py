@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from draftverify import ConfigError, ResourceError
+from draftverify import ConfigError
 from draftverify_llm import (
-    Loaded,
+    Pretrained,
     by_length,
+    label_scores,
     load_pretrained,
     readable,
     torch_directory,
@@ -20,13 +22,13 @@ from draftverify_reasoning.scoring import (
     QuestionSolution,
     SolutionScorer,
     StepwiseSolution,
-    at_once,
 )
 
 __all__ = ["RewardModel"]
 
 
-class RewardModel(SolutionScorer[tuple[Loaded, int | None, frozenset[str]]]):
+@dataclass(eq=False)
+class RewardModel(SolutionScorer[tuple[Pretrained, int | None, frozenset[str]]]):
     """Scores a solution by a model of `AutoModelForSequenceClassification`.
 
     - With one output the score is its logit, the reward, in the model's own unit.
@@ -46,35 +48,25 @@ class RewardModel(SolutionScorer[tuple[Loaded, int | None, frozenset[str]]]):
         family: of the model that it was trained from ("qwen2.5"); its word is a model's whether that is known or not.
     """
 
-    def __init__(
-        self,
-        weights: str | Path,
-        threshold: float = 0.0,
-        label: str | None = None,
-        device: str = "auto",
-        family: str = "unknown",
-    ) -> None:
-        super().__init__(threshold)
-        self.weights = weights
-        self.label = label
-        self.device = device
-        self.family = family
+    weights: str | Path
+    threshold: float = 0.0
+    label: str | None = None
+    device: str = "auto"
+    family: str = "unknown"
 
-    def _load(self) -> tuple[Loaded, int | None, frozenset[str]]:
+    def _make(self) -> tuple[Pretrained, int | None, frozenset[str]]:
         """The model, the place of its label, and the tokenizer's special tokens.
 
         Raises:
             ResourceError: the weights, a package or the device is missing, or the model has no head for classes.
             ConfigError: it cannot be told which of its outputs means right.
         """
-        loaded = load_pretrained(
+        model = load_pretrained(
             str(self.weights), self.device, "AutoModelForSequenceClassification", extra="reasoning"
         )
-        if not loaded.tokenizer.is_fast:
-            raise ResourceError(
-                f"the tokenizer of {self.weights} has no tokenizer.json, and only those are read"
-            )
-        return loaded, self._right(loaded.model.config), _special(loaded.tokenizer)
+        # No text that holds a special token is read; those of the chat template are meant.
+        model.encoder.encode_special_tokens = False
+        return model, self._right(model.model.config), _special(model.tokenizer)
 
     @property
     def identity(self) -> str:
@@ -114,53 +106,22 @@ class RewardModel(SolutionScorer[tuple[Loaded, int | None, frozenset[str]]]):
     def _score(self, pairs: Sequence[QuestionSolution]) -> list[float | str]:
         import torch
 
-        (model, tokenizer, _), right, special = self._get()
+        model, right, special = self._get()
         outcomes: list[float | str] = [TOO_LONG] * len(pairs)
         rows: list[tuple[int, Any]] = []
         for i, pair in enumerate(pairs):
-            row = _row(tokenizer, pair, special)
+            row = _row(model, pair, special)
             if row is None:
                 outcomes[i] = "special token"
-            elif len(row["input_ids"]) <= _longest(model.config, tokenizer):
+            elif len(row.ids) <= model.longest:
                 rows.append((i, row))
+        tokens = 1 if model.pad is None else model.at_once
         with torch.inference_mode():
-            for batch in by_length([len(row["input_ids"]) for _, row in rows], at_once(model.device)):
-                logits = self._logits(model, [rows[k][1] for k in batch])
-                if right is None:
-                    scores = logits[:, 0]
-                else:
-                    other_labels = [place for place in range(logits.shape[1]) if place != right]
-                    scores = logits[:, right] - logits[:, other_labels].logsumexp(1)
-                for k, score in zip(batch, scores.tolist(), strict=True):
+            for batch in by_length([len(row.ids) for _, row in rows], tokens):
+                output, _ = model.forward([rows[k][1] for k in batch])
+                for k, score in zip(batch, label_scores(output.logits, right).tolist(), strict=True):
                     outcomes[rows[k][0]] = score
         return outcomes
-
-    def _logits(self, model: Any, rows: Sequence[Any]) -> Any:
-        """[rows, outputs], in float64, of rows padded at the end."""
-        import torch
-
-        width = max(len(row["input_ids"]) for row in rows)
-        with self._lock:
-            config = model.config.get_text_config()  # of a model that sees pictures too, a part of its own
-            pad = config.pad_token_id
-            if pad is None:
-                # A decoder reads its score at the last token that is no padding, and refuses batches when it is not
-                # told what that is: any id will do that no row has.
-                used = {id for row in rows for id in row["input_ids"]}
-                config.pad_token_id = next(id for id in range(len(used) + 1) if id not in used)
-            try:
-                inputs = {
-                    name: torch.tensor(
-                        [[*row[name], *[fill] * (width - len(row[name]))] for row in rows], device=model.device
-                    )
-                    for name, fill in (
-                        ("input_ids", config.pad_token_id), ("attention_mask", 0), ("token_type_ids", 0),
-                    )
-                    if name in rows[0]
-                }  # fmt: skip
-                return model(**inputs).logits.double()
-            finally:
-                config.pad_token_id = pad
 
 
 def _special(tokenizer: Any) -> frozenset[str]:
@@ -169,21 +130,13 @@ def _special(tokenizer: Any) -> frozenset[str]:
     return frozenset({*added, *tokenizer.all_special_tokens})
 
 
-def _row(tokenizer: Any, pair: QuestionSolution, special: frozenset[str]) -> Any:
+def _row(model: Pretrained, pair: QuestionSolution, special: frozenset[str]) -> Any:
     """The encoded pair; None where one of its texts holds a special token."""
     question, solution = readable(pair.question), readable(pair.solution)
     if any(token in question or token in solution for token in special):
         return None
-    if not tokenizer.chat_template:
-        return tokenizer(question, solution)
+    if not model.tokenizer.chat_template:
+        return model.encoder.encode(question, solution)
     turns = [{"role": "user", "content": question}, {"role": "assistant", "content": solution}]
-    text = tokenizer.apply_chat_template(turns, tokenize=False)
-    return tokenizer(text, add_special_tokens=False)
-
-
-def _longest(config: Any, tokenizer: Any) -> int:
-    text = config.get_text_config()
-    positions = int(getattr(text, "max_position_embeddings", 0) or 512)
-    if config.model_type in {"roberta", "xlm-roberta", "camembert"}:
-        positions -= config.pad_token_id + 1  # their first position stands behind the padding's
-    return min(positions, int(tokenizer.model_max_length))
+    text = model.tokenizer.apply_chat_template(turns, tokenize=False)
+    return model.encoder.encode(text, add_special_tokens=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -13,13 +13,13 @@ from draftverify_llm import Sample as SampleText
 from draftverify_llm import TextModel, answer_text
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.asking import PromptedGenerator, asked
-from draftverify_reasoning.solutions import SolutionMaker
 
 __all__ = ["TEMPLATE", "SolutionSampler"]
 
 TEMPLATE = "{question}\n\nThink step by step, and end with a line of its own: The answer is …"
 
 
+@dataclass(eq=False)
 class SolutionSampler(PromptedGenerator):
     """Proposes `n` sampled solutions as alternatives: {"text": all that the model wrote, "answer": its final answer}.
 
@@ -44,21 +44,15 @@ class SolutionSampler(PromptedGenerator):
         stop: strings that end a solution.
     """
 
-    def __init__(
-        self,
-        model: TextModel,
-        template: str = TEMPLATE,
-        form: Form = "auto",
-        system: str | None = None,
-        chat: bool = True,
-        max_tokens: int = 512,
-        temperature: float | None = None,
-        top_p: float | None = None,
-        stop: Sequence[str] = (),
-    ) -> None:
-        super().__init__(model, template, system, max_tokens, temperature, top_p, stop)
-        self.form = form
-        self.chat = chat
+    model: TextModel
+    template: str = TEMPLATE
+    form: Form = "auto"
+    system: str | None = None
+    chat: bool = True
+    max_tokens: int = 512
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: Sequence[str] = ()
 
     def propose(self, context: Context, n: int) -> Proposal:
         """Sample `n` solutions, seeded by this round's draws.
@@ -77,10 +71,6 @@ class SolutionSampler(PromptedGenerator):
             self._solutions(texts)
             for texts in sample_many([self._inner(context) for context in contexts], ns)
         ]
-
-    @cached_property
-    def _maker(self) -> SolutionMaker:
-        return SolutionMaker(self.form)
 
     def _sampler(self) -> SampleText:
         return SampleText(

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from draftverify import Check, Context, Proposal, Verification
 from draftverify.checks.verifiers import at_threshold
 from draftverify.traits import VerifierTraits
-from draftverify_llm import answer_text, question_text, sample_logprobs
+from draftverify_llm import Shared, answer_text, question_text, sample_logprobs
 
 __all__ = [
     "TOO_LONG",
@@ -49,14 +48,10 @@ def at_once(device: Any) -> int:
     return 2048 if device.type == "cpu" else 32768
 
 
-class SolutionScorer(ABC, Generic[T]):
-    """A model that scores solutions; it is loaded when it is first needed, and let go when it is closed."""
+class SolutionScorer(Shared[T]):
+    """A model that scores solutions; it is loaded when it is first needed, as `Shared` says."""
 
-    def __init__(self, threshold: float) -> None:
-        self.threshold = threshold
-        self._lock = threading.RLock()
-        self._loaded: T | None = None
-
+    threshold: float
     family: str | None
 
     @cached_property
@@ -70,25 +65,8 @@ class SolutionScorer(ABC, Generic[T]):
         )
 
     @abstractmethod
-    def _load(self) -> T:
-        """The model, with what belongs to it."""
-
-    @abstractmethod
     def _score(self, pairs: Sequence[QuestionSolution]) -> list[float | str]:
         """A score for each pair, in order, or why it has none."""
-
-    def open(self) -> None:
-        """Load the weights; nothing to do when loaded.
-
-        Raises:
-            ConfigError, ResourceError: they cannot be loaded.
-        """
-        self._get()
-
-    def close(self) -> None:
-        """Let the weights go; the next use loads them again."""
-        with self._lock:
-            self._loaded = None
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per solution."""
@@ -101,13 +79,6 @@ class SolutionScorer(ABC, Generic[T]):
     def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
         """What it says at its threshold of a block that was read at another."""
         return at_threshold(checks, self.threshold, "below the threshold")
-
-    def _get(self) -> T:
-        loaded = self._loaded
-        if loaded is None:
-            with self._lock:
-                loaded = self._loaded = self._load() if self._loaded is None else self._loaded
-        return loaded
 
 
 def score_blocks(

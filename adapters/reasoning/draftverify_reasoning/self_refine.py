@@ -8,7 +8,7 @@ words that it knows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -19,7 +19,6 @@ from draftverify_llm import Completion, Message, TextModel, answer_text, exchang
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.asking import PromptedGenerator, answers_to
 from draftverify_reasoning.sample import TEMPLATE
-from draftverify_reasoning.solutions import SolutionMaker
 
 __all__ = ["SelfRefine"]
 
@@ -28,6 +27,7 @@ IMPROVE = "Based on the problems you found, improve your answer. Answer the ques
 REFINE = "{said}\n\nImprove your answer. Answer the question again:\n\n"
 
 
+@dataclass(eq=False)
 class SelfRefine(PromptedGenerator):
     """Proposes `n` solutions as alternatives, each sampled as by `reasoning.sample` and then improved by its model.
 
@@ -57,32 +57,21 @@ class SelfRefine(PromptedGenerator):
         Yet" (2310.01798), whose words the review has.
     """
 
-    def __init__(
-        self,
-        model: TextModel,
-        without_outside_feedback: Literal["it may make answers worse"] | None = None,
-        rounds: int = 1,
-        template: str = TEMPLATE,
-        form: Form = "auto",
-        system: str | None = None,
-        max_tokens: int = 512,
-        temperature: float | None = None,
-        top_p: float | None = None,
-        stop: Sequence[str] = (),
-    ) -> None:
-        super().__init__(model, template, system, max_tokens, temperature, top_p, stop)
-        self.without_outside_feedback = without_outside_feedback
-        self.rounds = rounds
-        self.form = form
+    model: TextModel
+    without_outside_feedback: Literal["it may make answers worse"] | None = None
+    rounds: int = 1
+    template: str = TEMPLATE
+    form: Form = "auto"
+    system: str | None = None
+    max_tokens: int = 512
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: Sequence[str] = ()
 
     @cached_property
     def traits(self) -> GeneratorTraits:
         """That a pipeline must hand it an outside verifier's word, unless it reviews itself."""
         return replace(super().traits, needs_feedback=self.without_outside_feedback is None)
-
-    @cached_property
-    def _maker(self) -> SolutionMaker:
-        return SolutionMaker(self.form)
 
     def open(self) -> None:
         """Check the arguments.
@@ -104,46 +93,34 @@ class SelfRefine(PromptedGenerator):
 
     def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
         """`propose` for many sessions, in one batch where the model has batches."""
-        by_place: list[Proposal | None] = [None] * len(contexts)
         places_of: dict[str, list[int]] = {}
         for place, context in enumerate(contexts):
             places_of.setdefault(repr(self._how(context.settings)), []).append(place)
+        proposals: dict[int, Proposal] = {}
         for places in places_of.values():
-            proposals = self._batch([contexts[place] for place in places], [ns[place] for place in places])
-            for place, proposal in zip(places, proposals, strict=True):
-                by_place[place] = proposal
-        return [proposal for proposal in by_place if proposal is not None]
+            batch = self._batch([contexts[place] for place in places], [ns[place] for place in places])
+            proposals.update(zip(places, batch, strict=True))
+        return [proposals[place] for place in range(len(contexts))]
 
     def _batch(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
         """The proposals of sessions that have one temperature and one top_p."""
         slots = [(context, i) for context, n in zip(contexts, ns, strict=True) for i in range(n)]
         talks = [self._begun(context, i) for context, i in slots]
-        sampling = self._how(contexts[0].settings)
         spent: list[list[Completion]] = [[] for _ in slots]
-        texts: list[list[str]] = [[] for _ in slots]
-
-        def ask(turn: int) -> list[str]:
+        reviews = 0 if self.traits.needs_feedback else self.rounds
+        for turn in range(2 * reviews + 1):
+            if turn:
+                for (context, _), talk in zip(slots, talks, strict=True):
+                    request = REVIEW if turn % 2 else IMPROVE + self._question(context)
+                    talk.append({"role": "user", "content": request})
             # A round has a seed for each turn of each item.
             seeds = [context.draws.seed(i * (2 * self.rounds + 1) + turn) for context, i in slots]
+            sampling = self._how(contexts[0].settings)
             answers = answers_to(self.model, talks, n=[1] * len(talks), seeds=seeds, **sampling)
-            for talk, paid, (reply,) in zip(talks, spent, answers, strict=True):
+            for talk, replies, (reply,) in zip(talks, spent, answers, strict=True):
                 talk.append({"role": "assistant", "content": reply.text})
-                paid.append(reply)
-            return [reply.text for (reply,) in answers]
-
-        def say(turns: Sequence[str]) -> None:
-            for talk, turn in zip(talks, turns, strict=True):
-                talk.append({"role": "user", "content": turn})
-
-        for drafts, text in zip(texts, ask(0), strict=True):
-            drafts.append(text)
-        for turn in range(0 if self.traits.needs_feedback else self.rounds):
-            say([REVIEW] * len(talks))
-            ask(2 * turn + 1)
-            say([IMPROVE + self._question(context) for context, _ in slots])
-            for drafts, text in zip(texts, ask(2 * turn + 2), strict=True):
-                drafts.append(text)
-        items = iter(zip(texts, spent, talks, strict=True))
+                replies.append(reply)
+        items = iter(zip(spent, talks, strict=True))
         return [self._proposal([next(items) for _ in range(n)]) for n in ns]
 
     def _begun(self, context: Context, i: int) -> list[Message]:
@@ -163,26 +140,25 @@ class SelfRefine(PromptedGenerator):
         """What the model was asked."""
         return str(self._asked(context.task)[-1]["content"])  # type: ignore[index]
 
-    def _proposal(self, drafts: Sequence[tuple[list[str], list[Completion], Sequence[Message]]]) -> Proposal:
-        completions = [completion for _, spent, _ in drafts for completion in spent]
+    def _proposal(self, drafts: Sequence[tuple[list[Completion], Sequence[Message]]]) -> Proposal:
+        completions = [reply for replies, _ in drafts for reply in replies]
         # An item's talk holds all its turns; the last is the answer.
         exchanges = [
-            exchange_of(talk[:-1], spent[-1:], cost=self.model.price(spent), items=[item])
-            for item, (_, spent, talk) in enumerate(drafts)
+            exchange_of(talk[:-1], replies[-1:], cost=self.model.price(replies), items=[item])
+            for item, (replies, talk) in enumerate(drafts)
         ]
         return Proposal.alternatives(
-            tuple([self._item(texts) for texts, _, _ in drafts]),
+            tuple([self._item([reply.text for reply in replies[::2]]) for replies, _ in drafts]),
             notes=noted(exchanges),
             evidence={
-                "tokens_out": tuple(
-                    [sum(completion.tokens_out for completion in spent) for _, spent, _ in drafts]
-                ),
+                "tokens_out": tuple([sum(reply.tokens_out for reply in replies) for replies, _ in drafts]),
                 "tokens_in": sum(completion.tokens_in for completion in completions),
-                "finish_reason": tuple([spent[-1].finish_reason for _, spent, _ in drafts]),
+                "finish_reason": tuple([replies[-1].finish_reason for replies, _ in drafts]),
             },
             cost=Cost(amount=self.model.price(completions)),
         )
 
     def _item(self, texts: Sequence[str]) -> dict[str, Any]:
+        """The solution of the last text; those before it are its drafts."""
         earlier = {"drafts": list(texts[:-1])} if len(texts) > 1 else {}
         return self._maker.solution(texts[-1], **earlier)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,7 @@ TEMPLATE = (
 )
 
 
+@dataclass(eq=False)
 class Steps(PromptedGenerator):
     """Proposes the next steps of a solution: at most `n` in all, each a text.
 
@@ -54,25 +55,17 @@ class Steps(PromptedGenerator):
         stop: strings that end a chain.
     """
 
-    def __init__(
-        self,
-        model: TextModel,
-        chains: int = 1,
-        template: str = TEMPLATE,
-        separator: str = "\n",
-        form: Form = "auto",
-        system: str | None = None,
-        chat: bool = True,
-        max_tokens: int = 512,
-        temperature: float | None = None,
-        top_p: float | None = None,
-        stop: Sequence[str] = (),
-    ) -> None:
-        super().__init__(model, template, system, max_tokens, temperature, top_p, stop)
-        self.chains = chains
-        self.separator = separator
-        self.form = form
-        self.chat = chat
+    model: TextModel
+    chains: int = 1
+    template: str = TEMPLATE
+    separator: str = "\n"
+    form: Form = "auto"
+    system: str | None = None
+    chat: bool = True
+    max_tokens: int = 512
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: Sequence[str] = ()
 
     @cached_property
     def traits(self) -> GeneratorTraits:

@@ -19,14 +19,16 @@ import math
 import random
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 
 from draftverify import ConfigError
 from draftverify.lab import LabelledScore, fit_scores
+from draftverify.stats import auroc_within
 from draftverify_llm import (
     LocalModel,
     by_length,
@@ -73,6 +75,7 @@ _MOST_STATES = 16 << 30
 _NO_NUMBERS = "the training came to values that are no numbers; choose dtype: float32, or a smaller lm_weight"
 
 
+@dataclass(eq=False)
 class VerifierTraining:
     """Trains a verifier (`reasoning.verifier`) from solutions that are known to be right or wrong.
 
@@ -102,37 +105,20 @@ class VerifierTraining:
         Cobbe et al., Training verifiers to solve math word problems, 2021, arXiv:2110.14168.
     """
 
-    def __init__(
-        self,
-        data: Path,
-        model: str | Path = "smollm2-135m-instruct",
-        fields: Mapping[str, str] | None = None,
-        pipeline: str | None = None,
-        depth: int | None = None,
-        layers: int = 2,
-        epochs: int = 4,
-        lm_weight: float = 0.1,
-        held_out: float = 0.2,
-        longest: int = 512,
-        likelihood: bool = True,
-        seed: int = 0,
-        dtype: Literal["float32", "bfloat16"] = "bfloat16",
-        device: str = "auto",
-    ) -> None:
-        self.data = data
-        self.model = model
-        self.fields = fields
-        self.pipeline = pipeline
-        self.depth = depth
-        self.layers = layers
-        self.epochs = epochs
-        self.lm_weight = lm_weight
-        self.held_out = held_out
-        self.longest = longest
-        self.likelihood = likelihood
-        self.seed = seed
-        self.dtype = dtype
-        self.device = device
+    data: Path
+    model: str | Path = "smollm2-135m-instruct"
+    fields: Mapping[str, str] | None = None
+    pipeline: str | None = None
+    depth: int | None = None
+    layers: int = 2
+    epochs: int = 4
+    lm_weight: float = 0.1
+    held_out: float = 0.2
+    longest: int = 512
+    likelihood: bool = True
+    seed: int = 0
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    device: str = "auto"
 
     def train(self, out: Path, progress: Progress = lambda step, total, message: None) -> dict[str, Any]:
         """Train, or go on from what lies in `out`; the result is the same.
@@ -222,7 +208,7 @@ class _VerifierTrainingRun:
                 where=str(settings.data),
             )
         if settings.likelihood and all(example.logprob is not None for example in read):
-            self.saved = replace(self.saved, likelihood=_log_odds(self.trained))
+            self.saved = msgspec.structs.replace(self.saved, likelihood=_log_odds(self.trained))
         rows = [
             (example.row.ids, example.problem in held, example.correct, self._offset(example))
             for example in read
@@ -426,8 +412,8 @@ class _VerifierTrainingRun:
             return {}
         signs = np.where(right, 1.0, -1.0)
         figures: dict[str, Any] = {"held_out_loss": float(np.logaddexp(0, -signs * scores).mean())}
-        auc = _pairs_won(scores, right, problems)
-        return figures if auc is None else {**figures, "auc_within": auc}
+        auc = auroc_within(scores, right, problems).value
+        return figures if math.isnan(auc) else {**figures, "auc_within": auc}
 
     def _report(self, history: list[dict[str, Any]]) -> dict[str, Any]:
         report: dict[str, Any] = {
@@ -484,15 +470,6 @@ def _chosen(history: Sequence[Mapping[str, Any]]) -> int:
     if "held_out_loss" in history[0]:
         return min(range(len(history)), key=lambda i: (history[i]["held_out_loss"], i))
     return len(history) - 1
-
-
-def _pairs_won(scores: Sequence[float], right: Sequence[bool], problems: Sequence[int]) -> float | None:
-    """AUC within problems without its interval; None where no problem has a right solution and a wrong one."""
-    of: dict[int, tuple[list[float], list[float]]] = {}
-    for score, good, problem in zip(scores, right, problems, strict=True):
-        of.setdefault(problem, ([], []))[good].append(score)
-    won = [(a > b) + (a == b) / 2 for bad, good in of.values() for a in good for b in bad]
-    return float(np.mean(won)) if won else None
 
 
 def _log_odds(examples: Sequence[_LabelledSolution]) -> tuple[float, float]:

@@ -45,14 +45,9 @@ def held_out_figures(
     }
     promised = (1 / (1 + np.exp(-np.array(scores)))).tolist()
     bins = reliability(promised, right, problems)
-    report: dict[str, Any] = {
-        name: estimate.value for name, estimate in figures.items() if math.isfinite(estimate.value)
-    }
-    report["intervals"] = {
-        name: [estimate.low, estimate.high]
-        for name, estimate in figures.items()
-        if math.isfinite(estimate.value)
-    }
+    figures = {name: estimate for name, estimate in figures.items() if math.isfinite(estimate.value)}
+    report: dict[str, Any] = {name: estimate.value for name, estimate in figures.items()}
+    report["intervals"] = {name: [estimate.low, estimate.high] for name, estimate in figures.items()}
     report["calibration_error"] = sum(
         bin.right.trials * abs(bin.promised - bin.right.value) for bin in bins
     ) / len(scores)

@@ -9,11 +9,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from draftverify import ConfigError, ResourceError
 from draftverify_llm import LocalModel, by_length, need, torch_directory, weights_identity
@@ -33,8 +34,7 @@ __all__ = ["Saved", "TrainedVerifier", "save"]
 FORMAT = 2
 
 
-@dataclass(frozen=True)
-class Saved:
+class Saved(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What verifier.json says.
 
     Args:
@@ -58,9 +58,6 @@ class Saved:
     format: int = FORMAT
 
 
-_WORDS = {field.name for field in fields(Saved)}
-
-
 def save(directory: Path, saved: Saved, network: TokenScores) -> None:
     """Write both files; the JSON last, so that a directory that has it is whole, with an older verifier in it too."""
     from safetensors.torch import save_file
@@ -69,12 +66,12 @@ def save(directory: Path, saved: Saved, network: TokenScores) -> None:
     (directory / "verifier.json").unlink(missing_ok=True)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.trained().items()}
     save_file(tensors, directory / "verifier.safetensors")
-    text = json.dumps(asdict(saved), indent=1) + "\n"
     new = directory / "verifier.new"
-    new.write_text(text, encoding="utf-8")
+    new.write_bytes(msgspec.json.format(msgspec.json.encode(saved), indent=1) + b"\n")
     new.replace(directory / "verifier.json")
 
 
+@dataclass(eq=False)
 class TrainedVerifier(SolutionScorer["tuple[Saved, Any, TokenScores]"]):
     """Scores a solution by reading it to its end, as it was trained to (Cobbe et al. 2021).
 
@@ -93,10 +90,9 @@ class TrainedVerifier(SolutionScorer["tuple[Saved, Any, TokenScores]"]):
         Cobbe et al., Training verifiers to solve math word problems, 2021, arXiv:2110.14168.
     """
 
-    def __init__(self, weights: Path, threshold: float = 0.0, device: str = "auto") -> None:
-        super().__init__(threshold)
-        self.weights = weights
-        self.device = device
+    weights: Path
+    threshold: float = 0.0
+    device: str = "auto"
 
     @property
     def identity(self) -> str:
@@ -163,7 +159,7 @@ class TrainedVerifier(SolutionScorer["tuple[Saved, Any, TokenScores]"]):
             for pair, score in zip(pairs, scores, strict=True)
         ]
 
-    def _load(self) -> tuple[Saved, Any, TokenScores]:
+    def _make(self) -> tuple[Saved, Any, TokenScores]:
         """What was saved, the tokenizer and the network.
 
         Raises:
@@ -201,12 +197,12 @@ class TrainedVerifier(SolutionScorer["tuple[Saved, Any, TokenScores]"]):
     def _said(self) -> Saved:
         path = Path(self.weights) / "verifier.json"
         try:
-            saved: Any = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            saved = msgspec.json.decode(path.read_bytes(), type=Saved)
+        except (OSError, msgspec.MsgspecError) as error:
             raise ResourceError(
                 f"{self.weights} holds no trained verifier ({type(error).__name__}: {error}); make one with "
                 "`draftverify fit part verifier CONFIG`"
             ) from error
-        if not isinstance(saved, dict) or saved.get("format") != FORMAT or set(saved) != _WORDS:
+        if saved.format != FORMAT:
             raise ResourceError(f"{path} is no verifier of format {FORMAT}; train it again")
-        return Saved(**saved)
+        return saved

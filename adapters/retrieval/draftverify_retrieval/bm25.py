@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from draftverify import ConfigError, Context
 from draftverify_llm import need, question_text
 from draftverify_retrieval.passages import Passages, indexed
 from draftverify_retrieval.postings import Bm25Scores, postings_of
-from draftverify_retrieval.ranking import Ranking, RankingDrafter, best, nothing, proposed
+from draftverify_retrieval.ranking import Ranking, RankingDrafter, best, padded, proposed
 from draftverify_retrieval.relevance_feedback import expanded
 from draftverify_retrieval.words import TermExtractor
 
 __all__ = ["Bm25"]
 
 
+@dataclass(eq=False)
 class Bm25(RankingDrafter["_OpenBm25"]):
     """Drafts passages by BM25.
 
@@ -40,46 +40,27 @@ class Bm25(RankingDrafter["_OpenBm25"]):
         Robertson et al., Okapi at TREC-3, 1994; RM3: see `relevance_feedback`.
     """
 
-    def __init__(
-        self,
-        corpus: Passages,
-        stemmer: str | None = "english",
-        stopwords: str | list[str] | None = "english",
-        k1: float = 1.5,
-        b: float = 0.75,
-        fb_docs: int = 10,
-        fb_terms: int = 10,
-        query_weight: float = 0.5,
-    ) -> None:
-        super().__init__()
-        self.corpus = corpus
-        self.stemmer = stemmer
-        self.stopwords = stopwords
-        self.k1 = k1
-        self.b = b
-        self.fb_docs = fb_docs
-        self.fb_terms = fb_terms
-        self.query_weight = query_weight
+    corpus: Passages
+    stemmer: str | None = "english"
+    stopwords: str | list[str] | None = "english"
+    k1: float = 1.5
+    b: float = 0.75
+    fb_docs: int = 10
+    fb_terms: int = 10
+    query_weight: float = 0.5
 
     def search(self, queries: Sequence[str], k: int) -> Ranking:
         """The k best rows of each query, as `Retriever` says."""
         opened = self._get()
-        rows, scores = nothing(len(queries), k)
-        for line, query in enumerate(queries):
-            if terms := opened.terms(query):
-                best_rows, best_scores = best(opened.bm25.scores(terms), k)
-                rows[line, : len(best_rows)], scores[line, : len(best_rows)] = best_rows, best_scores
-        return rows, scores
+        return padded([best(opened.bm25.scores(opened.terms(query)), k) for query in queries], k)
 
     def rank(self, contexts: Sequence[Context], k: int) -> Ranking:
         """The k best rows for each task, its question expanded where there is feedback."""
-        opened = self._get()
         rows, scores = self.search([question_text(context.task) for context in contexts], k)
         for line, context in enumerate(contexts):
             if context.feedback and (weights := self._expanded(context)):
-                best_rows, best_scores = best(opened.bm25.weighted(weights), k)
-                rows[line], scores[line] = -1, -np.inf
-                rows[line, : len(best_rows)], scores[line, : len(best_rows)] = best_rows, best_scores
+                one = slice(line, line + 1)
+                rows[one], scores[one] = padded([best(self._get().bm25.scores(weights), k)], k)
         return rows, scores
 
     def _expanded(self, context: Context) -> dict[str, float]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from draftverify import ConfigError, Context, Proposal
 from draftverify.traits import GeneratorTraits
+from draftverify_llm import Shared
 from draftverify_retrieval.exact_search import ExactSearch
 from draftverify_retrieval.passages import Passages, Retriever
-from draftverify_retrieval.shared import Shared
 from draftverify_retrieval.steps import (
     NO_QUERY,
     NextQuery,
@@ -32,14 +33,15 @@ class _DraftedSearch(Shared[T]):
 
     traits = GeneratorTraits(shape="chain", reads=frozenset())
 
-    def __init__(self, index: T, k: int, next_query: NextQuery, corpus: Passages | None) -> None:
-        if k < 1:
-            raise ConfigError(f"k must be 1 or more, not {k}")
-        super().__init__()
-        self.index = index
-        self.k = k
-        self.next_query = next_query
-        self.corpus = corpus
+    index: T
+    k: int
+    next_query: NextQuery
+    corpus: Passages | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k < 1:
+            raise ConfigError(f"k must be 1 or more, not {self.k}")
 
     def check_verifier(self, verifier: Any) -> None:
         """Refuse a verifier that asks other queries, or for another number of rows."""
@@ -71,6 +73,7 @@ class _DraftedSearch(Shared[T]):
         return Proposal.chain(drafted)
 
 
+@dataclass(eq=False)
 class CachedSearch(_DraftedSearch[Cacheable]):
     """Drafts each step from a cache of what the task's searches found: the step's own rows, and those near them.
 
@@ -87,22 +90,19 @@ class CachedSearch(_DraftedSearch[Cacheable]):
         Zhang et al., Accelerating Retrieval-Augmented Language Model Serving with Speculation, arXiv:2401.14021.
     """
 
-    def __init__(
-        self,
-        index: Cacheable,
-        k: int = 1,
-        next_query: NextQuery = listed,
-        capacity: int = 2048,
-        tasks: int = 0,
-        corpus: Passages | None = None,
-    ) -> None:
-        super().__init__(index, k, next_query, corpus)
-        if capacity < k or tasks < 0:
+    index: Cacheable
+    k: int = 1
+    next_query: NextQuery = listed
+    capacity: int = 2048
+    tasks: int = 0
+    corpus: Passages | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.capacity < self.k or self.tasks < 0:
             raise ConfigError(
-                f"capacity at least k and tasks 0 or more are needed, not {capacity} and {tasks}"
+                f"capacity at least k and tasks 0 or more are needed, not {self.capacity} and {self.tasks}"
             )
-        self.capacity = capacity
-        self.tasks = tasks
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most n steps; none while nothing was found yet."""
@@ -131,6 +131,7 @@ class CachedSearch(_DraftedSearch[Cacheable]):
         return subset
 
 
+@dataclass(eq=False)
 class ApproximateSearch(_DraftedSearch[Retriever]):
     """Drafts each step with a quicker index of the same rows: HNSW beside an exact one.
 
@@ -139,10 +140,10 @@ class ApproximateSearch(_DraftedSearch[Retriever]):
         k, next_query, corpus: as the verifier's.
     """
 
-    def __init__(
-        self, index: Retriever, k: int = 1, next_query: NextQuery = listed, corpus: Passages | None = None
-    ) -> None:
-        super().__init__(index, k, next_query, corpus)
+    index: Retriever
+    k: int = 1
+    next_query: NextQuery = listed
+    corpus: Passages | None = None
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most n steps."""

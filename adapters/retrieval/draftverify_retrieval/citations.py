@@ -11,12 +11,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from draftverify import UNCHECKED, Check, ConfigError, Context, Failure, Outcome, Proposal, Task, Verification
-from draftverify.protocols import Closes, Opens
-from draftverify.traits import VerifierTraits, offers
+from draftverify.traits import VerifierTraits
+from draftverify_llm import Shared
 from draftverify_retrieval.answers import values_of
 from draftverify_retrieval.claims import Claim, Malformed, claims_of
 from draftverify_retrieval.folding import Folded, Word
@@ -78,7 +80,7 @@ class PassageShelf:
         self, passages: Iterable[Any] | Mapping[str, Any], case: bool = False, corpus: Library | None = None
     ) -> None:
         self.case = case
-        self.corpus = corpus
+        self.corpus = corpus or Library(None, case)
         self._names: list[str] = []
         self._texts: list[Folded] = []
         self._by_id: dict[str, frozenset[int]] = {}
@@ -104,8 +106,6 @@ class PassageShelf:
 
     def _with_cited(self, claims: Sequence[Claim]) -> PassageShelf:
         """This shelf and what else is cited of the corpus."""
-        if self.corpus is None:
-            return self
         shelf = copy(self)
         shelf._names, shelf._texts, shelf._by_id = list(self._names), list(self._texts), dict(self._by_id)
         for label in dict.fromkeys(label for claim in claims for label in claim.cited):
@@ -136,7 +136,7 @@ class PassageShelf:
 
     def __contains__(self, id: object) -> bool:
         """Whether there is a passage, or a document, of this id."""
-        return id in self._by_id or (self.corpus is not None and self.corpus.passage(str(id)) is not None)
+        return id in self._by_id or self.corpus.passage(str(id)) is not None
 
     def _add(self, passage: Passage) -> None:
         place = len(self._texts)
@@ -188,9 +188,7 @@ class PassageShelf:
             kind: Kind = "found" if len(quote.words) >= least_words else "short"
             holders = sorted(places.keys() & frozenset[int]().union(*cited[0]))
             return QuoteFinding(claim, kind, self._pieces((place, places[place]) for place in holders))
-        elsewhere = self._pieces(places.items())
-        if not places and self.corpus is not None:
-            elsewhere = self.corpus.find(quote)
+        elsewhere = self._pieces(places.items()) if places else self.corpus.find(quote)
         if elsewhere:
             lacks += [f"passage {_short(self._names[min(passages)])} does not say it" for passages in silent]
             why = f"{', '.join(lacks) or 'nothing is cited for it'}; it stands in {_said(elsewhere)}"
@@ -227,43 +225,46 @@ class PassageShelf:
         return ""
 
 
+@dataclass(eq=False)
 class Library:
     """A corpus by its passages' ids, folded once.
 
     Args:
-        corpus: the passages.
+        corpus: the passages; None for none.
         case: whether upper and lower case differ.
     """
 
-    def __init__(self, corpus: Passages, case: bool = False) -> None:
-        self.corpus = corpus
-        self.case = case
+    corpus: Passages | None
+    case: bool = False
 
     def passage(self, id: str) -> Passage | None:
         """The passage of an id; None where there is none."""
         row = self._rows.get(id)
-        return None if row is None else self.corpus.passage(row)
+        return None if row is None or self.corpus is None else self.corpus.passage(row)
 
     def find(self, quote: Folded, most: int = 5) -> tuple[QuotePlace, ...]:
         """The first few passages that have a quotation."""
-        pieces = []
-        for form in _forms(quote.text):
-            for row, text in enumerate(self._texts):
-                where = text.find(form)
-                if where is not None:
-                    pieces.append(QuotePlace(self.corpus.passage(row).get("id", str(row + 1)), *where))
-                if len(pieces) == most:
-                    return tuple(pieces)
-        return tuple(dict.fromkeys(pieces))
+        places = (
+            QuotePlace(name, *where)
+            for form in _forms(quote.text)
+            for name, text in self._texts
+            if (where := text.find(form)) is not None
+        )
+        return tuple(dict.fromkeys(islice(places, most)))
 
     @cached_property
     def _rows(self) -> dict[str, int]:
-        passages = enumerate(map(self.corpus.passage, range(len(self.corpus))))
-        return {passage["id"]: row for row, passage in passages if "id" in passage}
+        return {passage["id"]: row for row, passage in enumerate(self._passages()) if "id" in passage}
 
     @cached_property
-    def _texts(self) -> list[Folded]:
-        return [Folded(self.corpus.passage(row)["text"], self.case) for row in range(len(self.corpus))]
+    def _texts(self) -> list[tuple[str, Folded]]:
+        return [
+            (passage.get("id", str(row)), Folded(passage["text"], self.case))
+            for row, passage in enumerate(self._passages(), 1)
+        ]
+
+    def _passages(self) -> Iterator[Passage]:
+        return iter(()) if self.corpus is None else map(self.corpus.passage, range(len(self.corpus)))
 
 
 _ELLIPSIS = re.compile(r"[\[(]?\.\.\.+[\])]?|[\[(]?\. \. \.[\])]?")
@@ -390,37 +391,28 @@ def _said(pieces: Sequence[QuotePlace], most: int = 5) -> str:
     return " and ".join(places) + (f" and {len(pieces) - most} more" if len(pieces) > most else "")
 
 
-class _PassageSource:
+class _PassageSource(Shared[Library]):
     """Where the passages are that citations are looked up in."""
 
     corpus: Passages | None
     case: bool
-    _library: Library | None = None
 
-    def open(self) -> None:
-        """Open the corpus."""
-        if self.corpus is not None:
-            if offers(self.corpus, Opens):
-                self.corpus.open()
-            self._library = Library(self.corpus, self.case)
+    def _members(self) -> list[Any]:
+        return [self.corpus]
 
-    def close(self) -> None:
-        """Let go of the corpus."""
-        self._library = None
-        if self.corpus is not None and offers(self.corpus, Closes):
-            self.corpus.close()
+    def _make(self) -> Library:
+        return Library(self.corpus, self.case)
 
     def _shelf(self, task: Task, readings: Iterable[Any] = ()) -> PassageShelf:
-        if self.corpus is not None and self._library is None:
-            self.open()
         texts = [
             reading
             for reading in readings
             if isinstance(reading, Mapping) and isinstance(reading.get("text"), str)
         ]
-        return PassageShelf([*_listed(task.input.get("passages", ())), *texts], self.case, self._library)
+        return PassageShelf([*_listed(task.input.get("passages", ())), *texts], self.case, self._get())
 
 
+@dataclass(eq=False)
 class Citations(_PassageSource):
     """Passes answers whose quotations stand in the passages that they cite, word for word. It needs no model.
 
@@ -447,22 +439,17 @@ class Citations(_PassageSource):
 
     traits = VerifierTraits(provides={"verdicts", "scores"}, reads=frozenset())
 
-    def __init__(
-        self,
-        corpus: Passages | None = None,
-        claims_needed: int = 1,
-        uncited: Uncited = "reject",
-        least_words: int = 3,
-        case: bool = False,
-    ) -> None:
-        for name, value in (("claims_needed", claims_needed), ("least_words", least_words)):
+    corpus: Passages | None = None
+    claims_needed: int = 1
+    uncited: Uncited = "reject"
+    least_words: int = 3
+    case: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, value in (("claims_needed", self.claims_needed), ("least_words", self.least_words)):
             if value < 1:
                 raise ConfigError(f"{name} is {value}; 1 or more is needed", path=name)
-        self.corpus = corpus
-        self.claims_needed = claims_needed
-        self.uncited = uncited
-        self.least_words = least_words
-        self.case = case
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per answer, and the claims in the notes.
@@ -475,26 +462,22 @@ class Citations(_PassageSource):
         notes: list[Any] = []
         for item in proposal.items:
             passed = sum(check.verdict == "pass" for check in checks)
-            if context.enough is not None and passed >= context.enough:
-                checks.append(UNCHECKED)
-                notes.append(None)
-                continue
-            check, findings = self._judged(item, shelf)
+            enough = context.enough is not None and passed >= context.enough
+            check, findings = (UNCHECKED, None) if enough else self._judged(item, shelf)
             checks.append(check)
-            notes.append(_noted(findings))
+            notes.append(None if findings is None else _noted(findings))
         return Verification(checks=tuple(checks), notes={"citations": notes})
 
-    def _judged(self, item: Any, shelf: PassageShelf) -> tuple[Check, list[QuoteFinding]]:
+    def _judged(self, item: Any, shelf: PassageShelf) -> tuple[Check, Sequence[QuoteFinding]]:
         try:
-            claims = shelf.claims_of(item)
-            findings = shelf.examine(claims, self.least_words)
+            findings = shelf.examine(shelf.claims_of(item), self.least_words)
         except Malformed as error:
-            return Check("reject", 0.0, "malformed", f"the citations cannot be read: {error}"), []
+            return Check("reject", 0.0, "malformed", f"the citations cannot be read: {error}"), ()
         except Exception as error:
             failure = Failure.of(error)
-            return Check("error", reason=failure.error, feedback=failure.message), []
-        if findings and not shelf and self._library is None:
-            return Check("abstain", reason="no passages", feedback="there is no passage to look in"), []
+            return Check("error", reason=failure.error, feedback=failure.message), ()
+        if findings and not shelf and self.corpus is None:
+            return Check("abstain", reason="no passages", feedback="there is no passage to look in"), ()
         return self._check(findings), findings
 
     def _check(self, findings: Sequence[QuoteFinding]) -> Check:
@@ -532,6 +515,7 @@ def _noted(findings: Sequence[QuoteFinding]) -> dict[str, Any]:
     }
 
 
+@dataclass(eq=False)
 class Cited(_PassageSource):
     """The share of an answer's claims that stand in the passages that they cite, as `Citations` finds them.
 
@@ -544,10 +528,9 @@ class Cited(_PassageSource):
         case: whether upper and lower case differ.
     """
 
-    def __init__(self, corpus: Passages | None = None, least_words: int = 3, case: bool = False) -> None:
-        self.corpus = corpus
-        self.least_words = least_words
-        self.case = case
+    corpus: Passages | None = None
+    least_words: int = 3
+    case: bool = False
 
     def __call__(self, task: Task, outcome: Outcome) -> float | None:
         """The share, over all values of the outcome together.

@@ -125,18 +125,9 @@ _NUMBERED = re.compile(
 _BLOCK_MARK = re.compile(r"^[ ]{0,3}>[ ]?", re.MULTILINE)
 _BETWEEN = frozenset(" \t\u00a0.,;:!?…)\n")
 _CLOSED_BY = {
-    '"': '"“„‟',
-    "”": '“„‟"',
-    "“": "„",
-    "»": "«",
-    "«": "»",
-    "›": "‹",
-    "‹": "›",
-    "’": "‘‚",
-    "‘": "‚",
-    "」": "「",
+    '"': '"“„‟', "”": '“„‟"', "“": "„", "»": "«", "«": "»", "›": "‹", "‹": "›", "’": "‘‚", "‘": "‚", "」": "「",
     "』": "『",
-}
+}  # fmt: skip
 """What each mark can close."""
 _ONLY_CLOSE = frozenset("”’」』")
 _LAST_ALONE = frozenset("“«»‹›‘’")

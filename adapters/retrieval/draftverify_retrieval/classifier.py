@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from draftverify import ConfigError
-from draftverify_llm import by_length, torch_directory, weights_identity
-from draftverify_retrieval.pretrained import Pretrained, load
+from draftverify_llm import (
+    Pretrained,
+    by_length,
+    label_scores,
+    load_pretrained,
+    torch_directory,
+    weights_identity,
+)
 from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer
 from draftverify_retrieval.windows import rows_of
 
@@ -18,6 +25,7 @@ _LONGEST = 384
 _ENTAILMENT = "entailment"
 
 
+@dataclass(eq=False)
 class Classifier(PassageReader[tuple[Pretrained, int | None, bool]]):
     """Judges question and passage together; it reads no answer, so a passage that passes stays the passage.
 
@@ -39,13 +47,10 @@ class Classifier(PassageReader[tuple[Pretrained, int | None, bool]]):
         Nogueira and Cho, Passage re-ranking with BERT, 2019, arXiv:1901.04085.
     """
 
-    def __init__(
-        self, weights: str | Path, threshold: float = 0.0, label: str | None = None, device: str = "auto"
-    ) -> None:
-        super().__init__(threshold)
-        self.weights = weights
-        self.label = label
-        self.device = device
+    weights: str | Path
+    threshold: float = 0.0
+    label: str | None = None
+    device: str = "auto"
 
     def _make(self) -> tuple[Pretrained, int | None, bool]:
         """The model, the place of its label, and whether the passage stands first.
@@ -54,7 +59,9 @@ class Classifier(PassageReader[tuple[Pretrained, int | None, bool]]):
             ResourceError: the weights, a package or the device is missing, or the model has no head for classes.
             ConfigError: it cannot be told which of its labels means useful.
         """
-        model = load(str(self.weights), self.device, "AutoModelForSequenceClassification")
+        model = load_pretrained(
+            str(self.weights), self.device, "AutoModelForSequenceClassification", extra="retrieval"
+        )
         return model, *self._useful(model.model.config)
 
     @property
@@ -86,16 +93,12 @@ class Classifier(PassageReader[tuple[Pretrained, int | None, bool]]):
         import torch
 
         model, useful, passage_first = self._get()
-        rows = rows_of(model.tokenizer, pairs, min(_LONGEST, model.longest), passage_first=passage_first)
+        rows = rows_of(model.encoder, pairs, min(_LONGEST, model.longest), passage_first=passage_first)
         best: list[float | None] = [None] * len(pairs)
         with torch.inference_mode():
             for batch in by_length([len(row.ids) for row in rows], model.at_once):
-                logits = model.forward([rows[i] for i in batch])[0].logits.double()
-                if useful is None:
-                    scores = logits[:, 0]
-                else:
-                    other_labels = [place for place in range(logits.shape[1]) if place != useful]
-                    scores = logits[:, useful] - logits[:, other_labels].logsumexp(1)
+                output, _ = model.forward([rows[i] for i in batch])
+                scores = label_scores(output.logits, useful)
                 for i, score in zip(batch, scores.tolist(), strict=True):
                     best_so_far = best[rows[i].pair]
                     if best_so_far is None or not score <= best_so_far:

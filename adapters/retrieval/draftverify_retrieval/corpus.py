@@ -11,11 +11,11 @@ import msgspec
 import numpy as np
 
 from draftverify import ConfigError
+from draftverify_llm import Shared
 from draftverify_retrieval.documents import BadDocumentError, LinesRead, documents_at
 from draftverify_retrieval.index import IndexDirectory, decoded, held, rows_before
 from draftverify_retrieval.kept_documents import KeptDocuments, read_documents
 from draftverify_retrieval.passages import Passage, indexed
-from draftverify_retrieval.shared import Shared
 from draftverify_retrieval.splitting import Splitting, Unit
 
 __all__ = ["Changes", "Corpus"]

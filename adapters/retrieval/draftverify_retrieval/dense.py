@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -49,6 +50,7 @@ class SentenceEncoder(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class Dense(RankingDrafter[Any]):
     """Drafts passages by the inner product of their vectors with the question's.
 
@@ -66,18 +68,10 @@ class Dense(RankingDrafter[Any]):
         faiss: Douze et al. 2024, arXiv:2401.08281. HNSW: Malkov and Yashunin, TPAMI 2020.
     """
 
-    def __init__(
-        self,
-        corpus: Passages,
-        encoder: SentenceEncoder,
-        index: Structure = "flat",
-        breadth: int | None = None,
-    ) -> None:
-        super().__init__()
-        self.corpus = corpus
-        self.encoder = encoder
-        self.index = index
-        self.breadth = breadth
+    corpus: Passages
+    encoder: SentenceEncoder
+    index: Structure = "flat"
+    breadth: int | None = None
 
     @property
     def faiss(self) -> Any:
@@ -155,7 +149,7 @@ class Dense(RankingDrafter[Any]):
         new = np.flatnonzero(places < 0)
         digests = np.frombuffer(rows, dtype=np.uint8).reshape(-1, DIGEST)
 
-        def keep(those: NDArray[np.bool_]) -> None:
+        def keep(those: NDArray[np.bool_] | slice) -> None:
             if directory is not None:
                 kept = _Keyed(digests[those].tobytes(), memoryview(vectors[those].ravel()).cast("B"))
                 directory.commit({_VECTORS: (about, msgspec.msgpack.encode(kept))})
@@ -171,7 +165,7 @@ class Dense(RankingDrafter[Any]):
                 texts = [indexed(self.corpus.passage(row)) for row in some.tolist()]
                 vectors[some] = _encoded(self.encoder, texts)
                 advance(len(some))
-        keep(np.ones(len(places), dtype=np.bool_))
+        keep(slice(None))
         return vectors
 
 

@@ -140,11 +140,11 @@ def _lines(path: Path, fields: Mapping[str, str], before: LinesRead) -> Document
 
     def read(number: int) -> Document:
         place = places[number]
-        name = f"{path.name}:{before.lines + place + 1}"
+        line = before.lines + place + 1
         try:
-            return _document(lines[place], names, str(path.with_name(name)))
+            return _document(lines[place], names, f"{path}:{line}")
         except BadDocumentError as error:
-            return Document(name, problem=error.message)
+            return Document(f"{path.name}:{line}", problem=error.message)
 
     whole = before.documents + sum(place < len(lines) - 1 for place in places)
     now = LinesRead(length, digest.hexdigest(), before.lines + len(lines) - 1, whole)
@@ -178,12 +178,15 @@ def _document(line: bytes, names: Mapping[str, str], where: str) -> Document:
     if not isinstance(metadata or {}, dict):
         raise BadDocumentError(f"the metadata are {metadata!r:.60}; an object is needed", where=where)
     document = Document(str(id), text, heading or "", metadata=metadata or {})
-    try:
-        msgspec.msgpack.encode(document)
-    except OverflowError:
-        raise BadDocumentError("a number of the metadata has more than 64 bits", where=where) from None
-    except UnicodeEncodeError:
-        raise BadDocumentError("half of a surrogate pair is in it, which is no text", where=where) from None
+    if metadata or b"\\u" in line:  # nothing else can hold what is not written down
+        try:
+            msgspec.msgpack.encode(document)
+        except OverflowError:
+            raise BadDocumentError("a number of the metadata has more than 64 bits", where=where) from None
+        except UnicodeEncodeError:
+            raise BadDocumentError(
+                "half of a surrogate pair is in it, which is no text", where=where
+            ) from None
     return document
 
 

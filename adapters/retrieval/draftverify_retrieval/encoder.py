@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,15 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftverify import ResourceError
-from draftverify_llm import by_length, readable, torch_directory, weights_identity
-from draftverify_retrieval.pretrained import Pretrained, load
-from draftverify_retrieval.shared import Shared
+from draftverify_llm import (
+    Pretrained,
+    Shared,
+    by_length,
+    load_pretrained,
+    readable,
+    torch_directory,
+    weights_identity,
+)
 
 __all__ = ["Encoder"]
 
 Pooling = Literal["mean", "cls"]
 
 
+@dataclass(eq=False)
 class Encoder(Shared[tuple[Pretrained, Pooling]]):
     """An encoder of sentences, loaded on first use; `encode` gives unit vectors, whose products are cosines.
 
@@ -35,11 +44,8 @@ class Encoder(Shared[tuple[Pretrained, Pooling]]):
         Reimers and Gurevych, Sentence-BERT, EMNLP 2019, arXiv:1908.10084.
     """
 
-    def __init__(self, weights: str | Path = "all-minilm-l6-v2", device: str = "auto") -> None:
-        super().__init__()
-        self.weights = weights
-        self.device = device
-        self._identity: str | None = None
+    weights: str | Path = "all-minilm-l6-v2"
+    device: str = "auto"
 
     def _make(self) -> tuple[Pretrained, Pooling]:
         """The model, downloaded first where needed, and its pooling.
@@ -48,8 +54,8 @@ class Encoder(Shared[tuple[Pretrained, Pooling]]):
             ResourceError: the weights, a package or the device is missing, or the model pools otherwise.
         """
         pooling, longest = _read_modules(torch_directory(str(self.weights)))
-        model = load(str(self.weights), self.device)
-        model.tokenizer.enable_truncation(min(model.longest, longest or model.longest))
+        model = load_pretrained(str(self.weights), self.device, extra="retrieval")
+        model.encoder.enable_truncation(min(model.longest, longest or model.longest))
         return model, pooling
 
     @property
@@ -57,14 +63,12 @@ class Encoder(Shared[tuple[Pretrained, Pooling]]):
         """The length of a vector."""
         return int(self._get()[0].model.config.hidden_size)
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """A hash of the weights, the tokenizer and the pooling: vectors of one identity may be compared."""
-        if self._identity is None:
-            directory = torch_directory(str(self.weights))
-            pooling, longest = _read_modules(directory)
-            self._identity = weights_identity(directory, {"pooling": pooling, "longest": longest})
-        return self._identity
+        directory = torch_directory(str(self.weights))
+        pooling, longest = _read_modules(directory)
+        return weights_identity(directory, {"pooling": pooling, "longest": longest})
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The texts as vectors.
@@ -81,7 +85,7 @@ class Encoder(Shared[tuple[Pretrained, Pooling]]):
 
         model, pooling = self._get()
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        rows = model.tokenizer.encode_batch_fast([readable(text) for text in texts])
+        rows = model.encoder.encode_batch_fast([readable(text) for text in texts])
         with torch.inference_mode():
             for batch in by_length([len(row.ids) for row in rows], model.at_once):
                 output, mask = model.forward([rows[i] for i in batch])

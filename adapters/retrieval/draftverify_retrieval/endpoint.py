@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,9 +16,8 @@ from numpy.typing import NDArray
 from draftverify import ConfigError
 from draftverify.errors import EndpointError
 from draftverify.traits import VerifierTraits
-from draftverify_llm import Endpoint, model_traits
+from draftverify_llm import Endpoint, Shared, model_traits
 from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer
-from draftverify_retrieval.shared import Shared
 
 __all__ = ["EndpointEncoder", "EndpointReranker"]
 
@@ -45,6 +45,7 @@ def _identity_of(model: Endpoint) -> str:
     return hashlib.sha256(msgspec.json.encode(description, order="sorted")).hexdigest()[:32]
 
 
+@dataclass(eq=False)
 class EndpointEncoder(Shared[Endpoint]):
     """Sentences as vectors of length 1, by a server's `/embeddings`, as OpenAI's and most others have it.
 
@@ -53,10 +54,8 @@ class EndpointEncoder(Shared[Endpoint]):
         at_once: texts of one request.
     """
 
-    def __init__(self, model: Endpoint, at_once: int = 64) -> None:
-        super().__init__()
-        self.model = model
-        self.at_once = at_once
+    model: Endpoint
+    at_once: int = 64
 
     @cached_property
     def dimension(self) -> int:
@@ -101,6 +100,7 @@ class EndpointEncoder(Shared[Endpoint]):
         return self.model
 
 
+@dataclass(eq=False)
 class EndpointReranker(PassageReader[Endpoint]):
     """Scores passages by a server's `/rerank`, as Cohere's, Jina's and vLLM's have it: one request for each question.
 
@@ -111,20 +111,13 @@ class EndpointReranker(PassageReader[Endpoint]):
         threshold: the score at which a passage passes, in the server's unit, mostly 0 to 1.
     """
 
-    def __init__(self, model: Endpoint, threshold: float = 0.5) -> None:
-        super().__init__(threshold)
-        self.model = model
+    model: Endpoint
+    threshold: float = 0.5
 
     @cached_property
     def traits(self) -> VerifierTraits:  # type: ignore[override]
         """That its word is another machine's."""
-        return VerifierTraits(
-            provides={"verdicts", "scores"},
-            reads=frozenset(),
-            thresholds={"threshold"},
-            deterministic=False,
-            remote=model_traits(self.model).remote,
-        )
+        return replace(PassageReader.traits, deterministic=False, remote=model_traits(self.model).remote)
 
     @property
     def identity(self) -> str:

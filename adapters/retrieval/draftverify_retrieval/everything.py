@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from draftverify import Context, Proposal
 from draftverify.traits import GeneratorTraits
+from draftverify_llm import Shared
 from draftverify_retrieval.passages import Passages, Retriever
 from draftverify_retrieval.ranking import proposed, rank_with
-from draftverify_retrieval.shared import Shared
 
 __all__ = ["Everything"]
 
 
+@dataclass(eq=False)
 class Everything(Shared[int]):
     """Drafts all passages that were not proposed before, for a `fallback` that reads on until something is found.
 
@@ -25,14 +27,8 @@ class Everything(Shared[int]):
 
     traits = GeneratorTraits(shape="alternatives", reads=frozenset())
 
-    def __init__(self, corpus: Passages, retriever: Retriever | None = None) -> None:
-        super().__init__()
-        self.corpus = corpus
-        self.retriever = retriever
-
-    def open(self) -> None:
-        """Open the corpus and the retriever."""
-        super().open()
+    corpus: Passages
+    retriever: Retriever | None = None
 
     def propose(self, context: Context, n: int) -> Proposal:
         """The next n passages; `exhausted` when they are the last."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from draftverify import PASS, UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Verification
 from draftverify.traits import VerifierTraits
+from draftverify_llm import Shared
 from draftverify_retrieval.passages import Passages, Retriever
-from draftverify_retrieval.shared import Shared
 from draftverify_retrieval.steps import (
     NO_QUERY,
     NextQuery,
@@ -23,6 +24,7 @@ from draftverify_retrieval.steps import (
 __all__ = ["ExactSearch"]
 
 
+@dataclass(eq=False)
 class ExactSearch(Shared[Retriever]):
     """Passes what the index finds too, and gives what it finds instead.
 
@@ -45,22 +47,16 @@ class ExactSearch(Shared[Retriever]):
 
     traits = VerifierTraits(reads=frozenset(), plain_steps=True)
 
-    def __init__(
-        self,
-        index: Retriever,
-        k: int = 1,
-        next_query: NextQuery = listed,
-        prefetch: int = 20,
-        corpus: Passages | None = None,
-    ) -> None:
-        if k < 1 or prefetch < 0:
-            raise ConfigError(f"k must be 1 or more and prefetch 0 or more, not {k} and {prefetch}")
-        super().__init__()
-        self.index = index
-        self.k = k
-        self.next_query = next_query
-        self.prefetch = prefetch
-        self.corpus = corpus
+    index: Retriever
+    k: int = 1
+    next_query: NextQuery = listed
+    prefetch: int = 20
+    corpus: Passages | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k < 1 or self.prefetch < 0:
+            raise ConfigError(f"k must be 1 or more and prefetch 0 or more, not {self.k} and {self.prefetch}")
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One search over the queries of the block, and the one after it."""
@@ -69,20 +65,19 @@ class ExactSearch(Shared[Retriever]):
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
         """One search over the queries of all blocks."""
         blocks = [self._queries(*block) for block in zip(contexts, proposals, strict=True)]
-        queries = [query for block in blocks for query in block.values() if query is not None]
-        results: list[list[int]] = []
-        if queries:
-            rows, _ = self.index.search(queries, max(self.k, self.prefetch))
-            results = rows.tolist()
-        verifications, start = [], 0
-        for proposal, block in zip(proposals, blocks, strict=True):
-            answers: dict[int, list[int] | None] = dict.fromkeys(block)
-            for index, query in block.items():
-                if query is not None:
-                    answers[index] = results[start]
-                    start += 1
-            verifications.append(self._judge(proposal, answers))
-        return verifications
+        asked = [
+            (place, index, query)
+            for place, block in enumerate(blocks)
+            for index, query in block.items()
+            if query is not None
+        ]
+        rows = (
+            self.index.search([query for *_, query in asked], max(self.k, self.prefetch))[0] if asked else []
+        )
+        answers: list[dict[int, list[int] | None]] = [dict.fromkeys(block) for block in blocks]
+        for (place, index, _), row in zip(asked, rows, strict=True):
+            answers[place][index] = row.tolist()
+        return [self._judge(*answered) for answered in zip(proposals, answers, strict=True)]
 
     def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """Stop when there is no next query."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from draftverify import ConfigError, Context
 from draftverify_retrieval.passages import Passages, Retriever
-from draftverify_retrieval.ranking import Ranking, RankingDrafter, nothing, rank_with
+from draftverify_retrieval.ranking import Ranking, Refined, padded, rank_with
 
 __all__ = ["Filtered"]
 
@@ -19,7 +19,7 @@ _DEEPER = 4
 _RANGE = ("min", "max")
 
 
-class Filtered(RankingDrafter[Passages]):
+class Filtered(Refined):
     """Drafts what its retriever finds and whose metadata are as `where` says, and as the task's input `where` says.
 
     `where` has for each field what it must be: a value, a list of which it is one, or a range {min: …, max: …}, both
@@ -36,11 +36,6 @@ class Filtered(RankingDrafter[Passages]):
         self.retriever = retriever
         self.where = where
         self._allowed: dict[str, NDArray[np.bool_]] = {}
-
-    @property
-    def corpus(self) -> Passages:  # type: ignore[override]
-        """The corpus of its retriever."""
-        return self._get()
 
     def search(self, queries: Sequence[str], k: int) -> Ranking:
         """The k best rows of each query, as `Retriever` says."""
@@ -67,11 +62,11 @@ class Filtered(RankingDrafter[Passages]):
             whole = (found[:, -1] < 0) | (np.array([keep.sum() for keep in keeps]) >= k) if depth else True
             if depth == count or np.all(whole):
                 break
-        rows, scores = nothing(len(allowed), k)
+        lines = []
         for line, keep in enumerate(keeps):
-            best = np.flatnonzero(keep)[:k]
-            rows[line, : len(best)], scores[line, : len(best)] = found[line, best], found_scores[line, best]
-        return rows, scores
+            left = np.flatnonzero(keep)[:k]
+            lines.append((found[line, left], found_scores[line, left]))
+        return padded(lines, k)
 
     def _rows(self, own: Mapping[str, Any]) -> NDArray[np.bool_]:
         """Which rows are allowed, bool [rows]; worked out once for the same words."""
@@ -87,14 +82,10 @@ class Filtered(RankingDrafter[Passages]):
             self._allowed[key] = np.array(allowed, dtype=np.bool_)
         return self._allowed[key]
 
-    def _members(self) -> list[Any]:
-        return [self.retriever]
-
     def _make(self) -> Passages:
         _check(self.where)
         self._allowed.clear()
-        corpus: Passages = self.retriever.corpus  # type: ignore[attr-defined]
-        return corpus
+        return super()._make()
 
 
 def _check(where: Any) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -28,12 +27,13 @@ _WORD = regex.compile(
 _UNSPACED_ONE = regex.compile(rf"[{_UNSPACED}]")
 _THOUSANDS = r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))"
 _COMMA = re.compile(_THOUSANDS)
-_CHUNK = re.compile(
-    rf"(\s+)|((?:(?!{_THOUSANDS})[!-~])+(?=[\x00-\x7f]|\Z))|(?P<comma>{_THOUSANDS})|.", re.DOTALL
+_SEGMENT = regex.compile(
+    rf"(?P<space>[\s\x1c-\x1f]+)|(?P<comma>{_THOUSANDS})|(?:(?!{_THOUSANDS})[!-~])+(?=[\x00-\x7f]|\Z)"
+    r"|.[\p{M}ﾞﾟ]{0,30}",
+    regex.DOTALL,
 )
-"""White space; visible ASCII, but for a letter that an accent may follow; a comma in a number; or any one character."""
-_MARKS_AT_MOST = 30
-"""Combining marks after a letter, as UAX #15 allows: putting longer runs in order is quadratic."""
+"""White space; a comma in a number; visible ASCII, but for a letter that an accent may follow; or any one character and
+its marks, of which UAX #15 allows 30: putting longer runs in order is quadratic."""
 _QUOTES = {
     **dict.fromkeys("“”„‟«»〝〞〟", '"'),
     **dict.fromkeys("‘’‚‛‹›`´′ʼ", "'"),
@@ -54,15 +54,6 @@ class Word(NamedTuple):
     text: str
     start: int
     end: int
-
-
-class _Chunk(NamedTuple):
-    """What a stretch of the original folds to; one that is `plain` does so character by character."""
-
-    folded: str
-    start: int
-    end: int
-    plain: bool
 
 
 class Folded:
@@ -90,7 +81,7 @@ class Folded:
         if plain.isascii() and plain.isprintable():  # the same, much faster
             self.text = _COMMA.sub("", plain if case else plain.lower()).replace("`", "'")
         else:
-            self.text = "".join([chunk.folded for chunk in self._chunks()]).rstrip(" ")
+            self.text = "".join([folded for folded, _, _ in self._segments()]).rstrip(" ")
 
     def find(self, folded: str) -> tuple[int, int] | None:
         """Where a folded text first stands in this one as whole words, in characters of the original; None if nowhere.
@@ -111,16 +102,12 @@ class Folded:
 
     def original_place(self, start: int, end: int) -> tuple[int, int] | None:
         """A place in the folded text, in the original; None where it begins or ends within one of its characters."""
-        chunks, offsets = self._map
-        head_place, tail_place = bisect_right(offsets, start) - 1, bisect_right(offsets, end - 1) - 1
-        head_offset, tail_offset = start - offsets[head_place], end - offsets[tail_place]
-        head, tail = chunks[head_place], chunks[tail_place]
-        if (head_offset and not head.plain) or (tail_offset < len(tail.folded) and not tail.plain):
+        sources = self._sources
+        if (start and sources[start - 1] == sources[start]) or sources[end - 1 : end] == sources[
+            end : end + 1
+        ]:
             return None
-        return (
-            head.start + head_offset if head.plain else head.start,
-            tail.start + tail_offset if tail.plain else tail.end,
-        )
+        return sources[start][0], sources[end - 1][1]
 
     @cached_property
     def words(self) -> list[Word]:
@@ -136,36 +123,26 @@ class Folded:
         return self.text.translate(_LOOKS_LIKE)
 
     @cached_property
-    def _map(self) -> tuple[list[_Chunk], list[int]]:
-        chunks = [chunk for chunk in self._chunks() if chunk.folded]
-        offsets, at = [], 0
-        for chunk in chunks:
-            offsets.append(at)
-            at += len(chunk.folded)
-        return chunks, offsets
-
-    def _chunks(self) -> Iterator[_Chunk]:
-        text, case, at, spaced = self.original, self.case, 0, True
-        while at < len(text):
-            match = _CHUNK.match(text, at)
-            assert match is not None
-            end = match.end()
-            if match[1] is not None:
-                folded, plain = "" if spaced else " ", False
-            elif match["comma"] is not None:
-                folded, plain = "", False
-            elif match[2] is not None:
-                folded, plain = match[2].replace("`", "'"), True
-                folded = folded if case else folded.lower()
+    def _sources(self) -> list[tuple[int, int]]:
+        """The stretch of the original that each folded character comes from; one of ASCII comes from its own."""
+        sources: list[tuple[int, int]] = []
+        for folded, start, end in self._segments():
+            if len(folded) == end - start and self.original[start:end].isascii():
+                sources += [(place, place + 1) for place in range(start, end)]
             else:
-                limit = min(len(text), end + _MARKS_AT_MOST)
-                while end < limit and _is_mark(text[end]):
-                    end += 1
-                folded, plain = _fold(text[at:end], case), False
-            if folded:
-                spaced = folded == " "
-            yield _Chunk(folded, at, end, plain)
-            at = end
+                sources += [(start, end)] * len(folded)
+        return sources
+
+    def _segments(self) -> Iterator[tuple[str, int, int]]:
+        """What each stretch of the original folds to, and where it stands."""
+        spaced = True
+        for match in _SEGMENT.finditer(self.original):
+            if match["space"]:
+                folded = "" if spaced else " "
+            else:
+                folded = "" if match["comma"] else _fold(match[0], self.case)
+            spaced = folded == " " if folded else spaced
+            yield folded, *match.span()
 
     def _cuts(self, at: int) -> bool:
         """Whether this place lies within a word or a number."""
@@ -189,7 +166,7 @@ class Folded:
 
 @lru_cache(maxsize=65536)
 def _fold(segment: str, case: bool) -> str:
-    """A character and the marks that belong to it."""
+    """A run of ASCII, or a character and the marks that belong to it."""
     raised = unicodedata.decomposition(segment[0]).startswith("<super>")
     text = unicodedata.normalize("NFKD", "".join([_QUOTES.get(c, c) for c in segment]))
     if not case:
@@ -204,12 +181,6 @@ def _seen(character: str) -> str:
     if category in ("Cf", "Cc") or character.isspace() or _INVISIBLE.match(character):
         return ""
     return "-" if category == "Pd" else _QUOTES.get(character, character)
-
-
-@lru_cache(maxsize=65536)
-def _is_mark(character: str) -> bool:
-    """Whether a character belongs to the one before it: what it decomposes into begins with a combining mark."""
-    return unicodedata.combining(unicodedata.normalize("NFKD", character)[0]) != 0
 
 
 @lru_cache(maxsize=65536)

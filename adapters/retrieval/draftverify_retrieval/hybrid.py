@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -10,13 +11,14 @@ from numpy.typing import NDArray
 
 from draftverify import ConfigError, Context
 from draftverify_retrieval.passages import Passages, Retriever
-from draftverify_retrieval.ranking import Ranking, RankingDrafter, nothing, rank_with
+from draftverify_retrieval.ranking import Ranking, RankingDrafter, padded, rank_with
 
 __all__ = ["Hybrid"]
 
 _DEPTH = 100
 
 
+@dataclass(eq=False)
 class Hybrid(RankingDrafter[Passages]):
     """Drafts passages by the sum of 1 / (k + rank) over its retrievers; one that did not find a passage adds nothing.
 
@@ -31,10 +33,8 @@ class Hybrid(RankingDrafter[Passages]):
         Cormack, Clarke and Büttcher, Reciprocal rank fusion, SIGIR 2009.
     """
 
-    def __init__(self, retrievers: list[Retriever], k: int = 60) -> None:
-        super().__init__()
-        self.retrievers = retrievers
-        self.k = k
+    retrievers: list[Retriever]
+    k: int = 60
 
     @property
     def corpus(self) -> Passages:  # type: ignore[override]
@@ -55,7 +55,7 @@ class Hybrid(RankingDrafter[Passages]):
 
     def _fused(self, rankings_of: Sequence[NDArray[np.int64]], k: int) -> Ranking:
         """The k rows of the largest sums, of the rankings of each retriever, int64 [n, depth] each."""
-        rows, scores = nothing(len(rankings_of[0]), k)
+        lines = []
         for line in range(len(rankings_of[0])):
             rankings = [ranking[line][ranking[line] >= 0] for ranking in rankings_of]
             union = np.unique(np.concatenate(rankings))
@@ -66,8 +66,8 @@ class Hybrid(RankingDrafter[Passages]):
             sums = (1 / (self.k + ranks)).sum(axis=0)
             # Equal sums of other terms may differ in their last bit.
             order = np.lexsort((union, *ranks[::-1], -np.round(sums, 12)))[:k]
-            rows[line, : len(order)], scores[line, : len(order)] = union[order], sums[order]
-        return rows, scores
+            lines.append((union[order], sums[order]))
+        return padded(lines, k)
 
     def _members(self) -> list[Any]:
         return [*self.retrievers]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from hashlib import blake2b
 from itertools import pairwise
@@ -228,17 +228,13 @@ class IndexDirectory:
             "from the documents"
         )
 
-    def _files(self) -> Iterable[Path]:
-        return sorted(self.path.iterdir())
-
     def _strangers(self) -> list[str]:
         ours = {"lock", "manifest.new"}
-        return [
-            path.name for path in self._files() if path.name not in ours and not _PART.fullmatch(path.name)
-        ]
+        names = sorted(path.name for path in self.path.iterdir())
+        return [name for name in names if name not in ours and not _PART.fullmatch(name)]
 
     def _sweep(self, named: set[str]) -> None:
-        for path in self._files():
+        for path in list(self.path.iterdir()):
             if _PART.fullmatch(path.name) and path.name not in named:
                 path.unlink(missing_ok=True)
 

@@ -7,11 +7,9 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
-from draftverify import Check, Context, Proposal
-from draftverify.checks.verifiers import at_threshold
 from draftverify_retrieval.passages import Passages
 from draftverify_retrieval.postings import postings_of
 from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer
@@ -23,6 +21,7 @@ __all__ = ["LexicalReader"]
 _SENTENCES = Splitting(by="sentence")
 
 
+@dataclass(eq=False)
 class LexicalReader(PassageReader[tuple[TermExtractor, Counter[str], int]]):
     """Reads by words alone. The answer is the sentence that shares most with the question.
 
@@ -40,19 +39,10 @@ class LexicalReader(PassageReader[tuple[TermExtractor, Counter[str], int]]):
         stopwords: one of bm25s's lists (the default has question words too), or the words themselves; None for none.
     """
 
-    traits = replace(PassageReader.traits, thresholds={"threshold"})
-
-    def __init__(
-        self,
-        corpus: Passages | None = None,
-        threshold: float = 0.6,
-        stemmer: str | None = "english",
-        stopwords: str | list[str] | None = "english_plus",
-    ) -> None:
-        super().__init__(threshold)
-        self.corpus = corpus
-        self.stemmer = stemmer
-        self.stopwords = stopwords
+    corpus: Passages | None = None
+    threshold: float = 0.6
+    stemmer: str | None = "english"
+    stopwords: str | list[str] | None = "english_plus"
 
     def _make(self) -> tuple[TermExtractor, Counter[str], int]:
         """The terms' extractor and counts, and the number of passages, of the corpus opened."""
@@ -72,10 +62,6 @@ class LexicalReader(PassageReader[tuple[TermExtractor, Counter[str], int]]):
         extractor, counts, rows = self._get()
         description = json.dumps(["lexical", extractor.identity, rows, sorted(counts.items())])
         return hashlib.sha256(description.encode()).hexdigest()[:32]
-
-    def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
-        """What it says at its threshold of a block that was read at another."""
-        return at_threshold(checks, self.threshold, "no answer")
 
     def read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
         loaded = self._get()

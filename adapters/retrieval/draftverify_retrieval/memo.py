@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from draftverify import ConfigError
+from draftverify_llm import Shared
 from draftverify_retrieval.passages import Retriever
 from draftverify_retrieval.ranking import Ranking, nothing
-from draftverify_retrieval.shared import Shared
 from draftverify_retrieval.steps import Query
 
 __all__ = ["Memo"]
 
 
+@dataclass(eq=False)
 class Memo(Shared[OrderedDict[Any, Any]]):
     """A retriever that keeps what its own found, for queries that are equal (texts, or vectors to the last bit).
 
@@ -25,12 +27,13 @@ class Memo(Shared[OrderedDict[Any, Any]]):
         size: how many queries are kept; those that were not asked for longest make room.
     """
 
-    def __init__(self, retriever: Retriever, size: int = 10_000) -> None:
-        if size < 1:
-            raise ConfigError(f"size is {size}; at least 1 is needed", path="size")
-        super().__init__()
-        self.retriever = retriever
-        self.size = size
+    retriever: Retriever
+    size: int = 10_000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.size < 1:
+            raise ConfigError(f"size is {self.size}; at least 1 is needed", path="size")
 
     @property
     def corpus(self) -> Any:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from draftverify import ConfigError, ContractError, Outcome, Task
@@ -137,11 +138,17 @@ class UnansweredAnswerable(_Metric):
 
 
 class _Ranking(_Metric):
-    """A metric of accepted passages in their order, by ir-measures."""
+    """A metric of accepted passages in their order, by ir-measures.
 
-    measure: str
-    """As ir-measures writes it."""
-    relevant: Relevance
+    Attributes:
+        measure: the measure's name there.
+    """
+
+    measure: ClassVar[str]
+
+    def __init__(self, k: int | None = None, relevant: Relevance = "place") -> None:
+        self.k = None if k is None else _at_least_one("k", k)
+        self.relevant = relevant
 
     def check_task(self, task: Task) -> None:
         """Refuse a truth that does not say what is relevant."""
@@ -158,7 +165,7 @@ class _Ranking(_Metric):
         need("ir_measures", doing="metrics of rankings", extra="retrieval")
         import ir_measures
 
-        measure = ir_measures.parse_measure(self.measure)
+        measure = ir_measures.parse_measure(self.measure if self.k is None else f"{self.measure}@{self.k}")
         names = dict.fromkeys(judge.names(values_of(outcome)))
         run = {name: -float(rank) for rank, name in enumerate(names)}
         return float(ir_measures.calc_aggregate([measure], {"": judge.grades}, {"": run})[measure])
@@ -175,10 +182,10 @@ class PassageRecall(_Ranking):
         relevant: "place": what the truth's `passages` or `document` say; "answer": what holds one of the answers.
     """
 
+    measure = "R"
+
     def __init__(self, k: int = 10, relevant: Relevance = "place") -> None:
-        self.k = _at_least_one("k", k)
-        self.relevant = relevant
-        self.measure = f"R@{k}"
+        super().__init__(k, relevant)
 
 
 class NDCG(_Ranking):
@@ -192,28 +199,13 @@ class NDCG(_Ranking):
         Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 20 (2002).
     """
 
+    measure = "nDCG"
+
     def __init__(self, k: int = 10, relevant: Relevance = "place") -> None:
-        self.k = _at_least_one("k", k)
-        self.relevant = relevant
-        self.measure = f"nDCG@{k}"
+        super().__init__(k, relevant)
 
 
-class _WholeRanking(_Ranking):
-    """A figure of all accepted passages, unless a last rank is given.
-
-    Attributes:
-        name: the measure's, to ir-measures.
-    """
-
-    name: ClassVar[str]
-
-    def __init__(self, k: int | None = None, relevant: Relevance = "place") -> None:
-        self.k = None if k is None else _at_least_one("k", k)
-        self.relevant = relevant
-        self.measure = self.name if k is None else f"{self.name}@{k}"
-
-
-class MRR(_WholeRanking):
+class MRR(_Ranking):
     """1 / rank of the first relevant passage among the accepted ones; 0 without one.
 
     Args:
@@ -221,10 +213,10 @@ class MRR(_WholeRanking):
         relevant: as for `PassageRecall`.
     """
 
-    name = "RR"
+    measure = "RR"
 
 
-class MAP(_WholeRanking):
+class MAP(_Ranking):
     """Average precision of the accepted passages, whose mean over questions is MAP.
 
     Args:
@@ -232,9 +224,10 @@ class MAP(_WholeRanking):
         relevant: as for `PassageRecall`.
     """
 
-    name = "AP"
+    measure = "AP"
 
 
+@dataclass(eq=False)
 class Precision(_Ranking):
     """The share of the accepted passages that are relevant; it has no say where none was accepted.
 
@@ -244,8 +237,7 @@ class Precision(_Ranking):
         relevant: as for `PassageRecall`.
     """
 
-    def __init__(self, relevant: Relevance = "place") -> None:
-        self.relevant = relevant
+    relevant: Relevance = "place"
 
     def figure(self, task: Task, outcome: Outcome) -> float | None:
         """The share."""

@@ -74,20 +74,16 @@ class Bm25Scores:
         """Those of the terms that stand somewhere."""
         return [term for term in terms if term in self._numbers]
 
-    def scores(self, terms: Sequence[str]) -> NDArray[Any]:
-        """Each row's score [rows], 0 where it has none of these known terms; a term counts as often as it is named."""
+    def scores(self, terms: Sequence[str] | Mapping[str, float]) -> NDArray[Any]:
+        """Each row's score [rows], 0 where it has none of these known terms; a term counts as often as it is named, or
+        by its weight.
+        """
         scores = np.zeros(len(self._norms), dtype=np.float32)
         for term in terms:
             rows, column = self._column(term)
-            np.add.at(scores, rows, column)
-        return scores
-
-    def weighted(self, weights: Mapping[str, float]) -> NDArray[Any]:
-        """The same for known terms with weights."""
-        scores = np.zeros(len(self._norms), dtype=np.float32)
-        for term, weight in weights.items():
-            rows, column = self._column(term)
-            np.add.at(scores, rows, np.float32(weight) * column)
+            np.add.at(
+                scores, rows, np.float32(terms[term]) * column if isinstance(terms, Mapping) else column
+            )
         return scores
 
     def _column(self, term: str) -> tuple[NDArray[np.intp], NDArray[np.float32]]:

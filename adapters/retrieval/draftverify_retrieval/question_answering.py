@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from draftverify import Check, Context, Proposal
-from draftverify.checks.verifiers import at_threshold
-from draftverify_llm import by_length, torch_directory, weights_identity
-from draftverify_retrieval.pretrained import Pretrained, load
+from draftverify_llm import Pretrained, by_length, load_pretrained, torch_directory, weights_identity
 from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer
 from draftverify_retrieval.windows import best_span, rows_of
 
@@ -19,6 +16,7 @@ __all__ = ["QuestionAnswering"]
 _LONGEST = 384
 
 
+@dataclass(eq=False)
 class QuestionAnswering(PassageReader[Pretrained]):
     """Reads with a model that was trained for spans (a `…ForQuestionAnswering` of transformers).
 
@@ -38,15 +36,10 @@ class QuestionAnswering(PassageReader[Pretrained]):
         Devlin et al., BERT, NAACL 2019, section 4.3; Rajpurkar et al., SQuAD 2.0, ACL 2018.
     """
 
-    traits = replace(PassageReader.traits, thresholds={"threshold"})
-
-    def __init__(
-        self, weights: str | Path, threshold: float = 0.0, longest_answer: int = 30, device: str = "auto"
-    ) -> None:
-        super().__init__(threshold)
-        self.weights = weights
-        self.longest_answer = longest_answer
-        self.device = device
+    weights: str | Path
+    threshold: float = 0.0
+    longest_answer: int = 30
+    device: str = "auto"
 
     def _make(self) -> Pretrained:
         """The model.
@@ -54,22 +47,20 @@ class QuestionAnswering(PassageReader[Pretrained]):
         Raises:
             ResourceError: the weights, a package or the device is missing, or the model has no head for spans.
         """
-        return load(str(self.weights), self.device, "AutoModelForQuestionAnswering")
+        return load_pretrained(
+            str(self.weights), self.device, "AutoModelForQuestionAnswering", extra="retrieval"
+        )
 
     @property
     def identity(self) -> str:
         """A hash of the weights and of the longest answer."""
         return weights_identity(torch_directory(str(self.weights)), {"longest_answer": self.longest_answer})
 
-    def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
-        """What it says at its threshold of a block that was read at another."""
-        return at_threshold(checks, self.threshold, "no answer")
-
     def read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
         import torch
 
         model = self._get()
-        rows = rows_of(model.tokenizer, pairs, min(_LONGEST, model.longest))
+        rows = rows_of(model.encoder, pairs, min(_LONGEST, model.longest))
         best: list[ReaderAnswer | None] = [None] * len(pairs)
         with torch.inference_mode():
             for batch in by_length([len(row.ids) for row in rows], model.at_once):

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from draftverify import UNCHECKED, Check, ConfigError, Context, Cost, Failure, Proposal, Verification
 from draftverify.errors import NotBoughtError
 from draftverify.exchanges import Exchange, noted
-from draftverify.protocols import Closes, Opens
-from draftverify.traits import VerifierTraits, families, offers
-from draftverify_llm import TextModel, exchange_of, fields_of, model_traits, question_text
+from draftverify.traits import VerifierTraits
+from draftverify_llm import (
+    Shared,
+    TextModel,
+    exchange_of,
+    fields_of,
+    model_traits,
+    question_text,
+    reading_traits,
+)
 from draftverify_retrieval.answers import normalised
 from draftverify_retrieval.folding import Folded
-from draftverify_retrieval.passages import Passage, passage_of
+from draftverify_retrieval.passages import Passage, indexed, passage_of
+from draftverify_retrieval.reading import place_of
 
 __all__ = ["QuoteReader", "find_quote"]
 
@@ -45,7 +55,8 @@ class _Reading(NamedTuple):
     failure: Failure | None = None
 
 
-class QuoteReader:
+@dataclass(eq=False)
+class QuoteReader(Shared[TextModel]):
     """Asks a text model, passage by passage, for an answer and the words of the passage that say so.
 
     A passage passes where the quote stands in it, but for case, spaces and the form of quotation marks; the check's
@@ -63,31 +74,22 @@ class QuoteReader:
         structured: hold the model to the form of the reply, where it can be held to a schema.
     """
 
-    def __init__(
-        self, model: TextModel, prompt: str = PROMPT, max_tokens: int = 300, structured: bool = True
-    ) -> None:
-        self.model = model
-        self.prompt = prompt
-        self.max_tokens = max_tokens
-        self.structured = structured
+    model: TextModel
+    prompt: str = PROMPT
+    max_tokens: int = 300
+    structured: bool = True
 
     @cached_property
     def traits(self) -> VerifierTraits:
         """As its model's."""
-        model = model_traits(self.model)
-        return VerifierTraits(
-            reads=frozenset(),
-            families=families(model.family or "unknown"),
-            concurrent=model.concurrent,
-            shares=lambda: (self.model,),
-            deterministic=model.deterministic,
-            remote=model.remote,
-            free=model.cached,
-            at_once=max(model.at_once, 1),
-        )
+        at_once = max(model_traits(self.model).at_once, 1)
+        return reading_traits(self.model, VerifierTraits(reads=frozenset(), at_once=at_once))
 
-    def open(self) -> None:
-        """Check the arguments, and open the model.
+    def _members(self) -> list[Any]:
+        return [self.model]
+
+    def _make(self) -> TextModel:
+        """The model, once the arguments were checked.
 
         Raises:
             ConfigError: the prompt lacks a field, or has one that is not filled.
@@ -98,13 +100,7 @@ class QuoteReader:
             )
         if self.max_tokens < 1:
             raise ConfigError(f"max_tokens is {self.max_tokens}; at least 1 is needed", path="max_tokens")
-        if offers(self.model, Opens):
-            self.model.open()
-
-    def close(self) -> None:
-        """Close the model."""
-        if offers(self.model, Closes):
-            self.model.close()
+        return self.model
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per passage; those that were not needed any more are unchecked.
@@ -139,13 +135,11 @@ class QuoteReader:
         )
 
     def _read(self, question: str, passage: Passage) -> _Reading:
-        heading = passage.get("heading") or ""
-        text = f"{heading}\n{passage['text']}" if heading else passage["text"]
         if not question:
             return _Reading(Check("abstain", reason="empty question"))
         if not passage["text"].strip():
             return _Reading(Check("reject", reason="empty passage"))
-        prompt = self.prompt.format(passage=text, question=question)
+        prompt = self.prompt.format(passage=indexed(passage), question=question)
         try:
             held = self.structured and model_traits(self.model).structured
             form: dict[str, Any] = {"schema": SCHEMA} if held else {}
@@ -182,23 +176,18 @@ def _check(passage: Passage, reply: str) -> Check:
     reading: dict[str, Any] = {**passage, "answer": str(answer), "normalised": normalised(str(answer))}
     if place is not None:
         reading["quote"] = passage["text"][place[0] : place[1]]
-        start = passage["text"].casefold().find(str(answer).casefold(), place[0], place[1])
-        if (
-            start >= 0
-            and passage["text"][start : start + len(str(answer))].casefold() == str(answer).casefold()
-        ):
-            reading["answer_start"], reading["answer_end"] = start, start + len(str(answer))
+        start, end = place_of(str(answer), passage["text"], *place)
+        if start is not None:
+            reading["answer_start"], reading["answer_end"] = start, end
     return Check("pass", correction=reading)
 
 
 def _object(reply: str) -> Mapping[str, Any] | None:
     """The first JSON object in a reply, whatever words or fences stand around it."""
-    decoder, start = json.JSONDecoder(), reply.find("{")
-    while start >= 0:
+    for start in (match.start() for match in re.finditer(r"\{", reply)):
         try:
-            value, _ = decoder.raw_decode(reply, start)
+            value, _ = json.JSONDecoder().raw_decode(reply, start)
         except (ValueError, RecursionError):
-            start = reply.find("{", start + 1)
             continue
         return value if isinstance(value, dict) else None
     return None

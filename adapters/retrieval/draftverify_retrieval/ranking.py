@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from draftverify import Context, ContractError, Proposal
 from draftverify.traits import GeneratorTraits
-from draftverify_llm import question_text
+from draftverify_llm import Shared, question_text
 from draftverify_retrieval.passages import Passages, Retriever
-from draftverify_retrieval.shared import Shared
 
-__all__ = ["Ranking", "RankingDrafter", "best", "next_blocks", "nothing", "proposed", "rank_with"]
+__all__ = [
+    "Ranking", "RankingDrafter", "Refined", "best", "next_blocks", "nothing", "padded", "proposed", "rank_with",
+]  # fmt: skip
 
 Ranking: TypeAlias = "tuple[NDArray[Any], NDArray[Any]]"
 """Rows int64 [n, k] and scores float32 [n, k], as `Retriever.search` gives them."""
@@ -54,6 +55,24 @@ class RankingDrafter(Shared[T]):
         """The same for many tasks, in one search."""
         self._get()
         return next_blocks(self.corpus, self.rank, contexts, ns)
+
+
+class Refined(RankingDrafter[Passages]):
+    """Drafts from what another retriever, of the same corpus, ranks."""
+
+    retriever: Retriever
+
+    @property
+    def corpus(self) -> Passages:  # type: ignore[override]
+        """The corpus of its retriever."""
+        return self._get()
+
+    def _members(self) -> list[Any]:
+        return [self.retriever]
+
+    def _make(self) -> Passages:
+        corpus: Passages = self.retriever.corpus  # type: ignore[attr-defined]
+        return corpus
 
 
 def proposed(context: Context) -> dict[str, float]:
@@ -138,6 +157,14 @@ def rank_with(retriever: Retriever, contexts: Sequence[Context], k: int) -> Rank
 def nothing(n: int, k: int) -> Ranking:
     """The answer to n queries before anything is found."""
     return np.full((n, k), -1, dtype=np.int64), np.full((n, k), -np.inf, dtype=np.float32)
+
+
+def padded(lines: Sequence[tuple[Any, Any]], k: int) -> Ranking:
+    """Rows and scores of each query, the best first and at most k, as one ranking."""
+    rows, scores = nothing(len(lines), k)
+    for line, (best_rows, best_scores) in enumerate(lines):
+        rows[line, : len(best_rows)], scores[line, : len(best_rows)] = best_rows, best_scores
+    return rows, scores
 
 
 def best(scores: NDArray[Any], k: int) -> tuple[NDArray[Any], NDArray[Any]]:

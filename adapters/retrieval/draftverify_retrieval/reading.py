@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from draftverify import Check, Context, Cost, Proposal, Verification
+from draftverify.checks.verifiers import at_threshold
 from draftverify.exchanges import Exchange, noted
 from draftverify.traits import VerifierTraits
-from draftverify_llm import question_text
+from draftverify_llm import Shared, question_text
 from draftverify_retrieval.answers import normalised
 from draftverify_retrieval.passages import Passage, PassageReading, passage_of
-from draftverify_retrieval.shared import Shared
 
-__all__ = ["PassageReader", "QuestionPassage", "ReaderAnswer", "pair_of", "read_blocks"]
+__all__ = ["PassageReader", "QuestionPassage", "ReaderAnswer", "pair_of", "place_of", "read_blocks"]
 
 T = TypeVar("T")
 
@@ -60,11 +60,9 @@ class ReaderAnswer(NamedTuple):
 class PassageReader(Shared[T]):
     """A reader; what it reads with is made when it is first needed, as `Shared` says."""
 
-    traits = VerifierTraits(provides={"verdicts", "scores"}, reads=frozenset())
+    traits = VerifierTraits(provides={"verdicts", "scores"}, reads=frozenset(), thresholds={"threshold"})
 
-    def __init__(self, threshold: float) -> None:
-        super().__init__()
-        self.threshold = threshold
+    threshold: float
 
     @abstractmethod
     def read(self, pairs: Sequence[QuestionPassage]) -> Sequence[ReaderAnswer]:
@@ -78,11 +76,24 @@ class PassageReader(Shared[T]):
         """The blocks of many tasks, read together."""
         return read_blocks(contexts, proposals, self.read, self.threshold)
 
+    def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
+        """What it says at its threshold of a block that was read at another."""
+        return at_threshold(checks, self.threshold, "no answer")
+
 
 def pair_of(question: str, passage: Passage) -> QuestionPassage:
     """A question and a passage, as they are read together."""
     heading = f"{passage['heading']}\n" if passage.get("heading") else ""
     return QuestionPassage(question, heading + passage["text"], len(heading))
+
+
+def place_of(
+    answer: str, text: str, begin: int, end: int | None = None
+) -> tuple[int, int] | tuple[None, None]:
+    """Where an answer stands in `text[begin:end]`, but for case; None where it does not."""
+    start = text.casefold().find(answer.casefold(), begin, end)
+    stands = start >= 0 and text[start : start + len(answer)].casefold() == answer.casefold()
+    return (start, start + len(answer)) if stands else (None, None)
 
 
 def read_blocks(

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from string import Formatter
 from typing import Any
 
 import msgspec
 
 from draftverify import ConfigError, Context, Cost, Proposal
 from draftverify.exchanges import noted
-from draftverify.traits import GeneratorTraits, families
-from draftverify_llm import Completion, TextModel, asking, exchange_of, model_traits, question_text
+from draftverify.traits import GeneratorTraits
+from draftverify_llm import (
+    Completion,
+    TextModel,
+    asking,
+    exchange_of,
+    fields_of,
+    question_text,
+    sampling_traits,
+)
 from draftverify_retrieval.passages import Passages, Retriever, passage_of
-from draftverify_retrieval.ranking import Ranking, next_blocks, rank_with
-from draftverify_retrieval.shared import Shared
+from draftverify_retrieval.ranking import Ranking, Refined, next_blocks, rank_with
 
 __all__ = ["Reformulate"]
 
@@ -28,7 +35,8 @@ _CHARACTERS = 200
 """Of each refused passage that the model is shown."""
 
 
-class Reformulate(Shared[Passages]):
+@dataclass(eq=False)
+class Reformulate(Refined):
     """Drafts as its retriever does; after the policy's step `feedback` by a query that a text model writes.
 
     The query is the first line of the model's answer; where that is empty the question stands.
@@ -41,49 +49,16 @@ class Reformulate(Shared[Passages]):
         temperature: 0 takes the likeliest token each time.
     """
 
-    def __init__(
-        self,
-        retriever: Retriever,
-        model: TextModel,
-        template: str = _TEMPLATE,
-        max_tokens: int = 64,
-        temperature: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.retriever = retriever
-        self.model = model
-        self.template = template
-        self.max_tokens = max_tokens
-        self.temperature = temperature
-
-    @property
-    def corpus(self) -> Passages:
-        """The corpus of its retriever."""
-        return self._get()
+    retriever: Retriever
+    model: TextModel
+    template: str = _TEMPLATE
+    max_tokens: int = 64
+    temperature: float = 0.0
 
     @cached_property
-    def traits(self) -> GeneratorTraits:
+    def traits(self) -> GeneratorTraits:  # type: ignore[override]
         """As its model's."""
-        model = model_traits(self.model)
-        return GeneratorTraits(
-            shape="alternatives",
-            reads=frozenset(),
-            families=families(model.family),
-            deterministic=model.deterministic,
-            remote=model.remote,
-        )
-
-    def open(self) -> None:
-        """Open the retriever and the model.
-
-        Raises:
-            ConfigError: one cannot be opened, or the template has another field.
-        """
-        super().open()
-
-    def propose(self, context: Context, n: int) -> Proposal:
-        """The n best passages for the question, or for another query where there is feedback."""
-        return self.propose_many([context], [n])[0]
+        return sampling_traits(self.model, self.temperature, top_p=1.0)
 
     def propose_many(self, contexts: Sequence[Context], ns: Sequence[int]) -> list[Proposal]:
         """The same for many tasks, in one search; the model is asked for each that has feedback."""
@@ -92,14 +67,14 @@ class Reformulate(Shared[Passages]):
         }
         queries = {id(contexts[place]): _query(answer) for place, (_, answer) in written.items()}
 
-        def rank(some: Sequence[Context], k: int) -> Ranking:
-            rows, scores = rank_with(self.retriever, some, k)
+        def reformulated(some: Sequence[Context], k: int) -> Ranking:
+            rows, scores = self.rank(some, k)
             lines = [line for line, context in enumerate(some) if queries.get(id(context))]
             if lines:
                 rows[lines], scores[lines] = self.search([queries[id(some[line])] for line in lines], k)
             return rows, scores
 
-        blocks = next_blocks(self.corpus, rank, contexts, ns)
+        blocks = next_blocks(self.corpus, reformulated, contexts, ns)
         for place, (prompt, answer) in written.items():
             amount = self.model.price([answer])
             notes = noted([exchange_of(prompt, [answer], cost=amount).about(None)])
@@ -121,15 +96,18 @@ class Reformulate(Shared[Passages]):
             )
         return prompt, completions[0]
 
+    def rank(self, contexts: Sequence[Context], k: int) -> Ranking:
+        """The retriever's."""
+        return rank_with(self.retriever, contexts, k)
+
     def _members(self) -> list[Any]:
         return [self.retriever, self.model]
 
     def _make(self) -> Passages:
-        for _, field, _, _ in Formatter().parse(self.template):
-            if field not in {None, "question", "found"}:
+        for field in fields_of(self.template):
+            if field not in {"question", "found"}:
                 raise ConfigError(f"there is no field {field!r}; there are question, found", path="template")
-        corpus: Passages = self.retriever.corpus  # type: ignore[attr-defined]
-        return corpus
+        return super()._make()
 
 
 def _query(answer: Completion) -> str:

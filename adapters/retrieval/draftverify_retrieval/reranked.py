@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from draftverify import ConfigError, Context
 from draftverify.traits import GeneratorTraits, VerifierTraits, traits_of
 from draftverify_llm import question_text
 from draftverify_retrieval.passages import Passages, Retriever
-from draftverify_retrieval.ranking import Ranking, RankingDrafter, nothing, rank_with
+from draftverify_retrieval.ranking import Ranking, Refined, padded, rank_with
 from draftverify_retrieval.reading import QuestionPassage, ReaderAnswer, pair_of
 
 __all__ = ["PassageScorer", "Reranked"]
@@ -27,7 +27,8 @@ class PassageScorer(Protocol):
         ...
 
 
-class Reranked(RankingDrafter[Passages]):
+@dataclass(eq=False)
+class Reranked(Refined):
     """Drafts the first passages of its retriever in the order of another's scores; there are no others.
 
     Equal scores stand as the retriever ranked them, and passages without a score last. In a task each passage is scored
@@ -43,22 +44,15 @@ class Reranked(RankingDrafter[Passages]):
         Nogueira and Cho, Passage re-ranking with BERT, 2019, arXiv:1901.04085.
     """
 
-    def __init__(self, retriever: Retriever, scorer: PassageScorer, depth: int = 50) -> None:
-        super().__init__()
-        self.retriever = retriever
-        self.scorer = scorer
-        self.depth = depth
+    retriever: Retriever
+    scorer: PassageScorer
+    depth: int = 50
 
     @cached_property
     def traits(self) -> GeneratorTraits:  # type: ignore[override]
         """As of every ranking; and how far its scorer is another machine's, or may say something else again."""
         scorer = traits_of(self.scorer, VerifierTraits)
-        return replace(RankingDrafter.traits, deterministic=scorer.deterministic, remote=scorer.remote)
-
-    @property
-    def corpus(self) -> Passages:  # type: ignore[override]
-        """The corpus of its retriever."""
-        return self._get()
+        return replace(Refined.traits, deterministic=scorer.deterministic, remote=scorer.remote)
 
     def search(self, queries: Sequence[str], k: int) -> Ranking:
         """The k best rows of each query, as `Retriever` says."""
@@ -88,12 +82,12 @@ class Reranked(RankingDrafter[Passages]):
         for (line, row), answer in zip(new, answers, strict=True):
             score = answer.score
             memos[line][row] = -np.inf if score is None or np.isnan(score) else score
-        rows, scores = nothing(len(questions), k)
+        lines = []
         for line, ranking in enumerate(ranked):
-            best = sorted(ranking, key=lambda row: -memos[line].get(row, -np.inf))[:k]
-            rows[line, : len(best)] = best
-            scores[line, : len(best)] = [memos[line].get(row, -np.inf) for row in best]
-        return rows, scores
+            scored = np.array([memos[line].get(row, -np.inf) for row in ranking])
+            order = np.argsort(-scored, kind="stable")[:k]
+            lines.append((np.array(ranking, dtype=np.int64)[order], scored[order]))
+        return padded(lines, k)
 
     def _members(self) -> list[Any]:
         return [self.retriever, self.scorer]
@@ -101,5 +95,4 @@ class Reranked(RankingDrafter[Passages]):
     def _make(self) -> Passages:
         if self.depth < 1:
             raise ConfigError(f"depth is {self.depth}; at least 1 is needed", path="depth")
-        corpus: Passages = self.retriever.corpus  # type: ignore[attr-defined]
-        return corpus
+        return super()._make()

@@ -162,11 +162,13 @@ def _tokenizer(name: str) -> Any:
 
 
 class _Block(NamedTuple):
-    """Lines between blank ones, or a fenced piece of code with the blank ones in it."""
+    """Lines between blank ones, or a fenced piece of code with the blank ones in it; a heading has a level, from 1."""
 
     start: int
     end: int
     code: bool = False
+    level: int = 0
+    title: str = ""
 
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -177,35 +179,32 @@ _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*\r?\n?\Z")
 
 def _sections(text: str, markdown: bool) -> Iterator[tuple[str, list[_Block]]]:
     """What stands below each heading; a heading with nothing below it is a block itself."""
-    headings: list[tuple[int, str]] = []
+    headings: list[_Block] = []
     blocks: list[_Block] = []
-    line_of_heading: _Block | None = None
-    for block, level, title in _blocks(text, markdown):
-        if not level:
+    for block in [*_blocks(text, markdown), _Block(len(text), len(text), level=1)]:
+        if not block.level:
             blocks.append(block)
             continue
+        titles = [heading.title for heading in headings]
         if blocks:
-            yield joined(*[title for _, title in headings]), blocks
-        elif line_of_heading is not None and level <= headings[-1][0]:
-            yield joined(*[title for _, title in headings[:-1]]), [line_of_heading]
-        headings = [*[entry for entry in headings if entry[0] < level], (level, title)]
-        blocks, line_of_heading = [], block
-    if blocks:
-        yield joined(*[title for _, title in headings]), blocks
-    elif line_of_heading is not None:
-        yield joined(*[title for _, title in headings[:-1]]), [line_of_heading]
+            yield joined(*titles), blocks
+        elif headings and block.level <= headings[-1].level:
+            yield joined(*titles[:-1]), [headings[-1]]
+        headings = [*[heading for heading in headings if heading.level < block.level], block]
+        blocks = []
 
 
-def _blocks(text: str, markdown: bool) -> Iterator[tuple[_Block, int, str]]:
-    """Blocks in order, each with its level and title where it is a heading, else with 0 and ""."""
+def _blocks(text: str, markdown: bool) -> list[_Block]:
+    """Blocks in order, headings among them."""
+    blocks: list[_Block] = []
     start: int | None = None
     lines = 0
     fence = ""
 
-    def ended(at: int, code: bool = False) -> Iterator[tuple[_Block, int, str]]:
+    def close(at: int, **kind: Any) -> None:
         nonlocal start, lines
         if start is not None:
-            yield _Block(*_stripped(text, start, at), code), 0, ""
+            blocks.append(_Block(*_stripped(text, start, at), **kind))
         start, lines = None, 0
 
     for match in _LINE.finditer(text):
@@ -214,32 +213,24 @@ def _blocks(text: str, markdown: bool) -> Iterator[tuple[_Block, int, str]]:
         if fence:
             # A fence is closed by one of its own kind, as long or longer, with nothing behind it.
             if mark and mark[1].startswith(fence) and line.strip() == mark[1]:
-                yield from ended(match.end(), code=True)
+                close(match.end(), code=True)
                 fence = ""
-            continue
-        if mark:
-            yield from ended(match.start())
+        elif mark:
+            close(match.start())
             start, fence = match.start(), mark[1]
-            continue
-        if markdown and (heading_match := _HEADING.match(line)):
-            yield from ended(match.start())
-            yield (
-                _Block(*_stripped(text, *match.span())),
-                len(heading_match[1]),
-                _title(line[heading_match.end() :]),
-            )
-            continue
-        if markdown and lines == 1 and start is not None and (heading_match := _UNDERLINE.match(line)):
-            title, level = text[start : match.start()].strip(), 1 if heading_match[1][0] == "=" else 2
-            block = _Block(*_stripped(text, start, match.end()))
-            start, lines = None, 0
-            yield block, level, title
-            continue
-        if not line.strip():
-            yield from ended(match.start())
-            continue
-        start, lines = match.start() if start is None else start, lines + 1
-    yield from ended(len(text), code=bool(fence))
+        elif markdown and (heading := _HEADING.match(line)):
+            close(match.start())
+            start = match.start()
+            close(match.end(), level=len(heading[1]), title=_title(line[heading.end() :]))
+        elif markdown and lines == 1 and (heading := _UNDERLINE.match(line)):
+            title = text[start : match.start()].strip()
+            close(match.end(), level=1 if heading[1][0] == "=" else 2, title=title)
+        elif line.strip():
+            start, lines = match.start() if start is None else start, lines + 1
+        else:
+            close(match.start())
+    close(len(text), code=bool(fence))
+    return blocks
 
 
 def _title(line: str) -> str:

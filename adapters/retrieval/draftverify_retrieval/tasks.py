@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -24,6 +25,7 @@ class _Paragraph(NamedTuple):
     where: str
 
 
+@dataclass(eq=False)
 class Squad:
     """Questions of a file in the layout of SQuAD, 1.1 or 2.0 (XQuAD, MLQA and many others have it too).
 
@@ -46,19 +48,11 @@ class Squad:
         limit: the first so many questions; all when absent.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        half: Half = "all",
-        corpus: Half = "all",
-        unanswerable: bool = True,
-        limit: int | None = None,
-    ) -> None:
-        self.path = path
-        self.half = half
-        self.corpus = corpus
-        self.unanswerable = unanswerable
-        self.limit = limit
+    path: Path
+    half: Half = "all"
+    corpus: Half = "all"
+    unanswerable: bool = True
+    limit: int | None = None
 
     def load(self) -> list[Task]:
         """The tasks, in the file's order.

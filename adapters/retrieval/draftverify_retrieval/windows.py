@@ -116,11 +116,9 @@ def best_span(
         return Span(np.nan, None, None)
     begins = np.where(allowed, start[start_token:end_token], -np.inf)
     ends = np.where(allowed, end[start_token:end_token], -np.inf)
-    best, at = -np.inf, (0, 0)
-    for length in range(min(longest, len(begins))):
-        sums = begins[: len(begins) - length] + ends[length:]
-        place = int(sums.argmax())
-        if sums[place] > best:
-            best, at = float(sums[place]), (place, place + length)
-    i, j = at[0] + start_token, at[1] + start_token
-    return Span(best, int(offsets[i][0]), int(offsets[j][1]))
+    # Diagonal by diagonal: of equal sums the shortest span counts, and of these the earliest.
+    sums = [begins[: len(begins) - length] + ends[length:] for length in range(min(longest, len(begins)))]
+    length = int(np.argmax([diagonal.max() for diagonal in sums]))
+    place = int(sums[length].argmax())
+    first, last = start_token + place, start_token + place + length
+    return Span(float(sums[length][place]), int(offsets[first][0]), int(offsets[last][1]))

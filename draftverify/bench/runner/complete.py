@@ -11,6 +11,7 @@ from draftverify.bench.config.parameters import threshold_of
 from draftverify.bench.config.specs import ComponentSpec, Experiment, PipelineSpec
 from draftverify.bench.runner.build import Builder
 from draftverify.errors import ConfigError
+from draftverify.rejection import unasked
 from draftverify.traits import BlockTraits, traits_of
 
 UNREACHED = 1e308
@@ -44,20 +45,20 @@ def complete(experiment: Experiment) -> Experiment:
             "no pipeline's rule is given a threshold of scores, so every run is complete; write one, of any value",
             path="pipelines",
         )
+    completed = {
+        spec.name: _complete(spec, judged[spec.name]) for spec in experiment.pipelines if spec.name in judged
+    }
     config: Any = copy.deepcopy(dict(experiment.config))
     for name, argument in judged.items():
         pipeline = config["pipelines"][name]
         pipeline.pop("monitor", None)
         pipeline["rule"] = {**pipeline["rule"], argument: UNREACHED}
-        if (clauses := pipeline.get("on_rejection")) and clauses[-1]["do"] == "escalate":
-            pipeline["on_rejection"] = clauses[:-1]
+        if clauses := pipeline.get("on_rejection"):
+            pipeline["on_rejection"] = clauses[: len(completed[name].on_rejection)]
     return replace(
         experiment,
         config=config,
-        pipelines=tuple(
-            _complete(spec, judged[spec.name]) if spec.name in judged else spec
-            for spec in experiment.pipelines
-        ),
+        pipelines=tuple(completed.get(spec.name, spec) for spec in experiment.pipelines),
     )
 
 
@@ -69,9 +70,7 @@ def _complete(spec: PipelineSpec, argument: str) -> PipelineSpec:
             "give a number, or a fitted block",
             path=f"{spec.path}.block",
         )
-    clauses = spec.on_rejection
-    if clauses and clauses[-1].do == "escalate":
-        clauses = clauses[:-1]
+    clauses = tuple(unasked(spec.on_rejection))
     inner = [
         part for part in (spec.generator, *(clause.generator for clause in clauses)) if _asks_person(part)
     ]

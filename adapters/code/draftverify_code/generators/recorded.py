@@ -76,7 +76,7 @@ class RecordedPrograms(RecordedSamples):
         Raises:
             ConfigError: the file has no samples of the task, or cannot be read.
         """
-        recorded = find_task(self._read(), context.task, self.match, self.path)
+        recorded = find_task(self._get(), context.task, self.match, self.path)
         items = context.scratch.get(self)
         if items is None:
             items = context.scratch[self] = [

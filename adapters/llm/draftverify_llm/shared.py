@@ -1,4 +1,4 @@
-"""Parts that several others open and the last of them closes: a corpus, and what is indexed of it."""
+"""Parts that several others open and the last of them closes: a corpus, weights, a file of samples."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ class Shared(ABC, Generic[T]):
     """A part with something that is made when it is first needed, and let go when everybody who opened it closed it."""
 
     def __init__(self) -> None:
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
         self._lock = threading.RLock()
         self._users = 0
         self._made: T | None = None

@@ -1,14 +1,12 @@
-"""Parts that several others open, and what they show of long work."""
+"""Parts that several others open."""
 
 from __future__ import annotations
 
-import logging
 import threading
 
 import pytest
 
-from draftverify_retrieval.progress import progress
-from draftverify_retrieval.shared import Shared
+from draftverify_llm import Shared
 
 
 class Member:
@@ -85,30 +83,3 @@ def test_many_threads_make_it_once():
         each.join()
     assert part.made == 1
     assert all(each is found[0] for each in found)
-
-
-def test_on_a_terminal_long_work_is_a_bar(monkeypatch, capsys, caplog):
-    """On stderr, and no line in the log."""
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    with (
-        caplog.at_level(logging.INFO, logger="draftverify.retrieval"),
-        progress("encoding passages", 3) as advance,
-    ):
-        advance(3)
-    out, error = capsys.readouterr()
-    assert out == ""
-    assert "encoding passages" in error
-    assert "3/3" in error
-    assert caplog.records == []
-
-
-def test_no_work_is_not_shown(capsys, caplog):
-    """Neither a bar nor a line."""
-    with (
-        caplog.at_level(logging.INFO, logger="draftverify.retrieval"),
-        progress("encoding passages", 0) as advance,
-    ):
-        advance(0)
-    assert capsys.readouterr() == ("", "")
-    assert caplog.records == []
