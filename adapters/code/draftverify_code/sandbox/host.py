@@ -19,15 +19,16 @@ import threading
 import weakref
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from draftverify import UNCHECKED, Check, ConfigError, ResourceError
+from draftverify import Check, ConfigError, ResourceError
 from draftverify_code.program import texts_of
 from draftverify_code.sandbox.confine import LONGEST
 from draftverify_code.sandbox.frames import receive, send
@@ -55,6 +56,7 @@ AS_ROOT = "DRAFTVERIFY_NO_ISOLATION_AS_ROOT"
 """The variable that must be 1 for root to take the tier "none": a program of root's may end every process there is."""
 
 
+@dataclass(eq=False)
 class Sandbox:
     """Runs untrusted programs: each in a process of its own, under limits, ended and reaped with all that it started.
 
@@ -77,19 +79,13 @@ class Sandbox:
         b'hello\\n'
     """
 
-    def __init__(
-        self,
-        isolation: Isolation = "auto",
-        packages: Sequence[str] = (),
-        readable: Sequence[Path] = (),
-        workers: int = 0,
-        sockets: bool = False,
-    ) -> None:
-        self.isolation = isolation
-        self.packages = packages
-        self.readable = readable
-        self.workers = workers
-        self.sockets = sockets
+    isolation: Isolation = "auto"
+    packages: Sequence[str] = ()
+    readable: Sequence[Path] = ()
+    workers: int = 0
+    sockets: bool = False
+
+    def __post_init__(self) -> None:
         self._lock = threading.RLock()
         self._state: _State | None = None
         self._closed: Callable[[], object] = lambda: None
@@ -167,24 +163,16 @@ class Sandbox:
         state = self._opened()
         return state.each(lambda command: state.run(command), commands)
 
-    def judge(
-        self,
-        suite: Suite,
-        programs: Sequence[str],
-        limits: Limits = NO_LIMITS,
-        *,
-        enough: int | None = None,
-    ) -> list[SuiteFinding]:
+    def judge(self, suite: Suite, programs: Sequence[str], limits: Limits = NO_LIMITS) -> list[SuiteFinding]:
         """Run a suite on programs, each in a process of its own, as many at once as there are workers.
 
         Args:
             suite: the tests.
             programs: Python sources.
             limits: of each program; `wall` is for all its tests together.
-            enough: stop once so many passed, lowest index first; programs after that are "unchecked".
 
         Returns:
-            A SuiteFinding per program. Equal programs are run once.
+            A SuiteFinding per program.
 
         Raises:
             ContractError: the programs, the asserts or the entry points are no list of texts.
@@ -193,35 +181,9 @@ class Sandbox:
         texts_of(suite.asserts, "the suite's asserts")
         texts_of(suite.entry_points, "the suite's entry points")
         state = self._opened()
-        if not programs:
-            return []
-        distinct = list(dict.fromkeys(programs))
-        findings: dict[str, SuiteFinding] = {}
-        waiting: dict[str, Future[SuiteFinding]] = {}
         # JSON in ASCII: what a stranger's file escaped may be no text that UTF-8 has.
         encoded = json.dumps(msgspec.to_builtins(suite)).encode()
-        passed = 0
-        results: list[SuiteFinding] = []
-        ahead = iter(distinct)
-        for program in programs:
-            if enough is not None and passed >= enough:
-                results.append(SuiteFinding(UNCHECKED))
-                continue
-            while program not in findings and program not in waiting:
-                # With an early stop no more is begun than can run at once.
-                for _ in range(len(distinct) if enough is None else state.workers - len(waiting)):
-                    upcoming = next(ahead, None)
-                    if upcoming is None:
-                        break
-                    waiting[upcoming] = state.begin(encoded, upcoming, limits)
-            if program in waiting:
-                findings[program] = waiting.pop(program).result()
-            results.append(findings[program])
-            passed += findings[program].check.verdict == "pass"
-        for late in waiting.values():
-            if not late.cancel():
-                late.result()
-        return results
+        return list(state.pool.map(lambda program: state.judge(encoded, program, limits), programs))
 
     def _opened(self) -> _State:
         with self._lock:
@@ -270,7 +232,6 @@ class _State:
         self._lock = threading.Lock()
         self._keepers: list[_Server] = []
         self._judges: list[_JudgeServer] = []
-        self._waiting: list[tuple[Future[SuiteFinding], tuple[bytes, str, Limits]]] = []
         self.tier, keeper = self._choose(sandbox.isolation)
         self._keepers.append(keeper)
         self.unloadable: dict[bytes, str] = {}
@@ -329,29 +290,7 @@ class _State:
         answer["files"] = {name: b64decode(content) for name, content in answer.get("files", {}).items()}
         return CommandExit(**answer)
 
-    def begin(self, encoded: bytes, program: str, limits: Limits) -> Future[SuiteFinding]:
-        """Judge a program as soon as a worker is free; programs of a suite that an idle judge holds come first."""
-        future: Future[SuiteFinding] = Future()
-        with self._lock:
-            self._waiting.append((future, (encoded, program, limits)))
-        self.pool.submit(self._next)
-        return future
-
-    def _next(self) -> None:
-        with self._lock:
-            places = (
-                place
-                for place, (_, (encoded, *_)) in enumerate(self._waiting)
-                if any(judge.has(encoded) for judge in self._judges)
-            )
-            future, job = self._waiting.pop(next(places, 0))
-        if future.set_running_or_notify_cancel():
-            try:
-                future.set_result(self._judged(*job))
-            except BaseException as error:
-                future.set_exception(error)
-
-    def _judged(self, encoded: bytes, program: str, limits: Limits) -> SuiteFinding:
+    def judge(self, encoded: bytes, program: str, limits: Limits) -> SuiteFinding:
         request = {"op": "run", "program": program, "limits": msgspec.to_builtins(limits)}
         try:
             with self._idle(
@@ -405,9 +344,7 @@ class _State:
     def close(self) -> None:
         if os.getpid() != self.process:
             return  # of a fork: the servers are its parent's
-        for future, _ in self._waiting:
-            future.cancel()
-        self.pool.shutdown(wait=True)
+        self.pool.shutdown(cancel_futures=True)
         for server in (*self._keepers, *self._judges):
             server.kill()
 

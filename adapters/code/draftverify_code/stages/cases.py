@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -38,6 +39,7 @@ SHOWN = 500
 """Characters of an input or an output that a feedback shows."""
 
 
+@dataclass(eq=False)
 class Cases(Sandboxed):
     """Runs each program on the task's `cases` ([{input, output}]) and compares what it writes.
 
@@ -61,30 +63,20 @@ class Cases(Sandboxed):
         >>> in_rust, in_ruby = Cases(language="rust"), Cases(command=["ruby", "{file}"], suffix=".rb")
     """
 
+    sandbox: Sandbox | None = None
+    language: str | None = None
+    command: Sequence[str] | None = None
+    suffix: str = ".py"
+    timeout: float = 3.0
+    memory: int = 1024
+    tolerance: float | None = None
+
     @cached_property
     def traits(self) -> VerifierTraits:
         """Verdicts, with the share of passed tests as the score."""
         return VerifierTraits(
             name="cases", provides={"verdicts", "scores"}, reads=frozenset(), at_once=self.at_once
         )
-
-    def __init__(
-        self,
-        sandbox: Sandbox | None = None,
-        language: str | None = None,
-        command: Sequence[str] | None = None,
-        suffix: str = ".py",
-        timeout: float = 3.0,
-        memory: int = 1024,
-        tolerance: float | None = None,
-    ) -> None:
-        self.sandbox = sandbox
-        self.language = language
-        self.command = command
-        self.suffix = suffix
-        self.timeout = timeout
-        self.memory = memory
-        self.tolerance = tolerance
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Run the cases on the whole block: the first of every program, the next of those that are left, …

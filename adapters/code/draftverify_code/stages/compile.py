@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -49,6 +50,7 @@ done
 full disk, since its words are written over others."""
 
 
+@dataclass(eq=False)
 class Compile(Static):
     """Rejects programs that a compiler refuses; they need not have a `main`.
 
@@ -61,20 +63,13 @@ class Compile(Static):
             compiler that is not among the system's programs needs its own files shown: `readable` of the sandbox.
     """
 
-    traits = VerifierTraits(name="compile", reads=frozenset())
+    language: str = "c"
+    flags: Sequence[str] | None = None
+    timeout: float = 10.0
+    sandbox: Sandbox | None = None
 
-    def __init__(
-        self,
-        language: str = "c",
-        flags: Sequence[str] | None = None,
-        timeout: float = 10.0,
-        sandbox: Sandbox | None = None,
-    ) -> None:
-        self.language = language
-        self.flags = flags
-        self.timeout = timeout
-        self.sandbox = sandbox
-        self._tried = False
+    _tried = False
+    traits = VerifierTraits(name="compile", reads=frozenset())
 
     @property
     def readable(self) -> tuple[Path, ...]:

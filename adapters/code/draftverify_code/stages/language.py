@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from draftverify import Check, Context, Proposal, Verification
@@ -31,6 +32,7 @@ from draftverify_code.stages.toolchains import (
 __all__ = ["LanguageTests"]
 
 
+@dataclass(eq=False)
 class LanguageTests(Sandboxed):
     """Compiles each program with the task's `test` behind it (and its `setup` before), and runs what comes of it.
 
@@ -52,17 +54,10 @@ class LanguageTests(Sandboxed):
             compiler that is not among the system's programs must be in its `readable`.
     """
 
-    def __init__(
-        self,
-        language: str | None = None,
-        timeout: float = 10.0,
-        memory: int = 1024,
-        sandbox: Sandbox | None = None,
-    ) -> None:
-        self.language = language
-        self.timeout = timeout
-        self.memory = memory
-        self.sandbox = sandbox
+    language: str | None = None
+    timeout: float = 10.0
+    memory: int = 1024
+    sandbox: Sandbox | None = None
 
     @cached_property
     def traits(self) -> VerifierTraits:

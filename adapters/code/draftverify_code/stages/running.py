@@ -157,7 +157,6 @@ def once(
     check: Callable[[list[str]], Sequence[Check]],
     enough: int | None,
     width: int,
-    checked: Mapping[str, Check] = {},
 ) -> Iterable[Check]:
     """The check of each program, equal ones checked once.
 
@@ -166,10 +165,9 @@ def once(
         check: one pass over some programs.
         enough: once so many passed the others are left "unchecked"; None for all.
         width: with `enough`, how many programs a pass gets.
-        checked: programs that were checked before.
     """
-    checks = dict(checked)
-    waiting = [program for program in dict.fromkeys(programs) if program not in checks]
+    checks: dict[str, Check] = {}
+    waiting = list(dict.fromkeys(programs))
     passed = 0
     for program in programs:
         if enough is not None and passed >= enough:

@@ -9,6 +9,7 @@ import secrets
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property
 from typing import Any, Literal
@@ -44,6 +45,7 @@ CANARY = "test_zzz_"
 NO_MODULE = re.compile(r"No module named '(\w+)")
 
 
+@dataclass(eq=False)
 class Suites(Sandboxed):
     """Runs the test files of a task's files, as each candidate has these.
 
@@ -75,30 +77,20 @@ class Suites(Sandboxed):
             Unless it is empty, also what unittest takes for tests, `test*.py`, where that is the runner.
     """
 
+    sandbox: Sandbox | None = None
+    runner: Literal["pytest", "unittest"] = "pytest"
+    timeout: float = 30.0
+    memory: int = 1024
+    protected: Sequence[str] = PROTECTED
+    processes: int = 32
+    threads: int = 128
+
     @cached_property
     def traits(self) -> VerifierTraits:
         """Verdicts, with the share of passed tests as the score."""
         return VerifierTraits(
             name="suites", provides={"verdicts", "scores"}, reads=frozenset(), at_once=self.at_once
         )
-
-    def __init__(
-        self,
-        sandbox: Sandbox | None = None,
-        runner: Literal["pytest", "unittest"] = "pytest",
-        timeout: float = 30.0,
-        memory: int = 1024,
-        protected: Sequence[str] = PROTECTED,
-        processes: int = 32,
-        threads: int = 128,
-    ) -> None:
-        self.sandbox = sandbox
-        self.runner = runner
-        self.timeout = timeout
-        self.memory = memory
-        self.protected = protected
-        self.processes = processes
-        self.threads = threads
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Run the tests on every candidate of the block; the first time for a task, without one before.
