@@ -106,7 +106,6 @@ def check_block(
     unfit: Reason,
     *,
     in_order: bool = False,
-    at_once: int = 1,
 ) -> list[Check]:
     """A tool's word on each program; equal programs are given to it once.
 
@@ -118,12 +117,10 @@ def check_block(
         unfit: the reason for which a string is refused that no file can hold.
         in_order: it takes the programs one after the other and tells of each when it is done: the first without a
             word is the culprit. Else culprits are found by halving.
-        at_once: into how many invocations, which run beside each other, the block is parted at the start.
     """
     checks = {program: check for program in programs if (check := not_text(program, unfit)) is not None}
     distinct = [program for program in dict.fromkeys(programs) if program not in checks]
-    size = -(-len(distinct) // max(at_once, 1))
-    waiting = [distinct[start : start + size] for start in range(0, len(distinct), size or 1)]
+    waiting = [distinct] if distinct else []
     while waiting:
         jobs = [job(group) for group in waiting]
         ends = box.run([invocation.command for invocation in jobs])

@@ -24,7 +24,7 @@ from draftverify_code.stages.blocks import broken, executable, outside
 from draftverify_code.stages.running import abnormal, capped
 
 __all__ = [
-    "LANGUAGES", "BuiltProgram", "Toolchain", "box_for", "broke", "build", "by_status", "own_words", "toolchain_of",
+    "LANGUAGES", "BuiltProgram", "Toolchain", "box_for", "build", "by_status", "refusal", "toolchain_of",
 ]  # fmt: skip
 
 BUILD = Limits(
@@ -324,7 +324,7 @@ def build(
             for program in programs
         ]
         built = zip(programs, box.run(commands), strict=True)
-        return [_refusal(ended, toolchain) or _made(program, ended.files) for program, ended in built]
+        return [refusal(ended, BUILD) or _made(program, ended.files) for program, ended in built]
     return list(programs)
 
 
@@ -339,32 +339,35 @@ def _source(toolchain: Toolchain, text: str, nonce: str) -> BuiltProgram:
     return BuiltProgram(toolchain, file, files, nonce)
 
 
-def _made(program: BuiltProgram, built: Mapping[str, bytes]) -> BuiltProgram:
-    """A program as it runs, of what the compiler made."""
-    files, file, ending = built or program.files, program.file, program.toolchain.ending
+def _made(program: BuiltProgram, built: Mapping[str, bytes]) -> BuiltProgram | Check:
+    """A program as it runs, of what the compiler made; why not, where that is none."""
+    toolchain = program.toolchain
+    content = built.get(toolchain.built, b"")
+    if toolchain.built and (not content or (toolchain.built == "main" and content[:4] != b"\x7fELF")):
+        return Check("reject", reason="compile", feedback="it compiles to no program that runs")
+    files, file, ending = built or program.files, program.file, toolchain.ending
     if program.nonce and ending is not None:
         if not ending.file:
             end = _filled(ending.text, file, nonce=program.nonce).encode()
             files = {name: ending.ahead.encode() + content + end for name, content in files.items()}
-        elif "{name}" in program.toolchain.run:
+        elif "{name}" in toolchain.run:
             file = _filled(ending.file, file, nonce=program.nonce)
     return msgspec.structs.replace(program, files=files, file=file)
 
 
-def _refusal(ended: CommandExit, toolchain: Toolchain) -> Check | None:
-    """What a compiler said against a program; None when it made of it what is to be run."""
-    said = (ended.stderr + ended.stdout).decode(errors="replace").strip()
+def refusal(ended: CommandExit, limits: Limits) -> Check | None:
+    """What a compiler said against a program; None when it said nothing."""
+    output = (ended.stderr + ended.stdout).decode(errors="replace").strip()
     if ended.failure:
-        return abnormal(ended, BUILD)
-    if ended.limit or ended.status is None or (ended.status and broke(ended.status, said)):
-        return broken("the compiler", ended, BUILD)
+        return abnormal(ended, limits)
+    if ended.limit or ended.status is None or (ended.status and broke(ended.status, output)):
+        # One of the compiler's processes may have been ended for it; the kernel's ticks run ahead of what usage says.
+        if not ended.limit and ended.cpu >= limits.cpu / 2:
+            ended = msgspec.structs.replace(ended, limit="cpu")
+        return broken("the compiler", ended, limits)
     if ended.status:
-        return Check("reject", reason="compile", feedback=capped(said))
-    made = ended.files.get(toolchain.built, b"")
-    if toolchain.built and (not made or (toolchain.built == "main" and made[:4] != b"\x7fELF")):
-        return Check(
-            "reject", reason="compile", feedback=capped(f"it compiles to no program that runs\n{said}")
-        )
+        output = output or f"the compiler ended with status {ended.status}"
+        return Check("reject", reason="compile", feedback=capped(output))
     return None
 
 
