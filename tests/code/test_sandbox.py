@@ -69,16 +69,16 @@ def run(box, code, *arguments, **more):
 def only(monkeypatch):
     """Let only some tiers start; says which were tried."""
     tried = []
-    real = host._Server.keeper
+    real = host._State.keeper
 
     def allow(*tiers):
-        def keeper(tier, *rest):
+        def keeper(state, tier):
             tried.append(tier)
             if tier not in tiers:
                 raise ResourceError(f"no {tier} today")
-            return real("none", *rest)
+            return real(state, "none")
 
-        monkeypatch.setattr(host._Server, "keeper", keeper)
+        monkeypatch.setattr(host._State, "keeper", keeper)
         return tried
 
     return allow
@@ -684,14 +684,14 @@ def below(pid):
                 line = Path(f"/proc/{each}/cmdline").read_bytes()
             except OSError:
                 continue
-            for script in (b"keeper.py", b"bench.py"):
-                if script in line:
-                    found[each] = script.decode()
+            for name in ("keeper", "bench"):
+                if f"\0{name}\0".encode() in line:
+                    found[each] = name
     return found
 
 
 @in_tiers("bubblewrap")
-@pytest.mark.parametrize("which", ["keeper.py", "bench.py"])
+@pytest.mark.parametrize("which", ["keeper", "bench"])
 def test_a_server_that_is_killed_from_outside_is_mended(box, which):
     """The next job has another one; none is refused for it."""
     box.judge(ADD, ["def add(a, b): return a + b"], FAIR)
@@ -721,7 +721,7 @@ def test_a_server_that_is_killed_at_work_is_an_error(box):
     thread.start()
     time.sleep(0.5)
     for pid, name in below(os.getpid()).items():
-        if name == "bench.py":
+        if name == "bench":
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     thread.join(30)

@@ -46,6 +46,14 @@ from draftverify_code.sandbox.paths import Grants, grants
 __all__ = ["Sandbox", "default_sandbox", "usable_cores"]
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+SERVER = """
+import importlib, sys, types
+for name in ("draftverify_code", "draftverify_code.sandbox"):
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [sys.argv[1]]
+module = importlib.import_module(f"draftverify_code.sandbox.{sys.argv[2]}")
+"""
+"""The beginning of a server: it imports what lies here, and nothing else of the package."""
 COMPARING = 2.0  # seconds beyond a program's own that its judge may take
 REMOVING = 600.0  # seconds in which what a program left may be thrown away, on nobody's time
 LOADING = 30.0  # seconds that a suite may take before its first call of a candidate
@@ -259,7 +267,7 @@ class _State:
         """A new keeper under a tier."""
         if self.sockets and tier == "landlock":
             raise ResourceError("it cannot keep a socket from the network (`sockets: true`)")
-        return _Server.keeper(tier, self.grants, self.preload, self.sockets)
+        return _start("keeper", tier, self.grants, self.preload, sockets=self.sockets)
 
     def each(
         self, call: Callable[[SandboxCommand], CommandExit], jobs: Sequence[SandboxCommand]
@@ -367,36 +375,6 @@ class _Server:
         self.link = link
         self._made = folders
 
-    @staticmethod
-    def keeper(tier: Tier, grants: Grants, preload: Sequence[str], sockets: bool = False) -> _Server:
-        """Start a keeper under a tier.
-
-        Args:
-            tier: of the isolation.
-            grants: what it may read.
-            preload: modules that it imports before candidates are forked.
-            sockets: whether programs may have them.
-
-        Raises:
-            ResourceError: it did not start; the message says why.
-        """
-        ours, theirs = socket.socketpair()
-        try:
-            server = _start(
-                "keeper.py",
-                tier,
-                grants,
-                preload,
-                theirs,
-                [theirs.fileno()],
-                sockets=sockets,
-            )
-        finally:
-            theirs.close()
-        server.link = ours
-        server.greet()
-        return server
-
     @property
     def alive(self) -> bool:
         """Whether its process is there."""
@@ -475,19 +453,12 @@ class _JudgeServer(_Server):
         self._keeper = state.keeper(state.tier)
         to_keeper = self._keeper.link
         to_keeper.setblocking(True)  # the mode is shared with the process that gets it
-        ours, theirs = socket.socketpair()
         try:
-            passed = [theirs.fileno(), to_keeper.fileno()]
-            started = _start(
-                "bench.py", state.tier, state.judges_grants, (), theirs, passed, keeper=to_keeper.fileno()
-            )
+            started = _start("bench", state.tier, state.judges_grants, (), keeper=to_keeper.fileno())
         except ResourceError:
             self._keeper.kill()
             raise
-        finally:
-            theirs.close()
-        super().__init__(started.process, ours, started._made)
-        self.greet()  # or everything is ended, the keeper too
+        super().__init__(started.process, started.link, started._made)
         to_keeper.close()  # the judge has it now
         self._loaded: bytes | None = None
         self._broken = ""
@@ -525,14 +496,27 @@ class _JudgeServer(_Server):
 
 
 def _start(
-    script: str,
+    name: str,
     tier: Tier,
     grants: Grants,
     preload: Sequence[str],
-    link: socket.socket,
-    descriptors: list[int],
-    **settings: Any,
+    *,
+    keeper: int = -1,
+    sockets: bool = False,
 ) -> _Server:
+    """Start a server under a tier.
+
+    Args:
+        name: of its module.
+        tier: of the isolation.
+        grants: what it may read.
+        preload: modules that it imports before candidates are forked.
+        keeper: a descriptor of the socket to the keeper that it has; -1 for none.
+        sockets: whether programs may have them.
+
+    Raises:
+        ResourceError: it did not start; the message says why.
+    """
     folders: list[str] = []
     user = _nobody()
     scratch = "/scratch/box"
@@ -559,10 +543,11 @@ def _start(
         "preload": list(preload),
         "path": list(grants.packages),
         "absent": list(grants.absent),
-        "sockets": False,
-        "link": link.fileno(),
-        **settings,
+        "sockets": sockets,
+        "keeper": keeper,
     }
+    ours, theirs = socket.socketpair()
+    config["link"] = theirs.fileno()
     environment = {
         "PATH": os.pathsep.join((os.path.dirname(sys.executable), "/usr/local/bin", "/usr/bin", "/bin")),
         "HOME": scratch,
@@ -578,7 +563,8 @@ def _start(
     }
     if elsewhere := [path for path in grants.packages if path not in site.getsitepackages()]:
         environment["PYTHONPATH"] = os.pathsep.join(elsewhere)
-    argv = [sys.executable, "-I", "-S", os.path.join(HERE, script), json.dumps(config)]
+    code = f"{SERVER}module.main(sys.argv[3])"
+    argv = [sys.executable, "-I", "-S", "-c", code, HERE, name, json.dumps(config)]
     if tier == "bubblewrap":
         argv = [*_bubblewrap(grants, scratch), *argv]
     try:
@@ -588,15 +574,20 @@ def _start(
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env=environment,
-            pass_fds=descriptors,
+            pass_fds=[number for number in (theirs.fileno(), keeper) if number >= 0],
             cwd="/",
             start_new_session=True,
         )
     except OSError as error:
         for path in folders:
             shutil.rmtree(path, ignore_errors=True)
+        ours.close()
         raise ResourceError(f"{argv[0]} does not start: {error}") from error
-    return _Server(process, link, folders)
+    finally:
+        theirs.close()
+    server = _Server(process, ours, folders)
+    server.greet()
+    return server
 
 
 def _bubblewrap(grants: Grants, scratch: str) -> list[str]:

@@ -14,12 +14,9 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-if TYPE_CHECKING or __package__:
-    from draftverify_code.sandbox.words import cut
-else:
-    from words import cut
+from draftverify_code.sandbox.words import cut
 
 __all__ = ["MODULE", "Broken", "CompiledSuite", "Test"]
 
