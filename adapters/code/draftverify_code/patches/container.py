@@ -62,18 +62,7 @@ class Container:
             # An image has a Python of its own, and its own copy of what lies in `given`.
             argv = ["python" if word == sys.executable else word for word in command.argv]
             argv = [f"{GIVEN}/{word}" if word in command.files else word for word in argv]
-            options = [
-                "--rm",
-                "-i",
-                "--name",
-                name,
-                "--network",
-                "none",
-                "--pull",
-                "never",
-                "--cap-drop",
-                "ALL",
-            ]
+            options = f"--rm -i --name {name} --network none --pull never --cap-drop ALL".split()
             options += ["--security-opt", "no-new-privileges", "--pids-limit", str(limits.processes)]
             options += ["--memory", str(limits.memory), "-v", f"{given}:{GIVEN}:ro"]
             options += [word for key, value in command.env.items() for word in ("-e", f"{key}={value}")]

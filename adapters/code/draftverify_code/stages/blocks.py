@@ -24,7 +24,7 @@ from draftverify import Check, Proposal, ResourceError, Verification
 from draftverify_code.program import Reason, program_of
 from draftverify_code.sandbox.host import Sandbox, default_sandbox
 from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxCommand
-from draftverify_code.stages.running import capped
+from draftverify_code.stages.running import Sandboxed, capped
 
 __all__ = [
     "ALONE", "Diagnostic", "Job", "Static", "at_line", "broken", "check_block", "distributions",
@@ -44,10 +44,8 @@ WIDTH = 120
 """Characters of a program's line that feedback shows."""
 
 
-class Static:
+class Static(Sandboxed):
     """A stage that runs no program: its tool works in the sandbox that it was given, or in a shared one."""
-
-    sandbox: Sandbox | None
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -63,11 +61,6 @@ class Static:
     def box(self) -> Sandbox:
         """The sandbox that it was given, or the shared one that shows what the tool needs."""
         return default_sandbox(self.packages, self.readable) if self.sandbox is None else self.sandbox
-
-    def close(self) -> None:
-        """Close the sandbox that was given."""
-        if self.sandbox is not None:
-            self.sandbox.close()
 
 
 class Job(msgspec.Struct, frozen=True):

@@ -7,13 +7,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
-from draftverify.traits import VerifierTraits
 from draftverify_code.program import Reason
 from draftverify_code.sandbox import CommandExit, Limits, Sandbox, SandboxCommand
 from draftverify_code.sandbox.jobs import MIB
@@ -70,12 +68,7 @@ class Cases(Sandboxed):
     memory: int = 1024
     tolerance: float | None = None
 
-    @cached_property
-    def traits(self) -> VerifierTraits:
-        """Verdicts, with the share of passed tests as the score."""
-        return VerifierTraits(
-            name="cases", provides={"verdicts", "scores"}, reads=frozenset(), at_once=self.at_once
-        )
+    stage = "cases"
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Run the cases on the whole block: the first of every program, the next of those that are left, …

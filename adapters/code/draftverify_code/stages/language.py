@@ -6,10 +6,8 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from draftverify import Check, Context, Proposal, Verification
-from draftverify.traits import VerifierTraits
 from draftverify_code.sandbox import CommandExit, Limits, Sandbox
 from draftverify_code.stages.running import (
     NoTests,
@@ -59,10 +57,8 @@ class LanguageTests(Sandboxed):
     memory: int = 1024
     sandbox: Sandbox | None = None
 
-    @cached_property
-    def traits(self) -> VerifierTraits:
-        """Verdicts."""
-        return VerifierTraits(name="language", reads=frozenset(), at_once=self.at_once)
+    stage = "language"
+    evidence = frozenset({"verdicts"})
 
     def open(self) -> None:
         """Try the language that was named.

@@ -11,13 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
 
 from draftverify import Check, Context, ContractError, Proposal, Verification
-from draftverify.traits import VerifierTraits
 from draftverify_code.patches import PROTECTED, Container, Workspace
 from draftverify_code.patches.files import Change, GitFile
 from draftverify_code.patches.workspace import REGULAR, workspace_of
@@ -85,12 +83,7 @@ class Suites(Sandboxed):
     processes: int = 32
     threads: int = 128
 
-    @cached_property
-    def traits(self) -> VerifierTraits:
-        """Verdicts, with the share of passed tests as the score."""
-        return VerifierTraits(
-            name="suites", provides={"verdicts", "scores"}, reads=frozenset(), at_once=self.at_once
-        )
+    stage = "suites"
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Run the tests on every candidate of the block; the first time for a task, without one before.

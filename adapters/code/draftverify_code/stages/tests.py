@@ -7,13 +7,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from doctest import SKIP, DocTestParser
-from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
 
 from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Task, Verification
-from draftverify.traits import VerifierTraits
 from draftverify_code.names import BUILTINS, bound
 from draftverify_code.program import in_python, program_of, texts_of
 from draftverify_code.sandbox import Sandbox, Suite, SuiteFinding
@@ -84,12 +82,7 @@ class Tests(Sandboxed):
     processes: int = 32
     threads: int = 128
 
-    @cached_property
-    def traits(self) -> VerifierTraits:
-        """Verdicts, with the share of passed tests as the score."""
-        return VerifierTraits(
-            name="tests", provides={"verdicts", "scores"}, reads=frozenset(), at_once=self.at_once
-        )
+    stage = "tests"
 
     __test__ = False  # pytest takes a class of this name for a test
 
