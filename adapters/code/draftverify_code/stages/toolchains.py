@@ -45,7 +45,7 @@ class Ending(msgspec.Struct, frozen=True):
         ahead: what goes in front of what is run.
     """
 
-    text: str
+    text: str = ""
     file: str = ""
     flags: str = ""
     ahead: str = ""
@@ -80,7 +80,7 @@ class Toolchain(msgspec.Struct, frozen=True):
     built: str = "main"
     quiet: str = ""
     test_build: tuple[str, str, str] | None = None
-    ending: Ending | None = None
+    ending: Ending = Ending()
     anew: str = ""
     sample: str = ""
     reserve: int = 0
@@ -89,7 +89,7 @@ class Toolchain(msgspec.Struct, frozen=True):
         """The one for a task's tests, which may need a framework's runner."""
         if self.test_build is None or self.test_build[0] not in test:
             # A main() of Go's is nobody's to call.
-            return msgspec.structs.replace(self, ending=None) if self.ending is _COLLECTED else self
+            return msgspec.structs.replace(self, ending=Ending()) if self.ending is _COLLECTED else self
         _, command, suffix = self.test_build
         return msgspec.structs.replace(self, build=command, suffix=suffix)
 
@@ -311,9 +311,10 @@ def build(
         For each what is to be run, or why there is nothing: "reject" for what the compiler refused, "error" or
         "timeout" where it failed itself.
     """
-    programs = [_source(toolchain, text, nonce if toolchain.ending is not None else "") for text in texts]
+    nonce = nonce if toolchain.ending.text else ""
+    programs = [_source(toolchain, text, nonce) for text in texts]
     if toolchain.build:
-        flags = toolchain.ending.flags if nonce and toolchain.ending is not None else ""
+        flags = toolchain.ending.flags if nonce else ""
         commands = [
             SandboxCommand(
                 toolchain.words(f"{toolchain.build} {toolchain.quiet} {flags}", program.file, nonce=nonce),
@@ -332,7 +333,7 @@ def _source(toolchain: Toolchain, text: str, nonce: str) -> BuiltProgram:
     """A program before it is compiled, with what tells that it came to its end."""
     file, ending = toolchain.file_name(text), toolchain.ending
     files = {file: text.encode(errors="replace")}
-    if nonce and ending is not None and ending.file:
+    if nonce and ending.file:
         package = re.search(r"^package (\w+)", text, re.MULTILINE)
         blanks = {"nonce": nonce, "package": package[1] if package else "main"}
         files[_filled(ending.file, file, **blanks)] = _filled(ending.text, file, **blanks).encode()
@@ -346,7 +347,7 @@ def _made(program: BuiltProgram, built: Mapping[str, bytes]) -> BuiltProgram | C
     if toolchain.built and (not content or (toolchain.built == "main" and content[:4] != b"\x7fELF")):
         return Check("reject", reason="compile", feedback="it compiles to no program that runs")
     files, file, ending = built or program.files, program.file, toolchain.ending
-    if program.nonce and ending is not None:
+    if program.nonce:
         if not ending.file:
             end = _filled(ending.text, file, nonce=program.nonce).encode()
             files = {name: ending.ahead.encode() + content + end for name, content in files.items()}
