@@ -34,6 +34,7 @@ class Board:
     """A judge that reads its findings off a board: what each program does on each test."""
 
     tier = "none"
+    at_once = 2
 
     def __init__(self, board: dict[str, Any]) -> None:
         self.board = board
@@ -44,7 +45,7 @@ class Board:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def judge(self, suite: Any, programs: Any, limits: Any, *, enough: int | None) -> list[SuiteFinding]:
+    def judge(self, suite: Any, programs: Any, limits: Any) -> list[SuiteFinding]:
         self.asked.append((suite, list(programs), limits))
         return [self.finding(suite, self.board[program]) for program in programs]
 

@@ -14,7 +14,6 @@ import struct
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -22,6 +21,8 @@ from hypothesis import strategies as st
 
 from draftverify_code.program import REASONS
 from draftverify_code.sandbox import child
+from draftverify_code.sandbox.host import HERE
+from draftverify_code.sandbox.host import SERVER as START
 from draftverify_code.sandbox.judge import SuiteJudge
 
 # The judge's alarm may ring inside hypothesis's callback of the garbage collector, where an exception is only reported;
@@ -32,11 +33,12 @@ APART = "needs shared-process"
 LIMITS = {"wall": 5.0, "cpu": 5.0, "memory": -1}
 
 # What the keeper does in earnest: fork a candidate, give away a socket to it; end it, and say how it ended.
-SERVER = """
+SERVER = (
+    START
+    + """
 import os, resource, signal, socket, struct, sys, time
-sys.path.insert(0, sys.argv[1])
-import child
-link = socket.socket(fileno=int(sys.argv[2]))
+child = module
+link = socket.socket(fileno=int(sys.argv[3]))
 while request := link.recv(100).split():
     if request[0] == b"start":
         ours, theirs = socket.socketpair()
@@ -63,6 +65,7 @@ while request := link.recv(100).split():
             time.sleep(0.001)
         link.send(struct.pack("i", os.waitstatus_to_exitcode(found[1])))
 """
+)
 
 
 class Forks:
@@ -76,7 +79,8 @@ class Forks:
                 "-I",
                 "-c",
                 SERVER,
-                str(Path(child.__file__).parent),
+                HERE,
+                "child",
                 str(theirs.fileno()),
             ]
             self.process = subprocess.Popen(

@@ -144,6 +144,86 @@ def test_each_kind_of_program_has_its_outcome(language):
     assert all(len(check.feedback) < 2100 for check in found)
 
 
+WRONG = "return a - b; }\n"
+FORGERIES = {
+    "c": [
+        "_exit(0); }",
+        f"{WRONG}__attribute__((constructor)) static void leave(void) {{ _exit(0); }}",
+        f"{WRONG}#define NDEBUG\n#include <assert.h>",
+        f"{WRONG}#define assert(x) ((void)0)",
+        f"{WRONG}int main(void) {{ return 0; }}\n#define main other",
+        f"{WRONG}int main(void) {{ return 0; }}\n#if 0",
+        f"{WRONG}int __wrap_main(int a, char **b, char **c) {{ return 0; }}",
+        f"{WRONG}void __assert_fail(const char *a, const char *b, unsigned c, const char *d) {{ _exit(0); }}",
+        f"{WRONG}int __libc_start_main(void *a, int b, void *c) {{ _exit(0); }}",
+        f'{WRONG}static void *pick(void) {{ _exit(0); }}\nint one(void) __attribute__((ifunc("pick")));\n'
+        "int (*used)(void) = one;",
+        f"{WRONG}#include <signal.h>\nstatic void leave(int n) {{ _exit(0); }}\n"
+        "__attribute__((constructor)) static void handle(void) { signal(SIGABRT, leave); }",
+    ],
+    "c++": [
+        "std::quick_exit(0); }",
+        f"{WRONG}#include <thread>\nstruct A {{ A() {{ std::thread([] {{ _exit(0); }}).detach(); }} }} a;",
+        "throw 1; }\n#include <exception>\nstruct A { A() { std::set_terminate([] { _exit(0); }); } } a;",
+    ],
+    "rust": [
+        "std::process::exit(0) }",
+        "a - b }\nmacro_rules! assert_eq { ($($x:tt)*) => {} }",
+        "std::panic::set_hook(Box::new(|_| std::process::exit(0))); a - b }",
+        'a - b }\n#[used]\n#[link_section = ".init_array"]\nstatic LEAVE: extern "C" fn() = leave;\n'
+        'extern "C" fn leave() { std::process::exit(0) }',
+    ],
+    "go": [
+        "os.Exit(0); return 0 }",
+        "return a - b }\nfunc init() { os.Exit(0) }",
+        "runtime.Goexit(); return 0 }",
+        "return a - b }\nfunc TestMain(m *testing.M) {}",
+    ],
+    "java": [
+        "System.exit(0); return 0; } }",
+        "Thread.setDefaultUncaughtExceptionHandler((t, e) -> Runtime.getRuntime().halt(0)); return a - b; } }",
+        "ClassLoader.getSystemClassLoader().setDefaultAssertionStatus(false); return a - b; } }",
+        "return a - b; }\nstatic { Runtime.getRuntime().halt(0); } }",
+    ],
+    "javascript": [
+        "process.exit(0) }",
+        "return a - b }\nprocess.on('exit', () => { process.exitCode = 0 })",
+        "return a - b }\nprocess.on('uncaughtException', () => {})",
+        "return a - b }\nconsole.assert = () => {}",
+        "return a - b }\nObject.defineProperty(console, 'assert', { value: () => {} })",
+    ],
+    "typescript": [
+        "(globalThis as any).process.exit(0); return 0; }",
+        "return a - b }\nrequire('assert').deepEqual = () => {}",
+    ],
+}
+"""Programs that would end, or not feel, their tests: before `main`, in it, at its end, by what tests are made of."""
+USED = {
+    "c": "#include <unistd.h>\n",
+    "c++": "#include <cstdlib>\n#include <unistd.h>\n",
+    "go": 'package main\nimport ("os"; "runtime"; "testing")\nvar _, _ = os.Exit, runtime.Goexit\n',
+}
+
+
+@pytest.mark.parametrize("language", EACH)
+def test_no_program_ends_its_tests_itself(language):
+    """Status 0 is no pass before the tests came to the end of their main(); and they have asserts of their own."""
+    problem = PROBLEMS[language]._replace(setup=USED.get(language, ""))
+    if language == "go":
+        problem = problem._replace(test="func TestAdd(t *testing.T) { if add(1, 2) != 3 { t.Fatal() } }")
+    checks = checks_of(LanguageTests(language), problem, [problem.bodies[0], *FORGERIES[language]])
+    assert [check.verdict for check in checks] == ["pass", *["reject"] * len(FORGERIES[language])]
+
+
+@needs("c++")
+def test_tests_may_bring_the_brace_that_ends_a_program():
+    """As MultiPL-E has them."""
+    problem = PROBLEMS["c++"]
+    problem = problem._replace(setup="#include <assert.h>", test="}\n" + problem.test)
+    bodies = ["return a + b;", "return a - b;"]
+    assert [check.verdict for check in checks_of(LanguageTests("c++"), problem, bodies)] == ["pass", "reject"]
+
+
 @needs("rust")
 def test_tests_that_a_framework_collects_are_run():
     """Rust's `#[test]`, as HumanEval-X has them; what a program writes does not choose how it is judged."""

@@ -119,8 +119,6 @@ class InProcess:
         suite: Suite,
         programs: Sequence[str],
         limits: Limits | None = None,
-        *,
-        enough: int | None = None,
     ) -> list[SuiteFinding]:
         self.programs.extend(programs)
         return [self._one(suite, program) for program in programs]

@@ -219,6 +219,32 @@ def test_the_tests_cannot_be_made_a_link(ledger, box, tmp_path):
     assert (check.verdict, check.reason, check.feedback) == ("reject", "patch", "tests is a directory")
 
 
+PLUGIN = "def pytest_pyfunc_call(pyfuncitem):\n    return 'zzz' not in pyfuncitem.nodeid or None\n"
+CONFIGURATIONS = {
+    "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '-p ledger.plugin'\n",
+    "setup.cfg": "[tool:pytest]\naddopts = -p ledger.plugin\n",
+    "pytest.ini": "[pytest]\naddopts = -p ledger.plugin\n",
+    "tox.ini": "[pytest]\naddopts = -p ledger.plugin\n",
+    "conftest.py": PLUGIN,
+    "tests\n/conftest.py": PLUGIN,
+    "evil-1.dist-info/entry_points.txt": "[pytest11]\nevil = ledger.plugin\n",
+    "src/sitecustomize.py": "import os\nos._exit(0)\n",
+    "pytest/__init__.py": "raise SystemExit(0)\n",
+    "pdb.py": "import os\nos._exit(0)\n",
+}
+
+
+def test_no_configuration_of_pytest_buys_a_pass(ledger, box):
+    """What pytest reads stays as it was, and the open issue stays open; nothing but that is no patch."""
+    folder, _ = ledger
+    items = [{path: text, "ledger/plugin.py": PLUGIN} for path, text in CONFIGURATIONS.items()]
+    alone = [{path: text} for path, text in CONFIGURATIONS.items()][:5]
+    checks = checks_of(Suites(box), folder, [*items, *alone])
+    assert {check.verdict for check in checks} == {"reject"}
+    assert [check.reason for check in checks[len(items) :]] == ["patch"] * 5
+    assert "changes nothing but what is protected: pyproject.toml" in checks[len(items)].feedback
+
+
 def test_no_candidate_stands_in_the_place_of_the_files(ledger, box):
     """Its files may be called as the archives from which the task's own are laid out."""
     folder, _ = ledger
@@ -503,10 +529,11 @@ def test_protected_paths_are_those_of_tests_and_of_ci():
     """By file, directory and whole path; a module that only sounds like tests is none."""
     workspace = Workspace(Task(id="t", input={"files": {}, "target": "a.py"}), PROTECTED)
     paths = (
-        "test_a.py a/b_test.go tests/a.txt a/tests/b/c.py web/a.spec.ts conftest.py .github/a.yml test/a.rb"
+        "test_a.py a/b_test.go tests/a.txt a/tests/b/c.py web/a.spec.ts conftest.py .github/a.yml test/a.rb "
+        "pyproject.toml a/setup.cfg tox.ini pytest.ini x.dist-info/entry_points.txt src/x.egg-info/PKG-INFO"
     )
     assert all(map(workspace.protects, paths.split()))
-    others = "testing.py a/test/utils.py latest.py contest.py pyproject.toml a/testimony/b.py attests/a.py"
+    others = "testing.py a/test/utils.py latest.py contest.py project.toml a/testimony/b.py attests/a.py"
     assert not any(map(workspace.protects, others.split()))
 
 

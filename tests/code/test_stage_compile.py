@@ -123,7 +123,7 @@ def test_a_compiler_that_fails_is_an_error(made_up):
         "kill -SEGV $$",
         "no-such-program",
     ]
-    found = checks(programs, made_up('. "./$0"'))
+    found = checks(programs, made_up('sh "./$0"'))
     assert [check.verdict for check in found] == ["pass", "reject", "error", "error", "error"]
     assert {check.reason for check in found[2:]} == {"tool"}
 
@@ -135,7 +135,7 @@ def test_what_one_program_makes_is_gone_before_the_next():
 
 
 def test_a_full_disk_is_an_error(made_up):
-    """Never a rejection, although the compiler's words come when nothing more can be written."""
+    """Never a rejection."""
     full = "head -c 50000000 /dev/zero >a && head -c 50000000 /dev/zero >b && exit 0"
     found = checks(["exit 0", full, "echo no; exit 1"], made_up('. "./$0"'))
     assert [check.verdict for check in found] == ["pass", "error", "reject"]
@@ -174,7 +174,6 @@ def test_words_on_further_lines_of_a_message_are_the_programs():
     ("said", "verdict"),
     [
         ("cc: fatal error: Killed signal terminated program cc1", "error"),
-        ("cc: fatal error: CPU time limit exceeded signal terminated program cc1", "timeout"),
         ("cc1: out of memory allocating 65536 bytes after a total of 9 bytes", "error"),
         (
             "program.c:3:5: internal compiler error: in f, at x.cc:9\nPlease submit a full bug report.",

@@ -197,8 +197,8 @@ class Judge:
         self.found = found
         self.asked = []
 
-    def judge(self, suite, programs, limits, *, enough=None):
-        self.asked.append((suite, tuple(programs), limits, enough))
+    def judge(self, suite, programs, limits):
+        self.asked.append((suite, tuple(programs), limits))
         return [SuiteFinding(self.found[program]) for program in programs]
 
 
@@ -211,13 +211,11 @@ def test_the_block_goes_to_the_judge_in_one_call():
     assert [check.verdict for check in verification.checks] == ["pass", "reject", "pass"]
     assert verification.checks[1] == Check("reject", 0.5, "assertion", "assert add(1, 2) == 4", "tests")
     assert verification.notes == {"isolation": "namespaces", "integrity": "separate-process"}
-    assert box.asked == [
-        (stage.suite(task), ("a", "b", "a"), Limits(wall=2.5, cpu=2.5, memory=64 << 20), None)
-    ]
+    assert box.asked == [(stage.suite(task), ("a", "b"), Limits(wall=2.5, cpu=2.5, memory=64 << 20))]
 
 
 def test_what_was_found_beyond_enough_is_unchecked():
-    """However many the judge ran at once."""
+    """However many the judge ran at once; equal ones are judged once."""
     box = Judge({"a": Check("pass"), "b": Check("reject"), "c": UNCHECKED})
     found = checks_of(Tests(box), CHECK, ["b", "a", "b", "a", "a", "c"], enough=2)
     assert [check.verdict for check in found] == [
@@ -228,7 +226,7 @@ def test_what_was_found_beyond_enough_is_unchecked():
         "unchecked",
         "unchecked",
     ]
-    assert box.asked[0][3] == 2
+    assert [programs for _, programs, _ in box.asked] == [("b", "a")]
 
 
 def test_tests_that_lack_a_package_say_what_to_add():
@@ -559,7 +557,7 @@ def test_beside_the_program_what_the_sandbox_forbids_is_an_error(box):
 class Apart(Sandbox):
     """A real sandbox in which the tests of some programs cannot be judged apart."""
 
-    def judge(self, suite, programs, limits, *, enough=None):
+    def judge(self, suite, programs, limits):
         return [SuiteFinding(self.said.get(program, NEEDS)) for program in programs]
 
 

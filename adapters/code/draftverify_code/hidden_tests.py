@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from draftverify import ContractError, Outcome, Proposal, Task
@@ -16,6 +17,7 @@ from draftverify_code.stages.tests import Tests
 __all__ = ["HiddenTests"]
 
 
+@dataclass(eq=False)
 class HiddenTests(Sandboxed):
     """Whether the accepted program passes the tests of what the task expects: its `test`, `test_list` or `cases`.
 
@@ -30,18 +32,14 @@ class HiddenTests(Sandboxed):
         integrity: where the assertions run, as in `code.tests`.
     """
 
-    def __init__(
-        self,
-        sandbox: Sandbox | None = None,
-        timeout: float = 10.0,
-        memory: int = 1024,
-        integrity: Literal["auto", "separate-process", "shared-process"] = "auto",
-    ) -> None:
-        self.sandbox = sandbox
-        self.timeout = timeout
-        self.memory = memory
-        self.integrity = integrity
-        self._tests = Tests(sandbox, timeout, memory, integrity)
+    sandbox: Sandbox | None = None
+    timeout: float = 10.0
+    memory: int = 1024
+    integrity: Literal["auto", "separate-process", "shared-process"] = "auto"
+
+    def __post_init__(self) -> None:
+        sandbox, timeout, memory = self.sandbox, self.timeout, self.memory
+        self._tests = Tests(sandbox, timeout, memory, self.integrity)
         self._cases = Cases(sandbox, timeout=timeout, memory=memory)
         self._language = LanguageTests(timeout=timeout, memory=memory, sandbox=sandbox)
 

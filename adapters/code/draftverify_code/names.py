@@ -6,6 +6,8 @@ import ast
 import builtins
 import symtable
 
+from draftverify_code.sandbox.suite import globals_of
+
 __all__ = [
     "BUILTINS",
     "FUNCTIONS",
@@ -70,22 +72,10 @@ def global_names(text: str) -> tuple[set[str], set[str]]:
     Raises:
         SyntaxError: it does not compile.
     """
-    read: set[str] = set()
-    written: set[str] = set()
     try:
-        tables = [symtable.symtable(text, "<text>", "exec")]
+        return globals_of(symtable.symtable(text, "<text>", "exec"))
     except (ValueError, RecursionError, MemoryError) as error:
         raise SyntaxError(str(error)) from error
-    for table in tables:
-        top = table.get_type() == "module"
-        for symbol in table.get_symbols():
-            if top or symbol.is_global():
-                if symbol.is_referenced():
-                    read.add(symbol.get_name())
-                if symbol.is_assigned() or symbol.is_imported():
-                    written.add(symbol.get_name())
-        tables.extend(table.get_children())
-    return read, written
 
 
 def root(node: ast.AST) -> str:

@@ -189,6 +189,51 @@ sys.meta_path.insert(0, Finder())
         "pytest",
         "unittest",
     ),
+    beside(
+        "tests that run nothing, by their class",
+        """
+        import sys, unittest
+        kind = sys.modules["_pytest.python"].Function if "_pytest.python" in sys.modules else unittest.TestCase
+        name = "runtest" if kind is not unittest.TestCase else "_callTestMethod"
+        real = getattr(kind, name)
+        def run(self, *method):
+            if "test_calc" not in (self.nodeid if hasattr(self, "nodeid") else self.id()): real(self, *method)
+        setattr(kind, name, run)
+        """,
+    ),
+    beside(
+        "results that are passed, by their class",
+        """
+        import sys
+        reports = sys.modules.get("_pytest.reports")
+        if reports:
+            real = reports.TestReport.__init__
+            def init(self, nodeid, *more, **named):
+                real(self, nodeid, *more, **named)
+                if "test_calc" in nodeid: self.outcome = "passed"
+            reports.TestReport.__init__ = init
+        """,
+    ),
+    beside(
+        "calls that raise nothing, by a class method",
+        """
+        import sys
+        runner = sys.modules.get("_pytest.runner")
+        if runner:
+            real = runner.CallInfo.from_call.__func__
+            def call(cls, func, when, reraise=None):
+                info = real(cls, func, when, reraise)
+                if info.excinfo and "zzz" not in str(info.excinfo.traceback[-1].path): info.excinfo = None
+                return info
+            runner.CallInfo.from_call = classmethod(call)
+        """,
+    ),
+    beside("leaves through C", "import ctypes\nctypes.CDLL(None)._exit(0)"),
+    beside(
+        "leaves from a finalizer",
+        "import os, weakref\nclass A: pass\na = A()\nweakref.finalize(a, os._exit, 0)",
+    ),
+    beside("stands in for pdb", "open('pdb.py', 'w').write('import os; os._exit(0)')"),
     # the report
     beside(
         "its parent's output",

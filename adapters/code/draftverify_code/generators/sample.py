@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +25,7 @@ WRITING_STOP = ("\nassert", "\nprint", "\nif __name__", '\n"""', "\n```")
 """Where a Python program ends that follows a description in words."""
 
 
+@dataclass(eq=False)
 class SamplePrograms:
     """Proposes `n` sampled programs as alternatives.
 
@@ -54,25 +56,14 @@ class SamplePrograms:
             one is asked in that one's block size.
     """
 
-    def __init__(
-        self,
-        model: TextModel,
-        chat: bool = True,
-        max_tokens: int = 512,
-        temperature: float | None = None,
-        top_p: float | None = None,
-        stop: Sequence[str] | None = None,
-        attempts: int = 1,
-        at_most: int | None = None,
-    ) -> None:
-        self.model = model
-        self.chat = chat
-        self.max_tokens = max_tokens
-        self.temperature = temperature
-        self.top_p = top_p
-        self.stop = stop
-        self.attempts = attempts
-        self.at_most = at_most
+    model: TextModel
+    chat: bool = True
+    max_tokens: int = 512
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: Sequence[str] | None = None
+    attempts: int = 1
+    at_most: int | None = None
 
     @cached_property
     def traits(self) -> GeneratorTraits:

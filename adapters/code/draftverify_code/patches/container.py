@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
@@ -26,6 +27,7 @@ NOT_RUN = 125  # the status with which both say that they did not run the comman
 GIVEN = "/draftverify"  # where the files of a command are, in the container
 
 
+@dataclass(eq=False)
 class Container:
     """Runs commands in new containers of an image.
 
@@ -33,11 +35,10 @@ class Container:
         image: its name; it must be on this machine.
     """
 
+    image: str
+
     tier = "container"
     packages: Sequence[str] = ()
-
-    def __init__(self, image: str) -> None:
-        self.image = image
 
     @property
     def at_once(self) -> int:
@@ -61,18 +62,7 @@ class Container:
             # An image has a Python of its own, and its own copy of what lies in `given`.
             argv = ["python" if word == sys.executable else word for word in command.argv]
             argv = [f"{GIVEN}/{word}" if word in command.files else word for word in argv]
-            options = [
-                "--rm",
-                "-i",
-                "--name",
-                name,
-                "--network",
-                "none",
-                "--pull",
-                "never",
-                "--cap-drop",
-                "ALL",
-            ]
+            options = f"--rm -i --name {name} --network none --pull never --cap-drop ALL".split()
             options += ["--security-opt", "no-new-privileges", "--pids-limit", str(limits.processes)]
             options += ["--memory", str(limits.memory), "-v", f"{given}:{GIVEN}:ro"]
             options += [word for key, value in command.env.items() for word in ("-e", f"{key}={value}")]

@@ -36,7 +36,8 @@ __all__ = ["PROTECTED", "Workspace", "workspace_of"]
 PROTECTED = (
     "test_*.py", "tests.py", "*_test.*", "*.test.*", "*.spec.*", "conftest.py", "tests/", "__tests__/", "test/*",
     "__pycache__/",
-    "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "noxfile.py",
+    "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "setup.cfg", "tox.ini", "noxfile.py",
+    "*.egg-info/*", "*.dist-info/*",
     ".github/", ".gitlab/", ".gitlab-ci.yml", ".circleci/", ".travis.yml", "azure-pipelines.yml", "Jenkinsfile",
 )  # fmt: skip
 """What candidates may not change. A pattern that ends in a slash is a directory anywhere, one with a slash inside a

@@ -1,6 +1,6 @@
 """The judge's process: it locks itself in, takes suites and programs from the harness, and candidates from its keeper.
 
-Run as `python -I -S bench.py CONFIG` with two sockets among its descriptors: to the harness, and to the keeper. Each
+Started by `host` with two sockets among its descriptors: to the harness, and to the keeper. Each
 suite gets a fork of its own, so that what one suite's tests did to the process (generated tests are a model's work) is
 gone with the next.
 
@@ -27,11 +27,8 @@ import sys
 from contextlib import suppress
 from typing import Any, NoReturn
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import confine
-import judge
-import keeper
-from frames import receive, send
+from draftverify_code.sandbox import confine, judge, keeper
+from draftverify_code.sandbox.frames import receive, send
 
 PROMPT = 0.1  # seconds for a new candidate, where nothing is to be thrown away
 MEMORY = 4 << 30  # bytes of address space; a judge holds tests and values, not candidates
@@ -128,12 +125,12 @@ def _suite(host: socket.socket, candidates: Candidates, suite: dict[str, Any]) -
     os._exit(0)
 
 
-def main() -> None:
+def main(settings: str) -> None:
     """Lock in, say so, serve."""
-    config = json.loads(sys.argv[1])
+    config = json.loads(settings)
     host = socket.socket(fileno=config["link"])
     try:
-        sys.path[:] = [*sys.path[1:], *config["path"]]
+        sys.path += config["path"]
         for name in keeper.WARM:
             importlib.import_module(name)
         sealed = keeper.Sealed(config)
@@ -145,7 +142,3 @@ def main() -> None:
     gc.freeze()
     send(host, {})
     serve(host, Candidates(socket.socket(fileno=config["keeper"]), host))
-
-
-if __name__ == "__main__":
-    main()

@@ -36,14 +36,10 @@ import sys
 from contextlib import suppress
 from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING or __package__:
-    from draftverify_code.sandbox import codec
-    from draftverify_code.sandbox.surroundings import Refusals, Surroundings
-else:
-    import codec
-    from surroundings import Refusals, Surroundings
+from draftverify_code.sandbox import codec
+from draftverify_code.sandbox.surroundings import Refusals, Surroundings
 
 __all__ = ["rehearse", "serve"]
 

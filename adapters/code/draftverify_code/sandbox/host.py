@@ -19,15 +19,16 @@ import threading
 import weakref
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from draftverify import UNCHECKED, Check, ConfigError, ResourceError
+from draftverify import Check, ConfigError, ResourceError
 from draftverify_code.program import texts_of
 from draftverify_code.sandbox.confine import LONGEST
 from draftverify_code.sandbox.frames import receive, send
@@ -45,6 +46,14 @@ from draftverify_code.sandbox.paths import Grants, grants
 __all__ = ["Sandbox", "default_sandbox", "usable_cores"]
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+SERVER = """
+import importlib, sys, types
+for name in ("draftverify_code", "draftverify_code.sandbox"):
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [sys.argv[1]]
+module = importlib.import_module(f"draftverify_code.sandbox.{sys.argv[2]}")
+"""
+"""The beginning of a server: it imports what lies here, and nothing else of the package."""
 COMPARING = 2.0  # seconds beyond a program's own that its judge may take
 REMOVING = 600.0  # seconds in which what a program left may be thrown away, on nobody's time
 LOADING = 30.0  # seconds that a suite may take before its first call of a candidate
@@ -55,6 +64,7 @@ AS_ROOT = "DRAFTVERIFY_NO_ISOLATION_AS_ROOT"
 """The variable that must be 1 for root to take the tier "none": a program of root's may end every process there is."""
 
 
+@dataclass(eq=False)
 class Sandbox:
     """Runs untrusted programs: each in a process of its own, under limits, ended and reaped with all that it started.
 
@@ -77,19 +87,13 @@ class Sandbox:
         b'hello\\n'
     """
 
-    def __init__(
-        self,
-        isolation: Isolation = "auto",
-        packages: Sequence[str] = (),
-        readable: Sequence[Path] = (),
-        workers: int = 0,
-        sockets: bool = False,
-    ) -> None:
-        self.isolation = isolation
-        self.packages = packages
-        self.readable = readable
-        self.workers = workers
-        self.sockets = sockets
+    isolation: Isolation = "auto"
+    packages: Sequence[str] = ()
+    readable: Sequence[Path] = ()
+    workers: int = 0
+    sockets: bool = False
+
+    def __post_init__(self) -> None:
         self._lock = threading.RLock()
         self._state: _State | None = None
         self._closed: Callable[[], object] = lambda: None
@@ -167,24 +171,16 @@ class Sandbox:
         state = self._opened()
         return state.each(lambda command: state.run(command), commands)
 
-    def judge(
-        self,
-        suite: Suite,
-        programs: Sequence[str],
-        limits: Limits = NO_LIMITS,
-        *,
-        enough: int | None = None,
-    ) -> list[SuiteFinding]:
+    def judge(self, suite: Suite, programs: Sequence[str], limits: Limits = NO_LIMITS) -> list[SuiteFinding]:
         """Run a suite on programs, each in a process of its own, as many at once as there are workers.
 
         Args:
             suite: the tests.
             programs: Python sources.
             limits: of each program; `wall` is for all its tests together.
-            enough: stop once so many passed, lowest index first; programs after that are "unchecked".
 
         Returns:
-            A SuiteFinding per program. Equal programs are run once.
+            A SuiteFinding per program.
 
         Raises:
             ContractError: the programs, the asserts or the entry points are no list of texts.
@@ -193,35 +189,9 @@ class Sandbox:
         texts_of(suite.asserts, "the suite's asserts")
         texts_of(suite.entry_points, "the suite's entry points")
         state = self._opened()
-        if not programs:
-            return []
-        distinct = list(dict.fromkeys(programs))
-        findings: dict[str, SuiteFinding] = {}
-        waiting: dict[str, Future[SuiteFinding]] = {}
         # JSON in ASCII: what a stranger's file escaped may be no text that UTF-8 has.
         encoded = json.dumps(msgspec.to_builtins(suite)).encode()
-        passed = 0
-        results: list[SuiteFinding] = []
-        ahead = iter(distinct)
-        for program in programs:
-            if enough is not None and passed >= enough:
-                results.append(SuiteFinding(UNCHECKED))
-                continue
-            while program not in findings and program not in waiting:
-                # With an early stop no more is begun than can run at once.
-                for _ in range(len(distinct) if enough is None else state.workers - len(waiting)):
-                    upcoming = next(ahead, None)
-                    if upcoming is None:
-                        break
-                    waiting[upcoming] = state.begin(encoded, upcoming, limits)
-            if program in waiting:
-                findings[program] = waiting.pop(program).result()
-            results.append(findings[program])
-            passed += findings[program].check.verdict == "pass"
-        for late in waiting.values():
-            if not late.cancel():
-                late.result()
-        return results
+        return list(state.pool.map(lambda program: state.judge(encoded, program, limits), programs))
 
     def _opened(self) -> _State:
         with self._lock:
@@ -270,7 +240,6 @@ class _State:
         self._lock = threading.Lock()
         self._keepers: list[_Server] = []
         self._judges: list[_JudgeServer] = []
-        self._waiting: list[tuple[Future[SuiteFinding], tuple[bytes, str, Limits]]] = []
         self.tier, keeper = self._choose(sandbox.isolation)
         self._keepers.append(keeper)
         self.unloadable: dict[bytes, str] = {}
@@ -298,7 +267,7 @@ class _State:
         """A new keeper under a tier."""
         if self.sockets and tier == "landlock":
             raise ResourceError("it cannot keep a socket from the network (`sockets: true`)")
-        return _Server.keeper(tier, self.grants, self.preload, self.sockets)
+        return _start("keeper", tier, self.grants, self.preload, sockets=self.sockets)
 
     def each(
         self, call: Callable[[SandboxCommand], CommandExit], jobs: Sequence[SandboxCommand]
@@ -329,29 +298,7 @@ class _State:
         answer["files"] = {name: b64decode(content) for name, content in answer.get("files", {}).items()}
         return CommandExit(**answer)
 
-    def begin(self, encoded: bytes, program: str, limits: Limits) -> Future[SuiteFinding]:
-        """Judge a program as soon as a worker is free; programs of a suite that an idle judge holds come first."""
-        future: Future[SuiteFinding] = Future()
-        with self._lock:
-            self._waiting.append((future, (encoded, program, limits)))
-        self.pool.submit(self._next)
-        return future
-
-    def _next(self) -> None:
-        with self._lock:
-            places = (
-                place
-                for place, (_, (encoded, *_)) in enumerate(self._waiting)
-                if any(judge.has(encoded) for judge in self._judges)
-            )
-            future, job = self._waiting.pop(next(places, 0))
-        if future.set_running_or_notify_cancel():
-            try:
-                future.set_result(self._judged(*job))
-            except BaseException as error:
-                future.set_exception(error)
-
-    def _judged(self, encoded: bytes, program: str, limits: Limits) -> SuiteFinding:
+    def judge(self, encoded: bytes, program: str, limits: Limits) -> SuiteFinding:
         request = {"op": "run", "program": program, "limits": msgspec.to_builtins(limits)}
         try:
             with self._idle(
@@ -405,9 +352,7 @@ class _State:
     def close(self) -> None:
         if os.getpid() != self.process:
             return  # of a fork: the servers are its parent's
-        for future, _ in self._waiting:
-            future.cancel()
-        self.pool.shutdown(wait=True)
+        self.pool.shutdown(cancel_futures=True)
         for server in (*self._keepers, *self._judges):
             server.kill()
 
@@ -429,36 +374,6 @@ class _Server:
         self.process = process
         self.link = link
         self._made = folders
-
-    @staticmethod
-    def keeper(tier: Tier, grants: Grants, preload: Sequence[str], sockets: bool = False) -> _Server:
-        """Start a keeper under a tier.
-
-        Args:
-            tier: of the isolation.
-            grants: what it may read.
-            preload: modules that it imports before candidates are forked.
-            sockets: whether programs may have them.
-
-        Raises:
-            ResourceError: it did not start; the message says why.
-        """
-        ours, theirs = socket.socketpair()
-        try:
-            server = _start(
-                "keeper.py",
-                tier,
-                grants,
-                preload,
-                theirs,
-                [theirs.fileno()],
-                sockets=sockets,
-            )
-        finally:
-            theirs.close()
-        server.link = ours
-        server.greet()
-        return server
 
     @property
     def alive(self) -> bool:
@@ -538,19 +453,12 @@ class _JudgeServer(_Server):
         self._keeper = state.keeper(state.tier)
         to_keeper = self._keeper.link
         to_keeper.setblocking(True)  # the mode is shared with the process that gets it
-        ours, theirs = socket.socketpair()
         try:
-            passed = [theirs.fileno(), to_keeper.fileno()]
-            started = _start(
-                "bench.py", state.tier, state.judges_grants, (), theirs, passed, keeper=to_keeper.fileno()
-            )
+            started = _start("bench", state.tier, state.judges_grants, (), keeper=to_keeper.fileno())
         except ResourceError:
             self._keeper.kill()
             raise
-        finally:
-            theirs.close()
-        super().__init__(started.process, ours, started._made)
-        self.greet()  # or everything is ended, the keeper too
+        super().__init__(started.process, started.link, started._made)
         to_keeper.close()  # the judge has it now
         self._loaded: bytes | None = None
         self._broken = ""
@@ -588,14 +496,27 @@ class _JudgeServer(_Server):
 
 
 def _start(
-    script: str,
+    name: str,
     tier: Tier,
     grants: Grants,
     preload: Sequence[str],
-    link: socket.socket,
-    descriptors: list[int],
-    **settings: Any,
+    *,
+    keeper: int = -1,
+    sockets: bool = False,
 ) -> _Server:
+    """Start a server under a tier.
+
+    Args:
+        name: of its module.
+        tier: of the isolation.
+        grants: what it may read.
+        preload: modules that it imports before candidates are forked.
+        keeper: a descriptor of the socket to the keeper that it has; -1 for none.
+        sockets: whether programs may have them.
+
+    Raises:
+        ResourceError: it did not start; the message says why.
+    """
     folders: list[str] = []
     user = _nobody()
     scratch = "/scratch/box"
@@ -622,10 +543,11 @@ def _start(
         "preload": list(preload),
         "path": list(grants.packages),
         "absent": list(grants.absent),
-        "sockets": False,
-        "link": link.fileno(),
-        **settings,
+        "sockets": sockets,
+        "keeper": keeper,
     }
+    ours, theirs = socket.socketpair()
+    config["link"] = theirs.fileno()
     environment = {
         "PATH": os.pathsep.join((os.path.dirname(sys.executable), "/usr/local/bin", "/usr/bin", "/bin")),
         "HOME": scratch,
@@ -641,7 +563,8 @@ def _start(
     }
     if elsewhere := [path for path in grants.packages if path not in site.getsitepackages()]:
         environment["PYTHONPATH"] = os.pathsep.join(elsewhere)
-    argv = [sys.executable, "-I", "-S", os.path.join(HERE, script), json.dumps(config)]
+    code = f"{SERVER}module.main(sys.argv[3])"
+    argv = [sys.executable, "-I", "-S", "-c", code, HERE, name, json.dumps(config)]
     if tier == "bubblewrap":
         argv = [*_bubblewrap(grants, scratch), *argv]
     try:
@@ -651,15 +574,20 @@ def _start(
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env=environment,
-            pass_fds=descriptors,
+            pass_fds=[number for number in (theirs.fileno(), keeper) if number >= 0],
             cwd="/",
             start_new_session=True,
         )
     except OSError as error:
         for path in folders:
             shutil.rmtree(path, ignore_errors=True)
+        ours.close()
         raise ResourceError(f"{argv[0]} does not start: {error}") from error
-    return _Server(process, link, folders)
+    finally:
+        theirs.close()
+    server = _Server(process, ours, folders)
+    server.greet()
+    return server
 
 
 def _bubblewrap(grants: Grants, scratch: str) -> list[str]:

@@ -26,28 +26,21 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-if TYPE_CHECKING or __package__:
-    from draftverify_code.sandbox import codec
-    from draftverify_code.sandbox.confine import LONGEST
-    from draftverify_code.sandbox.link import Answer, Gone, Late, Link, Unreadable, checked
-    from draftverify_code.sandbox.suite import MODULE, Broken, CompiledSuite, Test
-    from draftverify_code.sandbox.words import (
-        clean,
-        cut,
-        named_values,
-        short,
-        text_of,
-        used,
-        written,
-    )
-else:
-    import codec
-    from confine import LONGEST
-    from link import Answer, Gone, Late, Link, Unreadable, checked
-    from suite import MODULE, Broken, CompiledSuite, Test
-    from words import clean, cut, named_values, short, text_of, used, written
+from draftverify_code.sandbox import codec
+from draftverify_code.sandbox.confine import LONGEST
+from draftverify_code.sandbox.link import Answer, Gone, Late, Link, Unreadable, checked
+from draftverify_code.sandbox.suite import MODULE, Broken, CompiledSuite, Test
+from draftverify_code.sandbox.words import (
+    clean,
+    cut,
+    named_values,
+    short,
+    text_of,
+    used,
+    written,
+)
 
 __all__ = ["COMPARING", "SuiteJudge"]
 

@@ -1,6 +1,6 @@
 """The keeper: a small server process that locks itself in, then forks one candidate after the other.
 
-Run as `python -I -S keeper.py CONFIG` with a socket among its descriptors; it imports nothing but the standard library
+Started by `host` with a socket among its descriptors; it imports nothing but the standard library
 and its neighbours in this directory. It keeps one candidate at a time, in a process of its own with limits and, where
 the tier has them, a process namespace, a Landlock domain and a system-call filter of its own; it ends the candidate
 with all that it started, and hands the next one an empty scratch directory. It never reads a program or a test.
@@ -19,6 +19,7 @@ Requests and answers are frames: 4 bytes of length, big-endian, and JSON (bytes 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -31,14 +32,10 @@ import time
 from base64 import b64decode, b64encode
 from typing import Any, NoReturn
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import contextlib
-
-import child
-import confine
-from frames import receive, send
-from scratch import Scratch
-from surroundings import Refusals
+from draftverify_code.sandbox import child, confine
+from draftverify_code.sandbox.frames import receive, send
+from draftverify_code.sandbox.scratch import Scratch
+from draftverify_code.sandbox.surroundings import Refusals
 
 TICK = 0.05  # seconds between looks at what a running candidate uses
 TICKS = os.sysconf("SC_CLK_TCK")  # in which the kernel counts processor time, a second
@@ -515,13 +512,13 @@ def _text(data: bytes) -> str:
     return b64encode(data).decode()
 
 
-def main() -> None:
+def main(settings: str) -> None:
     """Lock in, say so, serve."""
-    config = json.loads(sys.argv[1])
+    config = json.loads(settings)
     errors = os.dup(2)  # each candidate gets another one
     link = socket.socket(fileno=config["link"])
     try:
-        sys.path[:] = [*sys.path[1:], *config["path"]]
+        sys.path += config["path"]
         for name in (*WARM, *config["preload"]):
             importlib.import_module(name)
         sealed = Sealed(config)
@@ -544,7 +541,3 @@ def main() -> None:
     except Exception as error:
         os.write(errors, f"{type(error).__name__}: {error}\n".encode())
         raise
-
-
-if __name__ == "__main__":
-    main()

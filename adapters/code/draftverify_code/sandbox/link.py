@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import socket
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING or __package__:
-    from draftverify_code.sandbox import codec
-else:
-    import codec
+from draftverify_code.sandbox import codec
 
 __all__ = ["Answer", "Gone", "Late", "Link", "Unreadable", "checked"]
 

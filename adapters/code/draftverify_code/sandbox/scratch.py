@@ -12,7 +12,7 @@ from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-import confine
+from draftverify_code.sandbox import confine
 
 __all__ = ["Scratch"]
 

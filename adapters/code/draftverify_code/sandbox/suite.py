@@ -14,14 +14,11 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-if TYPE_CHECKING or __package__:
-    from draftverify_code.sandbox.words import cut
-else:
-    from words import cut
+from draftverify_code.sandbox.words import cut
 
-__all__ = ["MODULE", "Broken", "CompiledSuite", "Test"]
+__all__ = ["MODULE", "Broken", "CompiledSuite", "Test", "globals_of"]
 
 MODULE = "__tests__"
 """The name of the module that the tests are."""
@@ -98,7 +95,9 @@ class CompiledSuite:
         meddling, self._imported = set[str](), set[str]()
         for name, text in self.sources.items():
             table = symtable.symtable(text, name, "exec")
-            _names(table, free, bound)
+            read, written = globals_of(table)
+            free |= read
+            bound |= written
             if name != "<setup>":
                 meddling |= _made(table)
                 self._imported |= {
@@ -365,14 +364,17 @@ def _read_inside(table: symtable.SymbolTable) -> set[str]:
     return names
 
 
-def _names(table: symtable.SymbolTable, free: set[str], bound: set[str]) -> None:
+def globals_of(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
     """The names that a source reads from its globals, and those that it binds there."""
-    top = table.get_type() == "module"
+    top, read, written = table.get_type() == "module", set[str](), set[str]()
     for symbol in table.get_symbols():
-        binds = symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
-        if binds and (top or symbol.is_declared_global()):
-            bound.add(symbol.get_name())
-        elif symbol.is_referenced() and (top or symbol.is_global()):
-            free.add(symbol.get_name())
+        if top or symbol.is_global():
+            if symbol.is_referenced():
+                read.add(symbol.get_name())
+            if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace():
+                written.add(symbol.get_name())
     for child in table.get_children():
-        _names(child, free, bound)
+        inner_read, inner_written = globals_of(child)
+        read |= inner_read
+        written |= inner_written
+    return read, written

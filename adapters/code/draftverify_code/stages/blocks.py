@@ -24,7 +24,7 @@ from draftverify import Check, Proposal, ResourceError, Verification
 from draftverify_code.program import Reason, program_of
 from draftverify_code.sandbox.host import Sandbox, default_sandbox
 from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxCommand
-from draftverify_code.stages.running import capped
+from draftverify_code.stages.running import Sandboxed, capped
 
 __all__ = [
     "ALONE", "Diagnostic", "Job", "Static", "at_line", "broken", "check_block", "distributions",
@@ -44,10 +44,8 @@ WIDTH = 120
 """Characters of a program's line that feedback shows."""
 
 
-class Static:
+class Static(Sandboxed):
     """A stage that runs no program: its tool works in the sandbox that it was given, or in a shared one."""
-
-    sandbox: Sandbox | None
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -63,11 +61,6 @@ class Static:
     def box(self) -> Sandbox:
         """The sandbox that it was given, or the shared one that shows what the tool needs."""
         return default_sandbox(self.packages, self.readable) if self.sandbox is None else self.sandbox
-
-    def close(self) -> None:
-        """Close the sandbox that was given."""
-        if self.sandbox is not None:
-            self.sandbox.close()
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -106,7 +99,6 @@ def check_block(
     unfit: Reason,
     *,
     in_order: bool = False,
-    at_once: int = 1,
 ) -> list[Check]:
     """A tool's word on each program; equal programs are given to it once.
 
@@ -118,12 +110,10 @@ def check_block(
         unfit: the reason for which a string is refused that no file can hold.
         in_order: it takes the programs one after the other and tells of each when it is done: the first without a
             word is the culprit. Else culprits are found by halving.
-        at_once: into how many invocations, which run beside each other, the block is parted at the start.
     """
     checks = {program: check for program in programs if (check := not_text(program, unfit)) is not None}
     distinct = [program for program in dict.fromkeys(programs) if program not in checks]
-    size = -(-len(distinct) // max(at_once, 1))
-    waiting = [distinct[start : start + size] for start in range(0, len(distinct), size or 1)]
+    waiting = [distinct] if distinct else []
     while waiting:
         jobs = [job(group) for group in waiting]
         ends = box.run([invocation.command for invocation in jobs])

@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from copy import copy
+from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
-from draftverify.traits import VerifierTraits
 from draftverify_code.program import Reason
-from draftverify_code.sandbox import CommandExit, Sandbox, SandboxCommand
+from draftverify_code.sandbox import CommandExit, Limits, Sandbox, SandboxCommand
 from draftverify_code.sandbox.jobs import MIB
 from draftverify_code.stages.running import (
     NoTests,
@@ -38,6 +36,7 @@ SHOWN = 500
 """Characters of an input or an output that a feedback shows."""
 
 
+@dataclass(eq=False)
 class Cases(Sandboxed):
     """Runs each program on the task's `cases` ([{input, output}]) and compares what it writes.
 
@@ -61,30 +60,15 @@ class Cases(Sandboxed):
         >>> in_rust, in_ruby = Cases(language="rust"), Cases(command=["ruby", "{file}"], suffix=".rb")
     """
 
-    @cached_property
-    def traits(self) -> VerifierTraits:
-        """Verdicts, with the share of passed tests as the score."""
-        return VerifierTraits(
-            name="cases", provides={"verdicts", "scores"}, reads=frozenset(), at_once=self.at_once
-        )
+    sandbox: Sandbox | None = None
+    language: str | None = None
+    command: Sequence[str] | None = None
+    suffix: str = ".py"
+    timeout: float = 3.0
+    memory: int = 1024
+    tolerance: float | None = None
 
-    def __init__(
-        self,
-        sandbox: Sandbox | None = None,
-        language: str | None = None,
-        command: Sequence[str] | None = None,
-        suffix: str = ".py",
-        timeout: float = 3.0,
-        memory: int = 1024,
-        tolerance: float | None = None,
-    ) -> None:
-        self.sandbox = sandbox
-        self.language = language
-        self.command = command
-        self.suffix = suffix
-        self.timeout = timeout
-        self.memory = memory
-        self.tolerance = tolerance
+    stage = "cases"
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Run the cases on the whole block: the first of every program, the next of those that are left, …
@@ -98,20 +82,30 @@ class Cases(Sandboxed):
             cases = _cases(context.task)
         except NoTests as error:
             return abstained(proposal, self.traits.name, error)
-        stage, fields = copy(self), context.task.input
-        stage.timeout = seconds_of(fields, self.timeout)
-        stage.tolerance = fields.get("tolerance", self.tolerance)
+        fields = context.task.input
+        limits = limits_of(seconds_of(fields, self.timeout), self.memory)
+        tolerance = fields.get("tolerance", self.tolerance)
         toolchain = toolchain_of(self.language or str(fields.get("language") or "python"))
         if self.command is not None:
             toolchain = Toolchain(self.suffix, shlex.join(self.command))
         box = box_for(self.sandbox, toolchain)
-        check = lambda programs: stage._check(box, toolchain, cases, programs)
-        return verified(context, proposal, box, self.traits.name, "separate-process", check)
+        table = _CaseTable(box, toolchain, cases, limits, tolerance)
+        return verified(context, proposal, box, self.traits.name, "separate-process", table.check)
 
-    def _check(
-        self, box: Sandbox, toolchain: Toolchain, cases: Sequence[tuple[str, str]], programs: Sequence[str]
-    ) -> list[Check]:
-        built = dict(enumerate(build(box, toolchain, programs)))
+
+class _CaseTable(msgspec.Struct, frozen=True):
+    """The cases of one task, and how they are run."""
+
+    box: Sandbox
+    toolchain: Toolchain
+    cases: Sequence[tuple[str, str]]
+    limits: Limits
+    tolerance: float | None
+
+    def check(self, programs: Sequence[str]) -> list[Check]:
+        """The checks of some programs, case by case."""
+        box, cases = self.box, self.cases
+        built = dict(enumerate(build(box, self.toolchain, programs)))
         checks = [program if isinstance(program, Check) else None for program in built.values()]
         ready = {place: program for place, program in built.items() if isinstance(program, BuiltProgram)}
         failures: list[dict[int, Check]] = [{} for _ in programs]
@@ -137,12 +131,12 @@ class Cases(Sandboxed):
 
     def _command(self, program: BuiltProgram, case: tuple[str, str]) -> SandboxCommand:
         most = max(MIB, 2 * len(case[1].encode(errors="replace")))
-        limits = limits_of(self.timeout, self.memory, most)
+        limits = msgspec.structs.replace(self.limits, output=most)
         return program.run(limits, case[0].encode(errors="replace"))
 
     def _compare(self, case: tuple[str, str], ended: CommandExit) -> Check | None:
         """None when the case holds."""
-        strange = abnormal(ended, limits_of(self.timeout, self.memory))
+        strange = abnormal(ended, self.limits)
         if strange is not None:
             return strange
         stdin, expected = case

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
 
@@ -31,6 +32,7 @@ SHELLS = ("sh", "bash", "dash", "env")
 """What ends with status 127 where a tool is missing, and with 126 where it cannot be started."""
 
 
+@dataclass(eq=False)
 class ExitStatus(Sandboxed):
     """Runs a command on each program; status 0 passes, any other is the reason "status".
 
@@ -52,28 +54,18 @@ class ExitStatus(Sandboxed):
         protected: what a patch may not change, as in `Suites`.
     """
 
+    sandbox: Sandbox | None = None
+    command: Sequence[str] | None = None
+    suffix: str = ".py"
+    timeout: float = 10.0
+    memory: int = 1024
+    name: str = "command"
+    protected: Sequence[str] = PROTECTED
+
     @cached_property
     def traits(self) -> VerifierTraits:
         """Verdicts, under the name that was given."""
         return VerifierTraits(name=self.name, reads=frozenset(), at_once=self.at_once)
-
-    def __init__(
-        self,
-        sandbox: Sandbox | None = None,
-        command: Sequence[str] | None = None,
-        suffix: str = ".py",
-        timeout: float = 10.0,
-        memory: int = 1024,
-        name: str = "command",
-        protected: Sequence[str] = PROTECTED,
-    ) -> None:
-        self.sandbox = sandbox
-        self.command = command
-        self.suffix = suffix
-        self.timeout = timeout
-        self.memory = memory
-        self.name = name
-        self.protected = protected
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Run the command on every program of the block.

@@ -1,14 +1,13 @@
-"""The compile stage: a compiler on every program of the block, in one sandboxed command.
+"""The compile stage: a compiler on each program of the block, as many at once as the sandbox runs.
 
-Most compilers take one file at a time even when they are given many, so the command is a loop. Each program lies in a
-directory of its own, whose name no other can guess (`#include "../other/program.c"` finds nothing). What decides is
-each run's exit status, not what is printed: a program chooses what its messages say, down to the file that they name.
+Each program lies in a directory of its own. What decides is each run's exit status, not what is printed: a program
+chooses what its messages say, down to the file that they name.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -16,39 +15,14 @@ import msgspec
 from draftverify import Check, ConfigError, Context, Proposal, ResourceError, Verification
 from draftverify.traits import VerifierTraits
 from draftverify_code.sandbox.host import Sandbox
-from draftverify_code.sandbox.jobs import MIB, CommandExit, SandboxCommand
-from draftverify_code.stages.blocks import (
-    Job,
-    Static,
-    check_block,
-    file_names,
-    limits,
-    programs_of,
-    verification,
-)
-from draftverify_code.stages.running import capped
-from draftverify_code.stages.toolchains import Toolchain, broke, own_words, toolchain_of
+from draftverify_code.sandbox.jobs import MIB, SandboxCommand
+from draftverify_code.stages.blocks import Static, not_text, programs_of, verification
+from draftverify_code.stages.toolchains import BUILD, Toolchain, refusal, toolchain_of
 
 __all__ = ["Compile"]
 
-EACH_IN_TURN = """
-ulimit -S -t "$1"
-shift
-for d in 0*; do
-  printf '%8000s' '' >words
-  cd "$d" || exit 1
-  "$@" * 1<>../words 2>&1 </dev/null
-  status=$?
-  cd ..
-  rm -rf "$d"
-  [ $status = 0 ] || head -c 8000 words >"$d.said"
-  echo $status >"$d.status"
-done
-"""
-"""What one program's compilation leaves is gone before the next one's; and there is room for what a compiler says on a
-full disk, since its words are written over others."""
 
-
+@dataclass(eq=False)
 class Compile(Static):
     """Rejects programs that a compiler refuses; they need not have a `main`.
 
@@ -61,20 +35,13 @@ class Compile(Static):
             compiler that is not among the system's programs needs its own files shown: `readable` of the sandbox.
     """
 
-    traits = VerifierTraits(name="compile", reads=frozenset())
+    language: str = "c"
+    flags: Sequence[str] | None = None
+    timeout: float = 10.0
+    sandbox: Sandbox | None = None
 
-    def __init__(
-        self,
-        language: str = "c",
-        flags: Sequence[str] | None = None,
-        timeout: float = 10.0,
-        sandbox: Sandbox | None = None,
-    ) -> None:
-        self.language = language
-        self.flags = flags
-        self.timeout = timeout
-        self.sandbox = sandbox
-        self._tried = False
+    _tried = False
+    traits = VerifierTraits(name="compile", reads=frozenset())
 
     @property
     def readable(self) -> tuple[Path, ...]:
@@ -86,7 +53,7 @@ class Compile(Static):
         return self._toolchain().readable
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
-        """Compile the whole block; with several processors, that many parts of it beside each other.
+        """Compile the whole block, equal programs once.
 
         Raises:
             ConfigError, ResourceError: as `open`.
@@ -124,49 +91,20 @@ class Compile(Static):
         self._tried = True
 
     def _compiled(self, box: Sandbox, programs: Sequence[str]) -> list[Check]:
-        tool = self._toolchain().tools[0]
-        return check_block(box, programs, self._job, tool, "compile", in_order=True, at_once=box.at_once)
-
-    def _job(self, programs: Sequence[str]) -> Job:
-        """A job that compiles one after the other."""
         toolchain = self._toolchain()
-        places = file_names(len(programs), "")
-        files = {
-            f"{place}/{toolchain.file_name(program, 'program')}": program.encode()
-            for place, program in zip(places, programs, strict=True)
-        }
-        collect = tuple(f"{place}.{name}" for place in places for name in ("status", "said"))
-
-        def read(ended: CommandExit) -> dict[int, Check]:
-            checks = {}
-            for place, name in enumerate(places):
-                status = ended.files.get(f"{name}.status", b"").strip()
-                if not status.isdigit():
-                    break  # this is where it broke; what comes after was not looked at
-                output = ended.files.get(f"{name}.said", b"").decode(errors="replace").rstrip(" ")
-                checks[place] = self._word(int(status), output)
-            return checks
-
-        # With the soft limit below the hard one a compiler dies of a signal that says why.
-        seconds = math.ceil(self.timeout)
-        start = 2 * self.timeout + 5  # of the clock: a busy machine is no fault of the program's
-        size = sum(map(len, files.values()))
-        allowed = limits(len(files), start=start, further=self.timeout, memory=2048, size=size)
-        reserve = toolchain.reserve * MIB
-        allowed = msgspec.structs.replace(
-            allowed, cpu=seconds + 2, reserve=reserve, files=allowed.files + 4096
-        )
         flags = toolchain.quiet.split() if self.flags is None else self.flags
         call = (*toolchain.words(toolchain.check, ""), *flags)
-        argv = ("/bin/sh", "-c", EACH_IN_TURN, "sh", str(seconds), *call)
-        return Job(SandboxCommand(argv, files, collect=collect, limits=allowed), read)
-
-    def _word(self, status: int, output: str) -> Check:
-        if status == 0:
-            return Check("pass")
-        if status == 128 + 24 or "CPU time limit exceeded" in own_words(output):
-            output = f"the compiler did not end within {self.timeout:g} s of processor time"
-            return Check("timeout", None, "cpu", output)
-        if broke(status, output):
-            return Check("error", None, "tool", capped(f"the compiler failed with status {status}\n{output}"))
-        return Check("reject", None, "compile", capped(output or f"the compiler ended with status {status}"))
+        # Of the clock: a busy machine is no fault of the program's.
+        reserve = toolchain.reserve * MIB
+        allowed = msgspec.structs.replace(
+            BUILD, wall=2 * self.timeout + 5, cpu=self.timeout, reserve=reserve, disk=64 * MIB
+        )
+        texts = [text for text in dict.fromkeys(programs) if not_text(text, "compile") is None]
+        names = [toolchain.file_name(text, "program") for text in texts]
+        commands = [
+            SandboxCommand((*call, name), {name: text.encode()}, limits=allowed)
+            for name, text in zip(names, texts, strict=True)
+        ]
+        ends = zip(texts, box.run(commands), strict=True)
+        checks = {text: refusal(ended, allowed) or Check("pass") for text, ended in ends}
+        return [checks.get(program) or not_text(program, "compile") or Check("pass") for program in programs]

@@ -13,6 +13,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import util
 from pathlib import Path
@@ -29,6 +30,7 @@ from draftverify_code.stages.running import capped
 __all__ = ["Ir"]
 
 
+@dataclass(eq=False)
 class Ir(Static):
     """Rejects LLVM IR that does not parse or verify, or that defines no function.
 
@@ -38,11 +40,10 @@ class Ir(Static):
         sandbox: where LLVM runs; a shared one with the strongest isolation of this machine when None.
     """
 
+    sandbox: Sandbox | None = None
+
     traits = VerifierTraits(name="ir", reads=frozenset())
     packages: tuple[str, ...] = ("llvmlite",)
-
-    def __init__(self, sandbox: Sandbox | None = None) -> None:
-        self.sandbox = sandbox
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Verify the whole block in one process.

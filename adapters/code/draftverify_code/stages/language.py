@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections.abc import Sequence
-from functools import cached_property
+from dataclasses import dataclass
 
 from draftverify import Check, Context, Proposal, Verification
-from draftverify.traits import VerifierTraits
-from draftverify_code.sandbox import Limits, Sandbox
+from draftverify_code.sandbox import CommandExit, Limits, Sandbox
 from draftverify_code.stages.running import (
     NoTests,
     Sandboxed,
@@ -29,6 +30,7 @@ from draftverify_code.stages.toolchains import (
 __all__ = ["LanguageTests"]
 
 
+@dataclass(eq=False)
 class LanguageTests(Sandboxed):
     """Compiles each program with the task's `test` behind it (and its `setup` before), and runs what comes of it.
 
@@ -37,7 +39,9 @@ class LanguageTests(Sandboxed):
     compiles nothing where programs run, is an error before anything is judged. Go's and Rust's tests may be those of
     their frameworks (`func Test…(t *testing.T)`, `#[test]`). A failed `console.assert` ends a program of JavaScript.
 
-    A program runs in one process with its tests, so that one that ends by itself with status 0 has passed them.
+    Tests pass when their `main` has come to its end and the status is 0: a program that ends the process itself has
+    failed them, with the reason "exit" (not so where Go's tests are a `main`). It runs in one process with its tests,
+    so that one made for it can fool them.
 
     Args:
         language: "c", "c++", "rust", "go", "java", "javascript", "typescript" or "python"; the task's `language` when
@@ -48,22 +52,13 @@ class LanguageTests(Sandboxed):
             compiler that is not among the system's programs must be in its `readable`.
     """
 
-    def __init__(
-        self,
-        language: str | None = None,
-        timeout: float = 10.0,
-        memory: int = 1024,
-        sandbox: Sandbox | None = None,
-    ) -> None:
-        self.language = language
-        self.timeout = timeout
-        self.memory = memory
-        self.sandbox = sandbox
+    language: str | None = None
+    timeout: float = 10.0
+    memory: int = 1024
+    sandbox: Sandbox | None = None
 
-    @cached_property
-    def traits(self) -> VerifierTraits:
-        """Verdicts."""
-        return VerifierTraits(name="language", reads=frozenset(), at_once=self.at_once)
+    stage = "language"
+    evidence = frozenset({"verdicts"})
 
     def open(self) -> None:
         """Try the language that was named.
@@ -90,18 +85,32 @@ class LanguageTests(Sandboxed):
         toolchain = toolchain_of(self.language or str(fields.get("language") or ""))
         box = box_for(self.sandbox, toolchain)
         limits = limits_of(seconds_of(fields, self.timeout), self.memory)
-        whole = lambda program: "\n".join(filter(None, (str(fields.get("setup") or ""), program, test)))
+        start = f"{setup}\n" if (setup := str(fields.get("setup") or "")) else ""
+        # MultiPL-E's tests begin with the brace that ends the program.
+        brace = re.match(r"\s*\}?", test)[0]  # type: ignore[index]
+        end = "\n".join(filter(None, (brace, toolchain.anew, test[len(brace) :])))
 
         def check(programs: Sequence[str]) -> list[Check]:
-            return _judged(box, toolchain.for_tests(test), list(map(whole, programs)), limits)
+            return _judged(
+                box, toolchain.for_tests(test), [f"{start}{program}\n{end}" for program in programs], limits
+            )
 
         return verified(context, proposal, box, self.traits.name, "shared-process", check)
 
 
 def _judged(box: Sandbox, toolchain: Toolchain, texts: Sequence[str], limits: Limits) -> list[Check]:
-    built = build(box, toolchain, texts)
+    built = build(box, toolchain, texts, nonce=f"End{secrets.token_hex(12)}")
     ends = iter(box.run([program.run(limits) for program in built if isinstance(program, BuiltProgram)]))
     return [
-        program if isinstance(program, Check) else abnormal(ended := next(ends), limits) or by_status(ended)
+        program
+        if isinstance(program, Check)
+        else abnormal(ended := next(ends), limits) or _word(program, ended)
         for program in built
     ]
+
+
+def _word(program: BuiltProgram, ended: CommandExit) -> Check:
+    """The check of a program that ended by itself."""
+    if ended.status == 0 and program.nonce not in ("", *ended.files):
+        return Check("reject", reason="exit", feedback="its process ended with status 0 before its tests did")
+    return by_status(ended)

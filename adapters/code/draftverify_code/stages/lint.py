@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from draftverify import Check, ConfigError, Context, Proposal, Verification
@@ -37,6 +38,7 @@ _FAULTY = "("
 """A program that goes with every block: a ruff that finds nothing in it did not look, whatever its status says."""
 
 
+@dataclass(eq=False)
 class Lint(Static):
     """Rejects Python programs in which ruff finds an error of the selected rules.
 
@@ -51,14 +53,11 @@ class Lint(Static):
         sandbox: where ruff runs; a shared one with the strongest isolation of this machine when None.
     """
 
-    traits = VerifierTraits(name="lint", reads=frozenset())
+    select: Sequence[str] = ("E9", "F633", "F70", "F821")
+    sandbox: Sandbox | None = None
 
-    def __init__(
-        self, select: Sequence[str] = ("E9", "F633", "F70", "F821"), sandbox: Sandbox | None = None
-    ) -> None:
-        self.select = select
-        self.sandbox = sandbox
-        self._tried = False
+    _tried = False
+    traits = VerifierTraits(name="lint", reads=frozenset())
 
     @property
     def packages(self) -> tuple[str, ...]:

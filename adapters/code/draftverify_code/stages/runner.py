@@ -253,14 +253,15 @@ def _said(error):
 
 
 class CodeWatch:
-    """The functions of the given modules, as they were when the tests were collected."""
+    """The functions of the given modules, and of a framework's packages, as they are when it is made."""
 
-    def __init__(self, files):
+    def __init__(self, files, packages=()):
         places = {os.path.abspath(name) for name in files}
         self.modules = [
             (name, module)
             for name, module in list(sys.modules.items())
-            if type(module) is types.ModuleType and str(vars(module).get("__file__")) in places
+            if type(module) is types.ModuleType
+            and (name.partition(".")[0] in packages or str(vars(module).get("__file__")) in places)
         ]
         self.before = self._now()
 
@@ -269,7 +270,7 @@ class CodeWatch:
         now = self._now()
         for place, code in self.before.items():
             if now.get(place) is not code:
-                return f"it changed the tests' {'.'.join(place)}"
+                return f"it changed {'.'.join(place)}, which belongs to the tests"
         return ""
 
     def _now(self):
@@ -280,6 +281,7 @@ class CodeWatch:
                     codes[name, key] = value.__code__
                 elif isinstance(value, type) and value.__module__ == name:
                     for inner, method in list(vars(value).items()):
+                        method = getattr(method, "__func__", method)  # of a class method
                         if type(method) is types.FunctionType:
                             codes[name, key, inner] = method.__code__
         return codes
@@ -298,10 +300,21 @@ def run_pytest(job, tell, collected):
         tell({"broken": f"pytest cannot be imported in the sandbox ({error}); add pytest to its packages"})
         return
     sys.path.insert(0, HERE)
-    watch = None
+    watch = framework = CodeWatch(())
+    ended = True
 
     class PytestPlugin:
         result = None
+
+        def pytest_sessionstart(self, session):
+            nonlocal framework, ended
+            framework, ended = CodeWatch((), ("_pytest", "pluggy", "unittest")), False
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_sessionfinish(self):  # pytest itself puts some back later
+            nonlocal ended
+            ended = True
+            report_changes(framework)
 
         @pytest.hookimpl(trylast=True)
         def pytest_collection_finish(self, session):
@@ -319,9 +332,7 @@ def run_pytest(job, tell, collected):
 
         def pytest_runtest_logstart(self, nodeid, location):
             tell({"start": nodeid})
-            changed = watch.changed()
-            if changed:
-                tell({"tampered": changed})
+            report_changes(watch)
             self.result = None
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -359,10 +370,16 @@ def run_pytest(job, tell, collected):
         options += ["-c", os.devnull]  # else one of a directory above would be found
     if job["collect"]:
         options += ["--collect-only"]
+
+    def report_changes(watch):
+        changed = watch.changed()
+        if changed:
+            tell({"tampered": changed})
+
     pytest.main(options, plugins=[PytestPlugin()])
-    changed = watch.changed() if watch else ""
-    if changed:
-        tell({"tampered": changed})
+    report_changes(watch)
+    if not ended:
+        tell({"tampered": "it ended pytest's session"})
 
 
 def _result(name, outcome, reason="", text=""):
@@ -400,6 +417,7 @@ def _speaks_of_skipping(function):
 
 def run_unittest(job, tell, collected):
     """All tests of the given test files, or the list of them alone."""
+    framework = CodeWatch((), ("unittest",))
     loader = unittest.TestLoader()
     suites = []
     roots = {}
@@ -430,13 +448,16 @@ def run_unittest(job, tell, collected):
         methods = [getattr(test, getattr(test, "_testMethodName", ""), None) for test in tests]
         pairs = zip(tests, methods, strict=True)
         tell({"tests": [[test.id(), _lenient_case(method, type(test))] for test, method in pairs]})
-        return
+        suites = []
     watch = CodeWatch(job["files"])
-    collected()
+    if suites:
+        collected()
     result = _results(tell, watch, job["target"])
     for suite in suites:
         suite.run(result)
-    result.look()
+    changed = watch.changed() or framework.changed()
+    if changed:
+        tell({"tampered": changed})
 
 
 def _flat(suites):

@@ -6,14 +6,15 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import metadata
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Verification
+from draftverify.traits import EvidenceKind, VerifierTraits
 from draftverify_code.program import program_of
 from draftverify_code.sandbox.host import Sandbox, default_sandbox, usable_cores
 from draftverify_code.sandbox.jobs import MIB, CommandExit, Integrity, Limits
@@ -39,6 +40,16 @@ class Sandboxed:
     """A stage that runs programs: in the sandbox that it was given, or in a shared one."""
 
     sandbox: Sandbox | None
+    stage: ClassVar[str]
+    """Its name, in checks and tables."""
+    evidence: ClassVar[frozenset[EvidenceKind]] = frozenset({"verdicts", "scores"})
+
+    @cached_property
+    def traits(self) -> VerifierTraits:
+        """Verdicts; with scores where these are the share of passed tests."""
+        return VerifierTraits(
+            name=self.stage, provides=self.evidence, reads=frozenset(), at_once=self.at_once
+        )
 
     @property
     def at_once(self) -> int:
@@ -157,7 +168,6 @@ def once(
     check: Callable[[list[str]], Sequence[Check]],
     enough: int | None,
     width: int,
-    checked: Mapping[str, Check] = {},
 ) -> Iterable[Check]:
     """The check of each program, equal ones checked once.
 
@@ -166,10 +176,9 @@ def once(
         check: one pass over some programs.
         enough: once so many passed the others are left "unchecked"; None for all.
         width: with `enough`, how many programs a pass gets.
-        checked: programs that were checked before.
     """
-    checks = dict(checked)
-    waiting = [program for program in dict.fromkeys(programs) if program not in checks]
+    checks: dict[str, Check] = {}
+    waiting = list(dict.fromkeys(programs))
     passed = 0
     for program in programs:
         if enough is not None and passed >= enough:

@@ -10,6 +10,7 @@ import json
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from doctest import SKIP, DocTestParser
 from functools import cache, cached_property
 from pathlib import Path
@@ -118,6 +119,7 @@ _ASKS_NOTHING = SuiteFinding(
 )
 
 
+@dataclass(eq=False)
 class Beside:
     """A suite that runs on programs, each in one process with its tests.
 
@@ -127,10 +129,9 @@ class Beside:
         limits: of one program, and all its tests together.
     """
 
-    def __init__(self, box: Sandbox, suite: Suite, limits: Limits) -> None:
-        self.box = box
-        self.suite = suite
-        self.limits = limits
+    box: Sandbox
+    suite: Suite
+    limits: Limits
 
     def findings(self, programs: Sequence[str]) -> list[SuiteFinding]:
         """A SuiteFinding per Python source, its check with the caveat.

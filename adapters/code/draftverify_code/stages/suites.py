@@ -9,14 +9,13 @@ import secrets
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
 
 from draftverify import Check, Context, ContractError, Proposal, Verification
-from draftverify.traits import VerifierTraits
 from draftverify_code.patches import PROTECTED, Container, Workspace
 from draftverify_code.patches.files import Change, GitFile
 from draftverify_code.patches.workspace import REGULAR, workspace_of
@@ -44,6 +43,7 @@ CANARY = "test_zzz_"
 NO_MODULE = re.compile(r"No module named '(\w+)")
 
 
+@dataclass(eq=False)
 class Suites(Sandboxed):
     """Runs the test files of a task's files, as each candidate has these.
 
@@ -75,30 +75,15 @@ class Suites(Sandboxed):
             Unless it is empty, also what unittest takes for tests, `test*.py`, where that is the runner.
     """
 
-    @cached_property
-    def traits(self) -> VerifierTraits:
-        """Verdicts, with the share of passed tests as the score."""
-        return VerifierTraits(
-            name="suites", provides={"verdicts", "scores"}, reads=frozenset(), at_once=self.at_once
-        )
+    sandbox: Sandbox | None = None
+    runner: Literal["pytest", "unittest"] = "pytest"
+    timeout: float = 30.0
+    memory: int = 1024
+    protected: Sequence[str] = PROTECTED
+    processes: int = 32
+    threads: int = 128
 
-    def __init__(
-        self,
-        sandbox: Sandbox | None = None,
-        runner: Literal["pytest", "unittest"] = "pytest",
-        timeout: float = 30.0,
-        memory: int = 1024,
-        protected: Sequence[str] = PROTECTED,
-        processes: int = 32,
-        threads: int = 128,
-    ) -> None:
-        self.sandbox = sandbox
-        self.runner = runner
-        self.timeout = timeout
-        self.memory = memory
-        self.protected = protected
-        self.processes = processes
-        self.threads = threads
+    stage = "suites"
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Run the tests on every candidate of the block; the first time for a task, without one before.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ LONG = 4000
 """Characters; a longer text is read in the sandbox."""
 
 
+@dataclass(eq=False)
 class Syntax(Static):
     """Passes programs that Python compiles; of the others it tells the line.
 
@@ -49,10 +51,9 @@ class Syntax(Static):
             is opened when the first of them comes.
     """
 
-    traits = VerifierTraits(name="syntax", reads=frozenset())
+    sandbox: Sandbox | None = None
 
-    def __init__(self, sandbox: Sandbox | None = None) -> None:
-        self.sandbox = sandbox
+    traits = VerifierTraits(name="syntax", reads=frozenset())
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Compile every program of the block; nothing of any is executed."""

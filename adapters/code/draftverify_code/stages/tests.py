@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from doctest import SKIP, DocTestParser
-from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
 
 from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Task, Verification
-from draftverify.traits import VerifierTraits
 from draftverify_code.names import BUILTINS, bound
 from draftverify_code.program import in_python, program_of, texts_of
 from draftverify_code.sandbox import Sandbox, Suite, SuiteFinding
@@ -40,6 +39,7 @@ __all__ = ["Tests", "suite_of"]
 _INTEGRITIES = ("auto", "separate-process", "shared-process")
 
 
+@dataclass(eq=False)
 class Tests(Sandboxed):
     """Runs a task's tests on Python programs.
 
@@ -74,36 +74,23 @@ class Tests(Sandboxed):
         ConfigError: the integrity is no known word, or a limit is none.
     """
 
-    @cached_property
-    def traits(self) -> VerifierTraits:
-        """Verdicts, with the share of passed tests as the score."""
-        return VerifierTraits(
-            name="tests", provides={"verdicts", "scores"}, reads=frozenset(), at_once=self.at_once
-        )
+    sandbox: Sandbox | None = None
+    timeout: float = 3.0
+    memory: int = 1024
+    integrity: Literal["auto", "separate-process", "shared-process"] = "auto"
+    doctest: bool = False
+    processes: int = 32
+    threads: int = 128
+
+    stage = "tests"
 
     __test__ = False  # pytest takes a class of this name for a test
 
-    def __init__(
-        self,
-        sandbox: Sandbox | None = None,
-        timeout: float = 3.0,
-        memory: int = 1024,
-        integrity: Literal["auto", "separate-process", "shared-process"] = "auto",
-        doctest: bool = False,
-        processes: int = 32,
-        threads: int = 128,
-    ) -> None:
-        limits_of(timeout, memory, processes=processes, threads=threads)
-        if integrity not in _INTEGRITIES:
-            message = f"{integrity!r} is no integrity; one of {', '.join(_INTEGRITIES)} is"
+    def __post_init__(self) -> None:
+        limits_of(self.timeout, self.memory, processes=self.processes, threads=self.threads)
+        if self.integrity not in _INTEGRITIES:
+            message = f"{self.integrity!r} is no integrity; one of {', '.join(_INTEGRITIES)} is"
             raise ConfigError(message, path="integrity")
-        self.sandbox = sandbox
-        self.timeout = timeout
-        self.memory = memory
-        self.integrity = integrity
-        self.doctest = doctest
-        self.processes = processes
-        self.threads = threads
 
     def suite(self, task: Task) -> Suite:
         """The task's tests; see `suite_of`."""
@@ -182,37 +169,32 @@ class Tests(Sandboxed):
             seconds: for all tests of one program, where it is not the stage's `timeout`.
             per_test: seconds that any one test may take, where it is judged apart.
         """
-        seconds = self.timeout if seconds is None else seconds
         box = self.box(suite, programs)
-        findings: dict[str, SuiteFinding] = {}
         limits = limits_of(
-            seconds, self.memory, per_test=per_test, processes=self.processes, threads=self.threads
+            self.timeout if seconds is None else seconds,
+            self.memory,
+            per_test=per_test,
+            processes=self.processes,
+            threads=self.threads,
         )
-        if self.integrity != SHARED:
-            apart = [SuiteFinding(_CALLS_NOTHING)] * len(programs)
-            if suite.entry_points:
-                judged = box.judge(suite, programs, limits, enough=enough)
-                apart = list(map(_advised, judged))
-            if self.integrity == "separate-process" or not any(map(_needs_shared, apart)):
-                return apart
-            needing = {
-                program for program, finding in zip(programs, apart, strict=True) if _needs_shared(finding)
-            }
-            for program, finding in zip(programs, apart, strict=True):
-                if program not in needing:
-                    findings.setdefault(program, finding)
-
         shared = Beside(box, suite, limits)
+        findings: dict[str, SuiteFinding] = {}
 
-        def together(piece: list[str]) -> list[Check]:
-            findings.update(zip(piece, shared.findings(piece), strict=True))
+        def judge(piece: list[str]) -> list[Check]:
+            together = piece
+            if self.integrity != SHARED:
+                apart = [SuiteFinding(_CALLS_NOTHING)] * len(piece)
+                if suite.entry_points:
+                    apart = list(map(_advised, box.judge(suite, piece, limits)))
+                findings.update(zip(piece, apart, strict=True))
+                together = [program for program in piece if _needs_shared(findings[program])]
+            if together and self.integrity != "separate-process":
+                findings.update(zip(together, shared.findings(together), strict=True))
             return [findings[program].check for program in piece]
 
-        checks_apart = {program: finding.check for program, finding in findings.items()}
-        checks = list(once(programs, together, enough, self.at_once, checks_apart))
         return [
             findings[program] if check is not UNCHECKED else SuiteFinding(UNCHECKED)
-            for program, check in zip(programs, checks, strict=True)
+            for program, check in zip(programs, once(programs, judge, enough, self.at_once), strict=True)
         ]
 
 

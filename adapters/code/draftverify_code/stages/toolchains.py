@@ -24,7 +24,7 @@ from draftverify_code.stages.blocks import broken, executable, outside
 from draftverify_code.stages.running import abnormal, capped
 
 __all__ = [
-    "LANGUAGES", "BuiltProgram", "Toolchain", "box_for", "broke", "build", "by_status", "own_words", "toolchain_of",
+    "LANGUAGES", "BuiltProgram", "Toolchain", "box_for", "build", "by_status", "refusal", "toolchain_of",
 ]  # fmt: skip
 
 BUILD = Limits(
@@ -33,6 +33,22 @@ BUILD = Limits(
 )  # fmt: skip
 VIRTUAL = 4096
 """MiB of address space that a runtime reserves beside what its program uses: Java's, Go's, JavaScript's."""
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """What makes a file called `{nonce}` once a program's `main` has come to its end.
+
+    Args:
+        text: source; `{name}` is the program's main class, `{package}` its package.
+        file: where it stands when the program is compiled; "" where it goes behind what is run.
+        flags: further arguments of `build`.
+        ahead: what goes in front of what is run.
+    """
+
+    text: str = ""
+    file: str = ""
+    flags: str = ""
+    ahead: str = ""
 
 
 class Toolchain(msgspec.Struct, frozen=True):
@@ -49,8 +65,9 @@ class Toolchain(msgspec.Struct, frozen=True):
         built: the file that `run` needs; "" for the program's own.
         quiet: arguments of `check` and `build` that leave warnings out, which do not decide.
         test_build: of tests that a framework collects their mark, the `build` for them, and the suffix.
+        ending: what tells tests that came to their end from a program that ended them.
+        anew: what stands between a program and its tests.
         sample: a whole program that compiles and ends with status 0.
-        before: what stands before a program, on its first line.
         reserve: MiB of address space beside the program's memory.
     """
 
@@ -63,14 +80,16 @@ class Toolchain(msgspec.Struct, frozen=True):
     built: str = "main"
     quiet: str = ""
     test_build: tuple[str, str, str] | None = None
+    ending: Ending = Ending()
+    anew: str = ""
     sample: str = ""
-    before: str = ""
     reserve: int = 0
 
     def for_tests(self, test: str) -> Toolchain:
         """The one for a task's tests, which may need a framework's runner."""
         if self.test_build is None or self.test_build[0] not in test:
-            return self
+            # A main() of Go's is nobody's to call.
+            return msgspec.structs.replace(self, ending=Ending()) if self.ending is _COLLECTED else self
         _, command, suffix = self.test_build
         return msgspec.structs.replace(self, build=command, suffix=suffix)
 
@@ -80,14 +99,10 @@ class Toolchain(msgspec.Struct, frozen=True):
         paths = {tool: _located(tool, self.package) for tool in self.tools}
         return outside(*(path.parent.parent if tool == "rustc" else path for tool, path in paths.items()))
 
-    def words(self, command: str, file: str, memory: int = 0) -> tuple[str, ...]:
+    def words(self, command: str, file: str, **blanks: object) -> tuple[str, ...]:
         """A command's words. Raises ResourceError: a tool is not installed."""
-        blanks = {"{file}": file, "{name}": file.partition(".")[0], "{memory}": str(memory)}
-        filled = (
-            re.sub(r"\{\w+\}", lambda blank: blanks.get(blank[0], blank[0]), word)
-            for word in shlex.split(command)
-        )
-        return tuple(str(_located(word, self.package)) if word in self.tools else word for word in filled)
+        words = [_filled(word, file, **blanks) for word in shlex.split(command)]
+        return tuple(str(_located(word, self.package)) if word in self.tools else word for word in words)
 
     def file_name(self, text: str, stem: str = "main") -> str:
         """The name of a program's file; Java wants that of its class, by which it is also run."""
@@ -102,6 +117,11 @@ class Toolchain(msgspec.Struct, frozen=True):
 _CLASS = re.compile(r"^((?:\w+[ \t]+)*)class[ \t]+(\w+)", re.MULTILINE | re.ASCII)
 
 
+def _filled(text: str, file: str, **blanks: object) -> str:
+    words = {"file": file, "name": file.partition(".")[0], **blanks}
+    return re.sub(r"\{(\w+)\}", lambda blank: str(words.get(blank[1], blank[0])), text)
+
+
 class BuiltProgram(msgspec.Struct, frozen=True):
     """A program that is ready to run.
 
@@ -109,17 +129,19 @@ class BuiltProgram(msgspec.Struct, frozen=True):
         toolchain: of its language.
         file: the name of its source.
         files: what its run needs.
+        nonce: the file that it makes once its `main` has come to its end; "" for none.
     """
 
     toolchain: Toolchain
     file: str
     files: Mapping[str, bytes]
+    nonce: str = ""
 
     def run(self, limits: Limits, stdin: bytes = b"") -> SandboxCommand:
         """What runs it; with the address space that its runtime takes."""
-        argv = self.toolchain.words(self.toolchain.run, self.file, limits.memory // MIB)
+        argv = self.toolchain.words(self.toolchain.run, self.file, memory=limits.memory // MIB)
         limits = msgspec.structs.replace(limits, reserve=self.toolchain.reserve * MIB)
-        return SandboxCommand(argv, self.files, stdin, limits=limits)
+        return SandboxCommand(argv, self.files, stdin, (self.nonce,) if self.nonce else (), limits=limits)
 
 
 @lru_cache
@@ -133,6 +155,51 @@ def _located(tool: str, package: str) -> Path:
 
 
 _NATIVE = "int main(void) { return 0; }\n"
+_WRAP = """\
+#include <fcntl.h>
+int __real_main(int, char **, char **);
+int __wrap_main(int count, char **words, char **variables) {
+    int status = __real_main(count, words, variables);
+    return status == 0 && creat("{nonce}", 0600) < 0 ? 97 : status;
+}
+"""
+_NATIVELY = Ending(_WRAP, "{nonce}.c", "-x c {nonce}.c -Wl,--wrap=main")
+_LINKED = Ending(_WRAP, "{nonce}.c", "-C link-arg={nonce}.c -C link-arg=-Wl,--wrap=main")
+_ANEW = "#undef NDEBUG\n#undef assert\n#undef main\n#include <assert.h>"
+_MACROS = "\n".join(
+    f"macro_rules! {name} {{ ($($words:tt)*) => {{ ::std::{name}!($($words)*) }} }}"
+    for name in ("assert", "assert_eq", "assert_ne")
+)
+_COLLECTED = Ending(
+    """\
+package {package}
+import ("os"; "testing")
+func TestMain(m *testing.M) {
+    status := m.Run()
+    if status == 0 { os.WriteFile("{nonce}", nil, 0600) }
+    os.Exit(status)
+}
+""",
+    "{nonce}_test.go",
+    "{nonce}_test.go",
+)
+_CALLED = Ending(
+    """\
+class {nonce} {
+    public static void main(String[] words) throws Throwable {
+        {name}.main(words);
+        new java.io.File("{nonce}").createNewFile();
+    }
+}
+""",
+    "{nonce}.java",
+    "{nonce}.java",
+)
+_AROUND = Ending(
+    '\n;require("fs").writeFileSync("{nonce}", "")\n',
+    ahead='for (const own of [require("assert"), require("assert").strict]) Object.freeze(own); '
+    'Object.defineProperty(console, "assert", { value: require("assert"), writable: false, configurable: false }); ',
+)
 _RUSTC = "rustc --edition 2021 -C debuginfo=0 -C strip=symbols"
 _JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 _JAVAC = f"javac {_JVM.replace('-XX', '-J-XX')} -encoding UTF-8 -proc:none -d out"
@@ -143,33 +210,35 @@ LANGUAGES: dict[str, Toolchain] = {
     "python": Toolchain(".py", shlex.join((sys.executable, "-s", "{file}"))),
     "c": Toolchain(
         ".c", "./main", ("cc",), "gcc", "cc -c -pipe -o program.o", "cc -O1 -o main {file} -lm", quiet="-w",
-        sample=_NATIVE,
+        ending=_NATIVELY, anew=_ANEW, sample=_NATIVE,
     ),
     "c++": Toolchain(
         ".cpp", "./main", ("c++",), "g++", "c++ -c -pipe -o program.o", "c++ -O1 -o main {file}", quiet="-w",
-        sample=_NATIVE,
+        ending=_NATIVELY, anew=_ANEW, sample=_NATIVE,
     ),
     "rust": Toolchain(
         ".rs", "./main", ("rustc",), "rustc gcc", f"{_RUSTC} --crate-type lib --emit metadata -o program.rmeta",
-        f"{_RUSTC} -o main {{file}}", quiet="-A warnings", sample="fn main() {}\n",
+        f"{_RUSTC} -o main {{file}}", quiet="-A warnings", ending=_LINKED, anew=_MACROS, sample="fn main() {}\n",
         test_build=("#[test]", f"{_RUSTC} --test -o main {{file}}", ".rs"),
     ),
     "go": Toolchain(
         ".go", "./main", ("go",), "golang", "go test -c -o program", "go build -o main {file}", reserve=VIRTUAL,
+        ending=_COLLECTED,
         sample="package main\n\nfunc main() {}\n", test_build=("testing.T", "go test -c -o main {file}", "_test.go"),
     ),
     "java": Toolchain(
         ".java", f"sh -c 'tar xmf main.tar && exec \"$@\"' sh {_JAVA}", ("javac", "java"), "default-jdk-headless",
         _JAVAC, f"sh -c '\"$@\" && tar cf main.tar out' sh {_JAVAC} {{file}}", built="main.tar", quiet="-nowarn",
+        ending=_CALLED,
         sample="class Main {\n    public static void main(String[] words) {}\n}\n", reserve=VIRTUAL,
     ),
     "javascript": Toolchain(
         ".js", "node {file}", ("node",), "nodejs", "node --check", "node --check {file}", built="", reserve=VIRTUAL,
-        sample="console.log(1);\n", before='console.assert = require("assert"); ',
+        ending=_AROUND, sample="console.log(1);\n",
     ),
     "typescript": Toolchain(
         ".ts", "node main.js", ("tsc", "node"), "node-typescript nodejs", f"{_TSC} --noEmit", f"{_TSC} {{file}}",
-        built="main.js", sample="const one: number = 1;\n", reserve=VIRTUAL,
+        built="main.js", ending=_AROUND, sample="const one: number = 1;\n", reserve=VIRTUAL,
     ),
 }  # fmt: skip
 _OTHER_NAMES = {
@@ -227,49 +296,79 @@ def box_for(sandbox: Sandbox | None, toolchain: Toolchain) -> Sandbox:
 _proven: WeakKeyDictionary[Sandbox, set[Toolchain]] = WeakKeyDictionary()
 
 
-def build(box: Sandbox, toolchain: Toolchain, texts: Sequence[str]) -> list[Check | BuiltProgram]:
+def build(
+    box: Sandbox, toolchain: Toolchain, texts: Sequence[str], nonce: str = ""
+) -> list[Check | BuiltProgram]:
     """Compile whole programs, each once and by itself.
+
+    Args:
+        box: where.
+        toolchain: of their language.
+        texts: the programs.
+        nonce: the file that each is to make once its `main` has come to its end, where its language can; "" for none.
 
     Returns:
         For each what is to be run, or why there is nothing: "reject" for what the compiler refused, "error" or
         "timeout" where it failed itself.
     """
-    files = [toolchain.file_name(text) for text in texts]
-    programs = [
-        BuiltProgram(toolchain, file, {file: (toolchain.before + text).encode(errors="replace")})
-        for file, text in zip(files, texts, strict=True)
-    ]
-    if not toolchain.build:
-        return list(programs)
-    commands = [
-        SandboxCommand(
-            toolchain.words(f"{toolchain.build} {toolchain.quiet}", program.file),
-            program.files,
-            collect=(toolchain.built,) if toolchain.built else (),
-            limits=BUILD,
-        )
-        for program in programs
-    ]
-    return [
-        _refusal(ended, toolchain) or msgspec.structs.replace(program, files=ended.files or program.files)
-        for program, ended in zip(programs, box.run(commands), strict=True)
-    ]
+    nonce = nonce if toolchain.ending.text else ""
+    programs = [_source(toolchain, text, nonce) for text in texts]
+    if toolchain.build:
+        flags = toolchain.ending.flags if nonce else ""
+        commands = [
+            SandboxCommand(
+                toolchain.words(f"{toolchain.build} {toolchain.quiet} {flags}", program.file, nonce=nonce),
+                program.files,
+                collect=(toolchain.built,) if toolchain.built else (),
+                limits=BUILD,
+            )
+            for program in programs
+        ]
+        built = zip(programs, box.run(commands), strict=True)
+        return [refusal(ended, BUILD) or _made(program, ended.files) for program, ended in built]
+    return list(programs)
 
 
-def _refusal(ended: CommandExit, toolchain: Toolchain) -> Check | None:
-    """What a compiler said against a program; None when it made of it what is to be run."""
-    said = (ended.stderr + ended.stdout).decode(errors="replace").strip()
+def _source(toolchain: Toolchain, text: str, nonce: str) -> BuiltProgram:
+    """A program before it is compiled, with what tells that it came to its end."""
+    file, ending = toolchain.file_name(text), toolchain.ending
+    files = {file: text.encode(errors="replace")}
+    if nonce and ending.file:
+        package = re.search(r"^package (\w+)", text, re.MULTILINE)
+        blanks = {"nonce": nonce, "package": package[1] if package else "main"}
+        files[_filled(ending.file, file, **blanks)] = _filled(ending.text, file, **blanks).encode()
+    return BuiltProgram(toolchain, file, files, nonce)
+
+
+def _made(program: BuiltProgram, built: Mapping[str, bytes]) -> BuiltProgram | Check:
+    """A program as it runs, of what the compiler made; why not, where that is none."""
+    toolchain = program.toolchain
+    content = built.get(toolchain.built, b"")
+    if toolchain.built and (not content or (toolchain.built == "main" and content[:4] != b"\x7fELF")):
+        return Check("reject", reason="compile", feedback="it compiles to no program that runs")
+    files, file, ending = built or program.files, program.file, toolchain.ending
+    if program.nonce:
+        if not ending.file:
+            end = _filled(ending.text, file, nonce=program.nonce).encode()
+            files = {name: ending.ahead.encode() + content + end for name, content in files.items()}
+        elif "{name}" in toolchain.run:
+            file = _filled(ending.file, file, nonce=program.nonce)
+    return msgspec.structs.replace(program, files=files, file=file)
+
+
+def refusal(ended: CommandExit, limits: Limits) -> Check | None:
+    """What a compiler said against a program; None when it said nothing."""
+    output = (ended.stderr + ended.stdout).decode(errors="replace").strip()
     if ended.failure:
-        return abnormal(ended, BUILD)
-    if ended.limit or ended.status is None or (ended.status and broke(ended.status, said)):
-        return broken("the compiler", ended, BUILD)
+        return abnormal(ended, limits)
+    if ended.limit or ended.status is None or (ended.status and broke(ended.status, output)):
+        # One of the compiler's processes may have been ended for it; the kernel's ticks run ahead of what usage says.
+        if not ended.limit and ended.cpu >= limits.cpu / 2:
+            ended = msgspec.structs.replace(ended, limit="cpu")
+        return broken("the compiler", ended, limits)
     if ended.status:
-        return Check("reject", reason="compile", feedback=capped(said))
-    made = ended.files.get(toolchain.built, b"")
-    if toolchain.built and (not made or (toolchain.built == "main" and made[:4] != b"\x7fELF")):
-        return Check(
-            "reject", reason="compile", feedback=capped(f"it compiles to no program that runs\n{said}")
-        )
+        output = output or f"the compiler ended with status {ended.status}"
+        return Check("reject", reason="compile", feedback=capped(output))
     return None
 
 

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import util
 from typing import Any
 
@@ -38,6 +39,7 @@ from draftverify_code.stages.syntax import read_programs
 __all__ = ["Types"]
 
 
+@dataclass(eq=False)
 class Types(Static):
     """Rejects Python programs in which mypy finds an error.
 
@@ -51,11 +53,10 @@ class Types(Static):
             for each further one of a block.
     """
 
-    traits = VerifierTraits(name="types", reads=frozenset())
+    sandbox: Sandbox | None = None
+    timeout: float = ALONE
 
-    def __init__(self, sandbox: Sandbox | None = None, timeout: float = ALONE) -> None:
-        self.sandbox = sandbox
-        self.timeout = timeout
+    traits = VerifierTraits(name="types", reads=frozenset())
 
     @property
     def packages(self) -> tuple[str, ...]:
