@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from draftverify import UNCHECKED, Check, ConfigError, Context, Cost, Failure, Proposal, Verification
+from draftverify import UNCHECKED, Check, ConfigError, Context, Cost, Failure, Proposal, Task, Verification
 from draftverify.errors import NotBoughtError
 from draftverify.exchanges import Exchange, noted
 from draftverify.protocols import Closes, Opens
@@ -17,6 +17,7 @@ from draftverify_llm import TextModel, exchange_of, fields_of, model_traits, que
 from draftverify_retrieval.answers import normalised
 from draftverify_retrieval.folding import Folded
 from draftverify_retrieval.passages import Passage, passage_of
+from draftverify_retrieval.reading import check_questions
 
 __all__ = ["QuoteReader", "find_quote"]
 
@@ -105,11 +106,20 @@ class QuoteReader:
         if offers(self.model, Closes):
             self.model.close()
 
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks without a question, before any passage is searched.
+
+        Raises:
+            ConfigError: naming the task.
+        """
+        check_questions(tasks)
+
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per passage; those that were not needed any more are unchecked.
 
         Raises:
-            ContractError: the task has no question, or an item is no passage.
+            ConfigError: the task has no question.
+            ContractError: an item is no passage.
             EndpointError: the model could not be asked about any of the first passages.
         """
         question = question_text(context.task).strip()

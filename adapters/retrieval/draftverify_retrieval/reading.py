@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
-from draftverify import Check, Context, Cost, Proposal, Verification
+from draftverify import Check, Context, Cost, Proposal, Task, Verification
 from draftverify.exchanges import Exchange, noted
 from draftverify.traits import VerifierTraits
 from draftverify_llm import question_text
@@ -70,6 +70,14 @@ class PassageReader(Shared[T]):
     def read(self, pairs: Sequence[QuestionPassage]) -> Sequence[ReaderAnswer]:
         """An answer to each pair, in order."""
 
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks without a question, before any passage is searched.
+
+        Raises:
+            ConfigError: naming the task.
+        """
+        check_questions(tasks)
+
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per passage."""
         return self.verify_many([context], [proposal])[0]
@@ -77,6 +85,16 @@ class PassageReader(Shared[T]):
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
         """The blocks of many tasks, read together."""
         return read_blocks(contexts, proposals, self.read, self.threshold)
+
+
+def check_questions(tasks: Sequence[Task]) -> None:
+    """Refuse tasks without a question.
+
+    Raises:
+        ConfigError: naming the task.
+    """
+    for task in tasks:
+        question_text(task)
 
 
 def pair_of(question: str, passage: Passage) -> QuestionPassage:
@@ -104,7 +122,8 @@ def read_blocks(
         threshold: in the unit of the scores.
 
     Raises:
-        ContractError: a task has no question, or an item is no passage.
+        ConfigError: a task has no question.
+        ContractError: an item is no passage.
     """
     pairs: list[QuestionPassage] = []
     blocks: list[list[tuple[Passage, int | Check]]] = []

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
-from draftverify import ConfigError, Context, Proposal, ResourceError, Verification
+from draftverify import ConfigError, Context, Proposal, ResourceError, Task, Verification
 from draftverify.protocols import Closes, Opens
 from draftverify.traits import VerifierTraits, families, offers
 from draftverify_llm import (
@@ -27,7 +27,7 @@ from draftverify_llm import (
     weights_identity,
 )
 from draftverify_retrieval.answers import normalised
-from draftverify_retrieval.reading import QuestionPassage, ReaderAnswer, read_blocks
+from draftverify_retrieval.reading import QuestionPassage, ReaderAnswer, check_questions, read_blocks
 
 __all__ = ["TextReader"]
 
@@ -135,6 +135,14 @@ class TextReader:
                 {key: repr(value) for key, value in arguments.items()},
             ]
         return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:32]
+
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks without a question, before any passage is searched.
+
+        Raises:
+            ConfigError: naming the task.
+        """
+        check_questions(tasks)
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per passage."""
