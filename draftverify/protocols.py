@@ -137,6 +137,15 @@ class ChecksSettings(Protocol):
         ...
 
 
+class ChecksTasks(Protocol):
+    """Cannot work at every task: a generator, a verifier or a metric."""
+
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse, with a ConfigError, tasks without what it reads; called with all of an experiment's before the first
+        one runs. A generator's and a verifier's are as they were loaded: no `prepare` has added to them."""
+        ...
+
+
 class ChecksPipeline(Protocol):
     """Was fitted for certain parts, or learns of them: a block size, or a threshold."""
 

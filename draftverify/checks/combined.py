@@ -36,6 +36,7 @@ from draftverify.engine.parts import either
 from draftverify.errors import ConfigError
 from draftverify.protocols import (
     ChecksSettings,
+    ChecksTasks,
     Describes,
     Done,
     Explains,
@@ -98,6 +99,8 @@ class Combined(Members[Verifier], ABC):
     """
 
     ask_all = False
+    needs_every = True
+    """Whether an item passes by the word of every stage, so that none may be unable to judge."""
 
     def __init__(self, stages: Iterable[Verifier], ask_all: bool = False) -> None:
         super().__init__(as_stages(stages))
@@ -202,6 +205,16 @@ class Combined(Members[Verifier], ABC):
         for stage in self.stages:
             if offers(stage, ChecksSettings):
                 stage.check_settings(settings)
+
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Every stage looks at the tasks, where each must pass an item.
+
+        Raises:
+            ConfigError: a stage cannot judge one.
+        """
+        for stage in self.stages if self.needs_every else ():
+            if offers(stage, ChecksTasks):
+                stage.check_tasks(tasks)
 
     def prepare(self, task: Task) -> Any:
         """The task as each stage in turn prepares it; awaitable where one prepares in a coroutine."""
@@ -325,6 +338,8 @@ class AnyOf(Combined):
         ConfigError: there is none, or one is no verifier.
     """
 
+    needs_every = False
+
     def way(self, context: Context, proposal: Proposal) -> Way:
         """One stage must pass an item."""
         return AnyWay(proposal, context.enough, len(self.stages))
@@ -354,6 +369,8 @@ class MostOf(Combined):
     Raises:
         ConfigError: there is no verifier, one is none, or `at_least` is no number of them.
     """
+
+    needs_every = False
 
     def __init__(
         self, stages: Iterable[Verifier], at_least: int | None = None, ask_all: bool = False

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from draftverify.engine.boundary import notes_of_failure, read_notes
 from draftverify.errors import ConfigError, ContractError, below, shown
 from draftverify.frozen import freeze
-from draftverify.protocols import Metric
+from draftverify.protocols import ChecksTasks, Metric
 from draftverify.secret import redact
+from draftverify.traits import offers
 from draftverify.values import EMPTY, Failure, Outcome, Task
 
 __all__ = [
@@ -122,7 +123,7 @@ def check_metric(metric: Metric, tasks: Sequence[Task]) -> None:
     if isinstance(metric, type) or not callable(metric):
         raise ConfigError(f"{metric!r} is no function of (task, outcome)")
     measure_of(metric)
-    if hasattr(metric, "check_tasks"):
+    if offers(metric, ChecksTasks):
         metric.check_tasks(tasks)
 
 

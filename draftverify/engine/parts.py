@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +24,7 @@ from draftverify.protocols import (
     BringsBlock,
     ChecksPipeline,
     ChecksSettings,
+    ChecksTasks,
     ChoosesTasks,
     Done,
     Finishes,
@@ -50,7 +51,7 @@ from draftverify.traits import (
     traits_of,
     vocabulary_of,
 )
-from draftverify.values import EMPTY, Context, Round, is_utf8
+from draftverify.values import EMPTY, Context, Round, Task, is_utf8
 
 CHECKS = frozenset({"verdicts", "scores"})
 """What checks alone can carry; a person and a trusted fallback give no more."""
@@ -176,10 +177,23 @@ class Parts:
         self._check_readers()
         self.check_settings(EMPTY)
         self._check_evidence()
+        self._check_bounds()
         for generator in self.generators:
             self._check_generator(generator)
             if self.declared[id(generator)].needs_feedback:
                 self._check_feedback(generator)
+
+    def _check_bounds(self) -> None:
+        """Refuse a policy that may check one round again for ever: the budget's rounds do not end a round."""
+        if (
+            any(clause.do == "reverify" and clause.times is None for clause in self.policy.clauses)
+            and self.budget.seconds is None
+            and self.budget.verifier_calls is None
+        ):
+            raise PipelineError(
+                "the policy step 'reverify' is taken for ever where the check goes on failing; give it a number of "
+                "times, or the pipeline a budget of seconds or verifier_calls"
+            )
 
     def _check_readers(self) -> None:
         """Refuse settings that nobody reads."""
@@ -205,6 +219,17 @@ class Parts:
         for part in self.parts():
             if offers(part, ChecksSettings):
                 part.check_settings({**settings, **self.settings})
+
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks that a part cannot work at, before any of them is paid for.
+
+        Raises:
+            ConfigError: a part does; the path begins with its role.
+        """
+        for role, part in self.roles():
+            if offers(part, ChecksTasks):
+                with below(role):
+                    part.check_tasks(tasks)
 
     def _check_evidence(self) -> None:
         rule, verifier = name_of(self.rule), name_of(self.verifier)

@@ -46,6 +46,7 @@ def serve(
     except ImportError as error:
         from draftverify.plugins import missing_package
 
-        missing = missing_package(error) or f"needs {error.name}: install draftverify with the extra 'serve'"
+        missing = missing_package(error, prefer="serve")
+        missing = missing or f"needs {error.name}: install draftverify with the extra 'serve'"
         raise ResourceError(f"the server {missing}") from error
     run_server(experiment, host=host, port=port, token=token, limits=limits, record=record)

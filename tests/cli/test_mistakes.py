@@ -28,6 +28,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("run tasks.jsonl", 3, "a config is a YAML file, and tasks.jsonl is another"),
         ("run parts.py", 3, "a config is a YAML file, and parts.py is another"),
         ("run experiment.yaml --set pipelines.blocks.blok=3", 3, "unknown key 'blok'; did you mean block?"),
+        ("run experiment.yaml --limit 0", 3, "should be greater than 0"),
         ("show runs/none", 5, "there is no such directory"),
         ("show experiment.yaml", 5, "not a run directory but a file"),
         ("init", 3, "experiment.yaml, parts.py, tasks.jsonl stand there already"),
@@ -79,6 +80,17 @@ def test_on_the_command_line(
         ("tasks.jsonl", "task.jsonl", "the tasks file cannot be read"),
         ("block: 8", "block: many", "should be a number of items"),
         ("rounds: 200", "round: 200", "did you mean rounds?"),
+        ("rounds: 200", "rounds: 0", "should be greater than 0"),
+        (
+            "on: reject, do: regenerate",
+            "on: error, do: reverify",
+            "is taken for ever where the check goes on failing",
+        ),
+        (
+            "verifier: {use: parts.Divides}",
+            "verifier: {use: exact, field: product}",
+            "task a has no field 'product' to compare with; there are n",
+        ),
     ],
 )
 def test_in_a_config(here: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, said: str) -> None:

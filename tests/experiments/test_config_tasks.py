@@ -60,7 +60,8 @@ def test_a_limit_reads_no_further(tmp_path: Path) -> None:
         ('{"a": null}\n', {"id": "a"}, ":1: the field 'a' should be a text or a number, not None"),
         ("[1]\n", {}, ":1: a JSON object is needed, not list"),
         ("\n\n", {}, ":1: the file holds no tasks"),
-        (b'{"a": "\xff"}', {}, ":1: not a line of JSON"),
+        (b'{"a": "\xff"}', {}, "invalid start byte; save the file as UTF-8"),
+        ('{"a": NaN}', {}, ":1: not a line of JSON: NaN is no JSON number; write null, or a text"),
         ("[" * 100_000, {}, ":1: not a line of JSON"),
         (LINES, {"limit": -1}, "it cannot be negative"),
     ],
@@ -161,8 +162,10 @@ def test_a_table_of_text_is_tasks(tmp_path: Path) -> None:
         (JsonList, b"[1]", "a JSON object is needed, not int"),
         (JsonList, b"[", "this is no JSON"),
         (JsonList, b"[]", "holds no tasks"),
+        (JsonList, b'[{"a": Infinity}]', "Infinity is no JSON number"),
         (Parquet, b"no", "this is no Parquet file"),
         (Csv, b"", "holds no tasks"),
+        (Csv, b"a;b\n1;2\n", "the names stand between ';'; commas are needed"),
     ],
 )
 def test_a_file_of_another_kind_is_told(tmp_path: Path, kind: Any, content: bytes, problem: str) -> None:

@@ -204,7 +204,12 @@ def test_a_template_that_cannot_be_filled_is_refused_when_opened(template: str, 
     [
         (LocalModel("smollm2"), ResourceError, "Did you mean 'smollm2-135m-instruct'"),
         (LlamaCpp("nosuch.gguf"), ResourceError, "no such file is there"),
-        (Endpoint("localhost", "large"), ConfigError, "base_url must be an http"),
+        (Endpoint("localhost", "large"), ConfigError, "base_url: must be an http"),
+        (
+            Endpoint("http://localhost/v1/chat/completions", "large"),
+            ConfigError,
+            "leave /chat/completions out",
+        ),
     ],
     ids=lambda given: type(given).__name__,
 )

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from draftverify import ContractError, Outcome, Task
+from draftverify import ConfigError, Outcome, Task
 from draftverify.bench.config.experiment import load_experiment
 from draftverify.bench.records import load_run
 from draftverify.bench.records.rows import rows as rows_of
@@ -38,7 +38,7 @@ def test_a_judge_is_a_metric_that_sees_what_is_expected(asks, reply, score):
     assert len(model.asked) == 1
     silent = JudgedAnswer(Says(lambda prompt: "well"), expected="answer")
     assert "no verdict" in verdict_of(silent, task, Outcome(status="accepted", value="4")).problem
-    with pytest.raises(ContractError, match="what task u expects has no field 'answer'"):
+    with pytest.raises(ConfigError, match="what task u expects has no field 'answer'"):
         metric.check_tasks([Task(id="u", input={"question": "?"})])
 
 

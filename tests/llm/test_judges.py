@@ -11,7 +11,6 @@ import pytest
 
 from draftverify import (
     ConfigError,
-    ContractError,
     Pipeline,
     Proposal,
     ResourceError,
@@ -459,7 +458,7 @@ def test_a_judge_has_a_rubric_and_a_right_answer_and_gives_reasons(tmp_path):
         )
         == 4
     )
-    with pytest.raises(ContractError, match="has no field 'solution'; there is question"):
+    with pytest.raises(ConfigError, match="has no field 'solution'; there is question"):
         judge.verify(CONTEXT, block("5"))
     own = tmp_path / "own.txt"
     own.write_text("{question} {answer}")
@@ -511,7 +510,7 @@ def test_a_pairwise_judge_has_a_rubric_and_a_right_answer_and_gives_reasons(serv
     for prompt in prompts:
         assert "Judge it by this:\nOnly the number {counts}.\n\n" in prompt
         assert "say why in one or two sentences" in prompt
-    with pytest.raises(ContractError, match="has no field 'solution'"):
+    with pytest.raises(ConfigError, match="has no field 'solution'"):
         judge.verify(CONTEXT, block("5", "4"))
     others = (PairwiseJudge(model), PairwiseJudge(model, rubric="x"), PairwiseJudge(model, reasons=True))
     assert len({identity_of(each) for each in (judge, *others)}) == 4

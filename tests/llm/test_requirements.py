@@ -22,7 +22,11 @@ def test_what_is_missing_is_named_with_the_extra_that_brings_it():
 
 @pytest.mark.parametrize(
     ("model", "extra"),
-    [(LlamaCpp("smollm2-135m-instruct"), "llm"), (Endpoint("http://127.0.0.1:9/v1", "m"), "endpoint")],
+    [
+        (LlamaCpp("smollm2-135m-instruct"), "llm"),
+        (LocalModel("smollm2-135m-instruct"), "llm"),
+        (Endpoint("http://127.0.0.1:9/v1", "m"), "endpoint"),
+    ],
 )
 def test_a_package_that_a_model_lacks_is_told_before_the_run(monkeypatch, model, extra):
     """An endpoint asks for no more than a client's packages."""

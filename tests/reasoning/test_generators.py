@@ -9,7 +9,6 @@ import pytest
 from draftverify import (
     Check,
     ConfigError,
-    ContractError,
     Pipeline,
     PipelineError,
     Proposal,
@@ -99,7 +98,7 @@ def test_solutions_of_many_tasks_are_one_batch_and_a_vote_counts_them() -> None:
 
 def test_a_task_without_a_question_is_named() -> None:
     """With what it has instead."""
-    with pytest.raises(ContractError, match="task x has no text under `question` or `prompt`; it has text"):
+    with pytest.raises(ConfigError, match="task x has no text under `question` or `prompt`; it has text"):
         SolutionSampler(Script(numbered)).propose(make_context(Task(id="x", input={"text": "a"})), 1)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from draftverify import Check, ContractError, Proposal, ResourceError
+from draftverify import Check, ConfigError, ContractError, Proposal, ResourceError
 from draftverify.kit import Subject, check_component, make_context
 from draftverify_reasoning import StepwiseSolution, TrainedVerifier, VerifierTraining
 
@@ -102,7 +102,7 @@ def test_what_cannot_be_scored_is_told_apart(verifier: TrainedVerifier) -> None:
     assert odd.score is not None
     with pytest.raises(ContractError, match="is no text, no mapping"):
         checks(verifier, 3)
-    with pytest.raises(ContractError, match="question"):
+    with pytest.raises(ConfigError, match="question"):
         verifier.verify(make_context({"other": "x"}), Proposal.alternatives(["x"]))
     ((one, two),) = verifier.step_scores([StepwiseSolution(QUESTION, ("We add.", "five " * 100))])
     assert isinstance(one, float)

@@ -213,6 +213,7 @@ def random_case(seed: int) -> model.Case:
         )
         for _ in range(r.randint(0, 5))
     ]
+    endless = any(clause.do == "reverify" and clause.times is None for clause in clauses)
     return model.Case(
         seed=seed,
         shape=shape,
@@ -222,7 +223,7 @@ def random_case(seed: int) -> model.Case:
         else ("Rounds", r.randint(1, 8)),
         block=r.randint(1, 4),
         rounds=r.choice((4, 12)),
-        verifier_calls=r.choice((None, None, 3, 6)),
+        verifier_calls=r.choice((None, None, 3, 6)) or (6 if endless else None),
         clauses=tuple(clauses),
         enough=r.choice((1, 1, 3)) if rule == "First" else 1,
         threshold=0.4 if rule in ("All", "First") and r.random() < 0.2 else None,

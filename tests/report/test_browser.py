@@ -157,6 +157,28 @@ def test_a_task_opens_to_its_rounds_and_stays_open(chromium, shaped):
         assert seen.errors == []
 
 
+def test_a_link_to_a_task_leads_to_it(chromium, tmp_path):
+    """Scrolled to and open, also where it is not on the list's first page; other filters in an address stay."""
+    with RunDirectory(tmp_path, name="n", config={"pipelines": {"p": {}}}, config_hash="h") as directory:
+        tasks = [Task(id=f"t{place}") for place in range(60)]
+        directory.store.add_tasks(tasks)
+        for task in tasks:
+            directory.store.commit(
+                "p", TaskRecord(task=task.id, outcome=Outcome(status="accepted", value="x"))
+            )
+    with load_run(tmp_path) as run:
+        (tmp_path / "report.html").write_text(page_html(run))
+    with watched(chromium, viewport={"width": 900, "height": 400}) as seen:
+        for task in ("t40", "t57"):
+            seen.page.goto("about:blank")
+            seen.page.goto(f"file://{tmp_path}/report.html#open={task}")
+            rounds = seen.page.locator(f"tr.detail[data-task={task}] .pipeline")
+            rounds.wait_for()
+            seen.page.wait_for_selector("html[data-ready]", state="attached")
+            assert 0 <= rounds.bounding_box()["y"] < 400
+        assert seen.errors == []
+
+
 def test_two_answers_stand_side_by_side(chromium, shaped):
     """The first two that differ, word by word; whom a reader chooses stays chosen in the next task."""
     with watched(chromium, viewport={"width": 420, "height": 900}) as seen:

@@ -266,6 +266,15 @@ def test_a_terminal_wraps_between_words_and_under_the_beginning() -> None:
             assert all(line.startswith("      │ word") for line in text)
 
 
+def test_of_a_refused_task_nothing_is_put_in_words(tmp_path: Path) -> None:
+    """Its refused items were described; what joined the answer is nothing."""
+    run(load(tmp_path, check=", splice: false", count=1, chance=0.0), out=tmp_path / "run")
+    with load_run(tmp_path / "run") as records:
+        shown = [line.plain for line in trace_lines(records, "t0", "spec", marks=True)]
+    assert any("[-<-1>-]" in line for line in shown)
+    assert not any("in words" in line for line in shown)
+
+
 def test_a_waiting_task_is_traced(tmp_path: Path) -> None:
     """Its rounds are there, that it waits, and what it has cost so far."""
     config: dict[str, Any] = {

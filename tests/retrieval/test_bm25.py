@@ -143,7 +143,7 @@ def test_many_tasks_are_ranked_in_one_search(tmp_path, monkeypatch):
 
 def test_a_task_without_a_question_is_an_error(tmp_path):
     """That names what is there."""
-    with pytest.raises(ContractError, match="it has text"):
+    with pytest.raises(ConfigError, match="it has text"):
         Bm25(corpus_of(tmp_path)).propose(make_context(Task(id="t", input={"text": "x"})), 1)
 
 

@@ -180,6 +180,16 @@ def test_a_server_says_that_it_writes_no_rounds(config: Path, capsys: pytest.Cap
     assert "durable: round is not heeded" in capsys.readouterr().err
 
 
+def test_the_extra_that_is_missing_is_serve(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not `view`, which brings its web server too and less than the whole."""
+    monkeypatch.delitem(sys.modules, "draftverify.serve.server", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["serve", "loud.yaml"]) == 5
+    assert "install draftverify with the extra 'serve'" in capsys.readouterr().err
+
+
 def test_questions_outlive_the_server(config: Path, command: Command) -> None:
     """They are answered at the server after it was started anew, or by a reviewer of the run; either answer is the
     client's, then and after another start, and a second one comes too late."""

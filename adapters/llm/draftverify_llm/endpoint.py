@@ -159,7 +159,14 @@ class Endpoint:
         import httpx
 
         if not re.match(r"https?://[^/\s]+\S*$", self.base_url):
-            raise ConfigError(f"base_url must be an http:// or https:// address, not {self.base_url!r}")
+            raise ConfigError(
+                f"must be an http:// or https:// address, not {self.base_url!r}", path="base_url"
+            )
+        if beyond := re.search(r"/(chat/completions|completions|messages)/?$", self.base_url):
+            raise ConfigError(
+                f"goes up to and with the version: leave {beyond[0]} out of {self.base_url!r}",
+                path="base_url",
+            )
         for name, value in self.headers.items():
             if (
                 not isinstance(value, str)

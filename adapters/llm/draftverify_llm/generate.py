@@ -129,6 +129,15 @@ class Sample:
             raise ConfigError(f"{self.take!r} is no regular expression: {error}", path="take") from error
         check_model(self.model)
 
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks without a prompt, or without a field of the template, before the model is asked.
+
+        Raises:
+            ConfigError: naming the task.
+        """
+        for task in tasks:
+            self._request(task)
+
     def propose(self, context: Context, n: int) -> Proposal:
         """Sample `n` answers, seeded by this round's draws.
 
@@ -213,10 +222,15 @@ class Sample:
             return answer
         return match[0] if match else answer
 
+    def _request(self, task: Task) -> Prompt:
+        if self.template is not None:
+            return filled(self.template, task)
+        return read_prompt(task.input, f"task {task.id}, for a text model,")
+
     def _prompt(self, context: Context, chat: bool) -> Prompt:
         """What the model is asked: the task, within a system prompt and what was said of a refused answer."""
         task = context.task
-        prompt = read_prompt(task.input) if self.template is None else filled(self.template, task)
+        prompt = self._request(task)
         if self.system is None and not context.feedback:
             return prompt
         if not chat:
@@ -275,7 +289,8 @@ def filled(template: str, task: Task) -> str:
         if name not in task.input:
             fields = ", ".join(map(str, task.input)) or "none"
             raise ConfigError(
-                f"task {task.id} has no field {name!r}, which the template names; there are {fields}"
+                f"task {task.id} has no field {name!r}, which the template names; there are {fields}",
+                path="template",
             )
         texts[name] = as_text(task.input[name])
     return template.format(**texts)

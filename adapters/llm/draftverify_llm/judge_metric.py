@@ -76,7 +76,7 @@ class JudgedAnswer:
         """Refuse tasks without a question or the expected field, before any of them is paid for.
 
         Raises:
-            ContractError: naming the task.
+            ConfigError: naming the task.
         """
         for task in tasks:
             question_text(task)

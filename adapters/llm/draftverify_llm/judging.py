@@ -95,6 +95,16 @@ class ModelJudge(ABC):
         if isinstance(self.model, LocalModel):
             word_tokens(self.model, self.words)
 
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks without a question, or without the reference, before the model is asked.
+
+        Raises:
+            ConfigError: naming the task.
+        """
+        for task in tasks:
+            question_text(task)
+            self._right(task)
+
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """The block's judgements."""
         return self.verify_many([context], [proposal])[0]
@@ -128,7 +138,7 @@ class ModelJudge(ABC):
         """The task's right answer, where the judge is shown one.
 
         Raises:
-            ContractError: it has none.
+            ConfigError: it has none.
         """
         if self.reference is None:
             return None
@@ -181,13 +191,13 @@ def question_text(task: Task) -> str:
     """A task's `question`, else its `prompt`.
 
     Raises:
-        ContractError: it has neither as a text.
+        ConfigError: it has neither as a text.
     """
     for name in ("question", "prompt"):
         if isinstance(text := task.input.get(name), str):
             return text
     fields = ", ".join(map(str, task.input)) or "nothing"
-    raise ContractError(
+    raise ConfigError(
         f"the input of task {task.id} has no text under `question` or `prompt`; it has {fields}"
     )
 
@@ -201,11 +211,11 @@ def shown_text(fields: Mapping[str, Any], name: str, of: str) -> str:
         of: whose it is, for the message.
 
     Raises:
-        ContractError: it is not there.
+        ConfigError: it is not there.
     """
     if name not in fields:
         there = ", ".join(map(str, fields)) or "nothing"
-        raise ContractError(f"{of} has no field {name!r}; there is {there}")
+        raise ConfigError(f"{of} has no field {name!r}; there is {there}")
     return as_text(fields[name])
 
 

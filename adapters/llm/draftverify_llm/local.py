@@ -105,12 +105,13 @@ class LocalModel:
                 self._loaded = self._load()
 
     def check(self) -> None:
-        """Refuse weights that cannot be found, before anything is loaded or fetched.
+        """Refuse weights that cannot be found, or a missing package, before anything is loaded or fetched.
 
         Raises:
-            ResourceError: they name no catalogue entry, files or hub id.
+            ResourceError: they name no catalogue entry, files or hub id; or torch or transformers is not installed.
         """
         if not self._live:
+            self._need_packages()
             on_disk(str(self.weights))
 
     def close(self) -> None:
@@ -276,8 +277,11 @@ class LocalModel:
         assert loaded is not None
         return loaded
 
-    def _load(self) -> tuple[Any, Any]:
+    def _need_packages(self) -> None:
         need("torch", "transformers", doing=f"loading {self.weights}")
+
+    def _load(self) -> tuple[Any, Any]:
+        self._need_packages()
         directory = str(torch_directory(str(self.weights)))
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -222,8 +222,12 @@ def model_traits(model: object) -> ModelTraits:
     )
 
 
-def read_prompt(input: Mapping[str, Any]) -> Prompt:
+def read_prompt(input: Mapping[str, Any], whose: str = "a task for a text model") -> Prompt:
     """The prompt of a task's input: its `messages` where it has some, else its `prompt`.
+
+    Args:
+        input: the task's.
+        whose: what messages call the task.
 
     Raises:
         ConfigError: neither is there, or it is not of the right form.
@@ -232,9 +236,9 @@ def read_prompt(input: Mapping[str, Any]) -> Prompt:
         return as_messages(input["messages"])
     prompt = input.get("prompt")
     if not isinstance(prompt, str):
-        fields = ", ".join(map(str, input)) or "nothing"
+        fields = ", ".join(f"{name} (null)" if input[name] is None else str(name) for name in input)
         raise ConfigError(
-            f"a task for a text model needs `prompt` (text) or `messages` (turns); this one has {fields}"
+            f"{whose} needs `prompt` (text) or `messages` (turns); this one has {fields or 'nothing'}"
         )
     return prompt
 

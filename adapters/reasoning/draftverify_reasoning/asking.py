@@ -96,6 +96,15 @@ class PromptedGenerator:
         arguments: dict[str, Any] = {"temperature": temperature, "top_p": top_p, "chat": self.chat}
         return {**arguments, "max_tokens": self.max_tokens, "stop": tuple(self.stop)}
 
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks without a question, or without a field of the template, before the model is asked.
+
+        Raises:
+            ConfigError: naming the task.
+        """
+        for task in tasks:
+            self._asked(task)
+
     def _asked(self, task: Task, begun: str = "") -> str | list[Message]:
         """The prompt of a task, with the beginning of the answer that the model is to go on with."""
         text = filled(self.template, asked(task))
@@ -113,7 +122,7 @@ def asked(task: Task) -> Task:
     """The task with its question under `question`, wherever it stood.
 
     Raises:
-        ContractError: it has none.
+        ConfigError: it has none.
     """
     return msgspec.structs.replace(task, input={**task.input, "question": question_text(task)})
 

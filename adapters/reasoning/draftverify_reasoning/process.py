@@ -74,7 +74,8 @@ class ProcessVerifier(Shared[StepScorer]):
         """The blocks of many tasks, each path from its first step to a last one read once.
 
         Raises:
-            ContractError: a task has no question, or an item is no text.
+            ConfigError: a task has no question.
+            ContractError: an item is no text.
         """
         paths: list[StepwiseSolution] = []
         places: dict[tuple[int, int], tuple[int, int]] = {}

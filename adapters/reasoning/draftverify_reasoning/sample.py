@@ -58,7 +58,7 @@ class SolutionSampler(PromptedGenerator):
         """Sample `n` solutions, seeded by this round's draws.
 
         Raises:
-            ContractError: the task has no question.
+            ConfigError: the task has no question.
             ConfigError: there is feedback, which must be a turn, and no chat.
         """
         return self._solutions(self._sampler().propose(self._inner(context), n))

@@ -96,7 +96,8 @@ def score_blocks(
         threshold: in the unit of the scores.
 
     Raises:
-        ContractError: a task has no question, or an item is no solution.
+        ConfigError: a task has no question.
+        ContractError: an item is no solution.
     """
     pairs: list[QuestionSolution] = []
     blocks: list[list[int | Check]] = []

@@ -87,7 +87,7 @@ class SelfRefine(PromptedGenerator):
         """Sample `n` solutions, or answer again what was refused; seeded by this round's draws.
 
         Raises:
-            ContractError: the task has no question.
+            ConfigError: the task has no question.
         """
         return self.propose_many([context], [n])[0]
 

@@ -88,7 +88,7 @@ class Steps(PromptedGenerator):
         """Sample the steps that come next, seeded by this round's draws.
 
         Raises:
-            ContractError: the task has no question.
+            ConfigError: the task has no question.
         """
         if n == 0 or self._answered(context):
             return self._nothing(n)

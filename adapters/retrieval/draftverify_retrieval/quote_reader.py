@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from draftverify import UNCHECKED, Check, ConfigError, Context, Cost, Failure, Proposal, Verification
+from draftverify import UNCHECKED, Check, ConfigError, Context, Cost, Failure, Proposal, Task, Verification
 from draftverify.errors import NotBoughtError
 from draftverify.exchanges import Exchange, noted
 from draftverify.traits import VerifierTraits
@@ -26,7 +26,7 @@ from draftverify_llm import (
 from draftverify_retrieval.answers import normalised
 from draftverify_retrieval.folding import Folded
 from draftverify_retrieval.passages import Passage, indexed, passage_of
-from draftverify_retrieval.reading import place_of
+from draftverify_retrieval.reading import check_questions, place_of
 
 __all__ = ["QuoteReader", "find_quote"]
 
@@ -102,11 +102,20 @@ class QuoteReader(Shared[TextModel]):
             raise ConfigError(f"max_tokens is {self.max_tokens}; at least 1 is needed", path="max_tokens")
         return self.model
 
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks without a question, before any passage is searched.
+
+        Raises:
+            ConfigError: naming the task.
+        """
+        check_questions(tasks)
+
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per passage; those that were not needed any more are unchecked.
 
         Raises:
-            ContractError: the task has no question, or an item is no passage.
+            ConfigError: the task has no question.
+            ContractError: an item is no passage.
             EndpointError: the model could not be asked about any of the first passages.
         """
         question = question_text(context.task).strip()

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
-from draftverify import Check, Context, Cost, Proposal, Verification
+from draftverify import Check, Context, Cost, Proposal, Task, Verification
 from draftverify.checks.verifiers import at_threshold
 from draftverify.exchanges import Exchange, noted
 from draftverify.traits import VerifierTraits
@@ -68,6 +68,14 @@ class PassageReader(Shared[T]):
     def read(self, pairs: Sequence[QuestionPassage]) -> Sequence[ReaderAnswer]:
         """An answer to each pair, in order."""
 
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks without a question, before any passage is searched.
+
+        Raises:
+            ConfigError: naming the task.
+        """
+        check_questions(tasks)
+
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per passage."""
         return self.verify_many([context], [proposal])[0]
@@ -79,6 +87,16 @@ class PassageReader(Shared[T]):
     def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
         """What it says at its threshold of a block that was read at another."""
         return at_threshold(checks, self.threshold, "no answer")
+
+
+def check_questions(tasks: Sequence[Task]) -> None:
+    """Refuse tasks without a question.
+
+    Raises:
+        ConfigError: naming the task.
+    """
+    for task in tasks:
+        question_text(task)
 
 
 def pair_of(question: str, passage: Passage) -> QuestionPassage:
@@ -115,7 +133,8 @@ def read_blocks(
         threshold: in the unit of the scores.
 
     Raises:
-        ContractError: a task has no question, or an item is no passage.
+        ConfigError: a task has no question.
+        ContractError: an item is no passage.
     """
     pairs: list[QuestionPassage] = []
     blocks: list[list[tuple[Passage, int | Check]]] = []

@@ -21,6 +21,7 @@ from draftverify import (
     Verification,
 )
 from draftverify.traits import GeneratorTraits, VerifierTraits, traits_of
+from draftverify_llm.text import read_prompt
 from draftverify_tokens.divergence import explain
 from draftverify_tokens.models import TokenModel, as_list, is_owned, positions_of, prompt_of
 from draftverify_tokens.pass_costs import pass_seconds
@@ -152,6 +153,16 @@ class Target:
             ConfigError: naming the setting: out of range, or something that the model's tokenizer cannot do.
         """
         check_settings(settings, self.model)
+
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks without a prompt, before the model is loaded.
+
+        Raises:
+            ConfigError: naming the task.
+        """
+        for task in tasks:
+            if task.input.get("prompt_ids") is None:
+                read_prompt(task.input, f"task {task.id}, for a language model,")
 
     def check_generator(self, generator: Any) -> None:
         """Refuse a drafter of trees where the model can read chains alone.

@@ -127,10 +127,10 @@ def _clause(do: str, **written: Any) -> ClauseSpec:
 
 
 def budget(
-    rounds: Annotated[int, Field(ge=0)] | None = 100_000,
-    seconds: Annotated[float, Field(ge=0)] | None = None,
-    verifier_calls: Annotated[int, Field(ge=0)] | None = None,
-    cost: Annotated[float, Field(ge=0)] | None = None,
+    rounds: Annotated[int, Field(gt=0)] | None = 100_000,
+    seconds: Annotated[float, Field(gt=0)] | None = None,
+    verifier_calls: Annotated[int, Field(gt=0)] | None = None,
+    cost: Annotated[float, Field(gt=0)] | None = None,
 ) -> None:
     """The most that one task may use; looked at before each call.
 
@@ -220,7 +220,7 @@ def experiment(
     records: Annotated[Any, Record(records, lambda tokens=None: tokens)] = None,
     tags: Annotated[Any, ListForm(TAGGED)] = (),
     telemetry: bool = False,
-    limit: Annotated[int, Field(ge=0)] | None = None,
+    limit: Annotated[int, Field(gt=0)] | None = None,
     defaults: Annotated[Any, DEFAULTS] = None,
     matrix: Annotated[Any, Matrix()] = None,
 ) -> None:

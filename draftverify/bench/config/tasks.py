@@ -163,6 +163,19 @@ class FileTasks(RowTasks):
             raise self.wrong(1, f"two columns are called {doubled[0]!r}")
 
 
+def _json(text: bytes, encoding: str) -> Any:
+    """A JSON value; NaN and Infinity, which Python reads, are none."""
+
+    def refuse(word: str) -> None:
+        raise ValueError(f"{word} is no JSON number; write null, or a text")
+
+    return json.loads(text.decode(encoding), parse_constant=refuse)
+
+
+def _advice(error: Exception) -> str:
+    return "; save the file as UTF-8" if isinstance(error, UnicodeDecodeError) else ""
+
+
 class Jsonl(FileTasks):
     """Tasks from a file with one JSON object a line.
 
@@ -190,9 +203,9 @@ class Jsonl(FileTasks):
             for number, line in enumerate(file, 1):
                 if line.strip():
                     try:
-                        yield number, json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+                        yield number, _json(line, "utf-8-sig" if number == 1 else "utf-8")
                     except (ValueError, RecursionError) as error:
-                        raise self.wrong(number, f"not a line of JSON: {error}") from error
+                        raise self.wrong(number, f"not a line of JSON: {error}{_advice(error)}") from error
 
 
 class JsonList(FileTasks):
@@ -206,9 +219,9 @@ class JsonList(FileTasks):
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """Each entry of the list."""
         try:
-            entries = json.loads(self.path.read_bytes().decode("utf-8-sig"))
+            entries = _json(self.path.read_bytes(), "utf-8-sig")
         except (ValueError, RecursionError) as error:
-            raise ConfigError(f"this is no JSON: {error}", where=self.place) from error
+            raise ConfigError(f"this is no JSON: {error}{_advice(error)}", where=self.place) from error
         if not isinstance(entries, list):
             raise ConfigError(f"a list of objects is needed, not {type(entries).__name__}", where=self.place)
         yield from enumerate(entries, 1)
@@ -228,16 +241,19 @@ class Csv(FileTasks):
             largest = csv.field_size_limit(LARGEST)
             reader = csv.DictReader(file, strict=True)
             try:
-                self._check_names(reader.fieldnames or ())
+                names = reader.fieldnames or ()
+                self._check_names(names)
+                if len(names) == 1 and (other := {";", "\t"} & {*names[0]}):
+                    raise self.wrong(1, f"the names stand between {other.pop()!r}; commas are needed")
                 for row in reader:
                     if None in row or None in row.values():
-                        count = len(reader.fieldnames or ())
                         raise self.wrong(
-                            reader.line_num, f"this row has another number of values than {count} names"
+                            reader.line_num, f"this row has another number of values than {len(names)} names"
                         )
                     yield reader.line_num, row
             except (csv.Error, UnicodeDecodeError) as error:
-                raise self.wrong(reader.line_num + 1, f"this is no table of UTF-8 text: {error}") from error
+                message = f"this is no table of UTF-8 text: {error}{_advice(error)}"
+                raise self.wrong(reader.line_num + 1, message) from error
             finally:
                 csv.field_size_limit(largest)
 

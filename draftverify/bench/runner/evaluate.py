@@ -18,7 +18,7 @@ from draftverify.bench.tables.words import clean
 from draftverify.checks.families import check_families
 from draftverify.checks.scores import check_metrics, measures_of, score
 from draftverify.engine.pipeline import Pipeline
-from draftverify.errors import ConfigError
+from draftverify.errors import ConfigError, below
 from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric
 from draftverify.secret import redact
@@ -93,8 +93,10 @@ def evaluate(
     if len(of_task) < len(work):
         raise ConfigError("two tasks have the same id; ids are unique", path="tasks")
     check_metrics(metrics, work)
-    for pipeline in pipelines.values():
+    for name, pipeline in pipelines.items():
         check_families(pipeline)
+        with below(f"pipelines.{name}"):
+            pipeline.check_tasks([task.without_expected() for task in work])
     watched = {key: MonitoredPipeline(pipelines[key], monitor) for key, monitor in monitors.items()}
     units = (
         Unit(pipeline=key, task=task, alarmed=key in monitors and monitors[key].acts)

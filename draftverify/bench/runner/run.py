@@ -32,6 +32,7 @@ from draftverify.bench.runner.work import Watcher, Work
 from draftverify.bench.runner.workload import Workload, workload
 from draftverify.bench.tables.summary import Summary
 from draftverify.checks.scores import check_metrics
+from draftverify.errors import below
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,7 +192,7 @@ def plan(
     try:
         builder.part(experiment.executor)
         load = workload(experiment, builder)
-        _check_metrics(experiment, load, builder)
+        _check_tasks(experiment, load, builder, bench)
         marks = _marks(experiment, bench)
     finally:
         bench.close()
@@ -249,9 +250,13 @@ def directory_of(
     )
 
 
-def _check_metrics(experiment: Experiment, load: Workload, builder: Builder) -> None:
+def _check_tasks(experiment: Experiment, load: Workload, builder: Builder, bench: Bench) -> None:
+    """Refuse tasks that a metric or a part cannot read, before any of them is paid for."""
     metrics = {name: builder.part(spec) for name, spec in experiment.metrics.items()}
     check_metrics(metrics, [*load.predicting, *load.measured])
+    for name, pipeline in bench.pipelines.items():
+        with below(f"pipelines.{name}", bench.places.get(name, "")):
+            pipeline.check_tasks([task.without_expected() for task in load.tasks(name)])
 
 
 @contextmanager
@@ -272,7 +277,7 @@ def _begun(
     if isinstance(where, Auto):
         where = where.chosen(bench.pipelines.values())
     load = workload(experiment, builder)
-    _check_metrics(experiment, load, builder)
+    _check_tasks(experiment, load, builder, bench)
     try:
         if where.local and (fresh or not os.path.exists(out)):
             # What cannot be opened leaves no directory behind, in which a mended config would be another one.

@@ -90,8 +90,9 @@ def trace_lines(
             yield from _inner_lines(entry.record.inner, style, "  ")
             yield from outcome_lines(entry.record.outcome, style.currency)
             yield from _differences(entry.record.outcome, tasks[task])
-            if entry.texts and None not in entry.texts and entry.record.outcome.status != "waiting":
-                yield from _labelled("in words", _emitted(entry), "  ")
+            is_described = entry.texts and None not in entry.texts
+            if is_described and entry.record.outcome.status != "waiting" and (text := _emitted(entry)):
+                yield from _labelled("in words", text, "  ")
         yield from _judgements(judgements.get(name, {}), style.currency)
         if not entries:
             rounds = records.store.rounds(name, task, 0)

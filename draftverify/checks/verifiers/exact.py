@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -10,7 +10,7 @@ from draftverify.checks.verifiers.text import NotJson, json_of
 from draftverify.engine.functions import each_item, failed
 from draftverify.errors import ConfigError
 from draftverify.traits import VerifierTraits
-from draftverify.values import PASS, Check, Context, Failure, Proposal, Verification
+from draftverify.values import PASS, Check, Context, Failure, Proposal, Task, Verification
 
 __all__ = ["Exact", "differences"]
 
@@ -31,18 +31,31 @@ class Exact:
     def __init__(self, field: str) -> None:
         self.field = field
 
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks without the field, before anything is drafted.
+
+        Raises:
+            ConfigError: naming the task.
+        """
+        for task in tasks:
+            self._expected(task)
+
+    def _expected(self, task: Task) -> Any:
+        if self.field not in task.input:
+            fields = ", ".join(map(str, task.input)) or "none"
+            raise ConfigError(
+                f"task {task.id} has no field {self.field!r} to compare with; there are {fields}",
+                path="field",
+            )
+        return task.input[self.field]
+
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per item.
 
         Raises:
             ConfigError: the task has no such field.
         """
-        if self.field not in context.task.input:
-            fields = ", ".join(map(str, context.task.input)) or "none"
-            raise ConfigError(
-                f"task {context.task.id} has no field {self.field!r} to compare with; there are {fields}"
-            )
-        expected = context.task.input[self.field]
+        expected = self._expected(context.task)
         return each_item(context, proposal, lambda item: _check(item, expected))
 
 

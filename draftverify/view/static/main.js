@@ -17,6 +17,7 @@ function remembered() {
   const state = {
     outcome: given.get("outcome") ?? "", sort: given.get("sort") ?? "place", pipeline: given.get("pipeline") ?? "", search: given.get("search") ?? "",
     offset: Number(given.get("offset")) || 0, open: new Set(given.getAll("open")),
+    linked: [...given.keys()].join() === "open" ? given.get("open") : null, // the task that an address names, and nothing else
   };
   state.save = () => {
     const kept = new URLSearchParams();
@@ -65,6 +66,7 @@ async function start() {
 
   show();
   let listed = await list.load();
+  if (state.linked !== null) await list.reveal(state.linked);
   document.documentElement.dataset.ready = "true";
   performance.mark("ready");
   for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", redraw);

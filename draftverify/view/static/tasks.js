@@ -120,6 +120,18 @@ export function tasks(source, run, state) {
     entries.get(next).line.scrollIntoView({ block: state.open.has(next) ? "start" : "center" });
   }
 
+  /** To the task of a link; one that is not on the list's first page is searched for. */
+  async function reveal(task) {
+    if (!entries.has(task)) {
+      search.value = state.search = task;
+      await load();
+    }
+    if (!entries.has(task)) return;
+    current = task;
+    buttonOf(entries.get(task)).focus({ preventScroll: true });
+    entries.get(task).line.scrollIntoView();
+  }
+
   /** Close the task that was opened or reached last. */
   function close() {
     if (!state.open.has(current) || !entries.has(current)) return;
@@ -158,7 +170,7 @@ export function tasks(source, run, state) {
     }
   }
 
-  return { node, load, search, step, close };
+  return { node, load, search, step, close, reveal };
 }
 
 /** Who was accepted and wrong, by name where they are few. */

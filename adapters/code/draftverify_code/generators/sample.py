@@ -90,6 +90,15 @@ class SamplePrograms:
             raise ConfigError(f"at_most is {self.at_most}; at least 1 is needed", path="at_most")
         self._sampler((), {}).open()
 
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks without a prompt, before the model is asked.
+
+        Raises:
+            ConfigError: naming the task.
+        """
+        for task in tasks:
+            _CodeTask(task)
+
     def propose(self, context: Context, n: int) -> Proposal:
         """Sample at most `n` programs, seeded by this round's draws.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from draftverify import Check, ConfigError, Context, Proposal, ResourceError, Verification
+from draftverify import Check, ConfigError, Context, Proposal, ResourceError, Task, Verification
 from draftverify.traits import VerifierTraits
 from draftverify_code.sandbox.host import Sandbox
 from draftverify_code.sandbox.jobs import MIB, SandboxCommand
@@ -52,12 +52,28 @@ class Compile(Static):
         """
         return self._toolchain().readable
 
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks in another `language`, whose programs this compiler would all refuse.
+
+        Raises:
+            ConfigError: naming the task.
+        """
+        for task in tasks:
+            language = task.input.get("language")
+            if isinstance(language, str) and toolchain_of(language) is not self._toolchain():
+                raise ConfigError(
+                    f"this stage compiles {self.language}, and task {task.id} is in {language}; name that here, or "
+                    "leave the stage out: code.language and code.cases compile too",
+                    path="language",
+                )
+
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Compile the whole block, equal programs once.
 
         Raises:
-            ConfigError, ResourceError: as `open`.
+            ConfigError, ResourceError: as `open`; or the task is in another language.
         """
+        self.check_tasks([context.task])
         programs = programs_of(proposal)
         box = self.box
         self._try(box)
