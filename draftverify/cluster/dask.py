@@ -20,16 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from draftverify.bench.config.specs import Experiment
-from draftverify.bench.executors.messages import (
-    Begin,
-    Frame,
-    LostUnit,
-    WorkerReply,
-    bundled,
-    failing,
-    unbundled,
-)
+from draftverify.bench.executors.frames import Begin, Frame, bundled, failing, lost, unbundled
 from draftverify.bench.executors.watched import WatchedProcess
 from draftverify.bench.executors.workers import OnSent, Pace, Workers, at_least_one, check_deadline
 from draftverify.errors import DraftVerifyError, ResourceError
@@ -119,6 +110,8 @@ class _Client(Workers):
         return max(1, self._pace.ahead // SENT)
 
     def begin(self, spec: bytes, on_sent: OnSent | None) -> None:
+        from draftverify.bench.config.specs import Experiment  # not with the module, which workers import
+
         try:
             distributed: Any = importlib.import_module("distributed")
         except ImportError as error:
@@ -205,7 +198,7 @@ def _answer(bundle: Sequence[_DaskUnit], replies: Sequence[bytes]) -> None:
 
 def _failure_reply(error: BaseException) -> bytes:
     if type(error).__name__ == "KilledWorker":
-        return msgspec.json.encode(WorkerReply(lost=LostUnit(f"Dask lost its workers ({error})")))
+        return lost(f"Dask lost its workers ({error})")
     if type(error).__name__ in ("CancelledError", "FutureCancelledError"):
         error = ResourceError(
             "the Dask cluster gave a task up, or is gone; the run directory is whole: the same command goes on from it"

@@ -24,16 +24,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from draftverify.bench.config.specs import Experiment
-from draftverify.bench.executors.messages import (
-    Begin,
-    Frame,
-    LostUnit,
-    WorkerReply,
-    bundled,
-    failing,
-    unbundled,
-)
+from draftverify.bench.executors.frames import Begin, Frame, bundled, failing, lost, unbundled
 from draftverify.bench.executors.watched import WatchedProcess
 from draftverify.bench.executors.workers import OnSent, Pace, Team, Workers, at_least_one, check_deadline
 from draftverify.errors import ConfigError, DraftVerifyError, ResourceError
@@ -346,6 +337,8 @@ class _Actors(Workers):
         return [*self._groups.values(), *([self._shared] if self._shared is not None else [])]
 
     def begin(self, spec: bytes, on_sent: OnSent | None) -> None:
+        from draftverify.bench.config.specs import Experiment  # not with the module, which actors import
+
         experiment = Experiment.from_json(spec)
         names = {name.partition("@")[0] for name in experiment.names} | set(experiment.names)
         for name in self._where.pipelines:
@@ -490,7 +483,7 @@ def _loss(error: BaseException) -> bytes:
     ray = _ray()
     if isinstance(error, ray.exceptions.RayTaskError) or not isinstance(error, ray.exceptions.RayError):
         return failing(DraftVerifyError(f"a Ray actor failed: {error}"))
-    return msgspec.json.encode(WorkerReply(lost=LostUnit(f"Ray lost its actor ({_first_line(error)})")))
+    return lost(f"Ray lost its actor ({_first_line(error)})")
 
 
 def _first_line(error: BaseException) -> str:

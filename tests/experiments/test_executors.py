@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftverify.bench.executors import Batch, Crew, Process, Thread
+from draftverify.bench.executors import Batch, Process, Thread
+from draftverify.bench.executors.crew import Crew
 from draftverify.bench.records import timeless
 from draftverify.bench.records.encoding import decode, encode
 from draftverify.bench.runner import memory

@@ -12,9 +12,9 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from draftverify.bench.executors.frames import LostUnit
 from draftverify.bench.executors.local import Batch
 from draftverify.bench.executors.messages import (
-    LostUnit,
     WorkerReply,
     perform_remote,
     raise_from,

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import betainc, betaincinv
 
 from draftverify.errors import ConfigError
 
@@ -125,6 +124,8 @@ class Earlier(NamedTuple):
 
     def p_values(self, rates: Any, runs: Any) -> Any:
         """[n] two-sided p-values of some runs, [n], each of a rate of its own."""
+        from scipy.special import betainc
+
         hits, misses = self.hits[runs], self.of[runs] - self.hits[runs]
         at_most = np.where(misses > 0, betainc(np.maximum(misses, 1.0), hits + 1.0, 1.0 - rates), 1.0)
         at_least = np.where(hits > 0, betainc(np.maximum(hits, 1.0), misses + 1.0, rates), 1.0)
@@ -132,6 +133,8 @@ class Earlier(NamedTuple):
 
     def ends(self, level: float) -> Any:
         """[2, runs] the intervals of Clopper and Pearson that miss the rate with probability `level` at most."""
+        from scipy.special import betaincinv
+
         misses = self.of - self.hits
         low = betaincinv(np.maximum(self.hits, 1.0), misses + 1.0, level / 2.0)
         high = betaincinv(self.hits + 1.0, np.maximum(misses, 1.0), 1.0 - level / 2.0)

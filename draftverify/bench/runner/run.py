@@ -20,7 +20,7 @@ from draftverify.bench.config.specs import Experiment
 from draftverify.bench.executors.crew import Crew
 from draftverify.bench.executors.local import Auto, Batch
 from draftverify.bench.executors.workers import UnitExecutor
-from draftverify.bench.records.database import store_url
+from draftverify.bench.records.about import store_url
 from draftverify.bench.records.directory import RunDirectory, load_run
 from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.build import Builder
