@@ -18,8 +18,8 @@ An executor is a component with `workers`, `local` (units share this process's p
 thread.
 """
 
-from draftverify.bench.executors.local import Auto, Batch, Serial, Thread
+from draftverify.bench.executors.local import Auto, Batch, Pooled, Serial, Thread
 from draftverify.bench.executors.process import Process
 from draftverify.bench.executors.workers import UnitExecutor, Workers
 
-__all__ = ["Auto", "Batch", "Process", "Serial", "Thread", "UnitExecutor", "Workers"]
+__all__ = ["Auto", "Batch", "Pooled", "Process", "Serial", "Thread", "UnitExecutor", "Workers"]

@@ -6,6 +6,7 @@ A reply says what came of a unit, that its worker was lost, or that the run must
 from __future__ import annotations
 
 import warnings
+from threading import Lock
 
 import msgspec
 
@@ -87,6 +88,7 @@ def build(spec: bytes) -> Bench:
 
 
 _benches: dict[bytes, Bench] = {}
+_building = Lock()
 
 
 def perform_remote(spec: bytes, unit: bytes) -> bytes:
@@ -100,10 +102,11 @@ def perform_remote(spec: bytes, unit: bytes) -> bytes:
         A WorkerReply as JSON.
     """
     try:
-        bench = _benches.get(spec)
-        if bench is None:
-            _benches.clear()
-            bench = _benches[spec] = build(spec)
+        with _building:  # a worker may have several threads
+            bench = _benches.get(spec)
+            if bench is None:
+                _benches.clear()
+                bench = _benches[spec] = build(spec)
         work = decode(unit, Unit, "a unit of work")
         return answered(work, bench.perform(work))
     except BaseException as error:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import msgspec
 
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.executors.crew import Crew
-from draftverify.bench.executors.local import Auto, Batch
+from draftverify.bench.executors.local import Auto, Batch, Pooled
 from draftverify.bench.executors.workers import UnitExecutor
 from draftverify.bench.records.about import store_url
 from draftverify.bench.records.directory import RunDirectory, load_run
@@ -82,6 +83,7 @@ def run(
     store: str | None = None,
     watcher: Watcher | None = None,
     command: Sequence[str] = (),
+    executor: Executor | UnitExecutor | Batch | None = None,
 ) -> RunResult:
     """Run an experiment, or go on with it.
 
@@ -98,13 +100,16 @@ def run(
             none.
         watcher: is told how it goes on.
         command: the command line that asked for it, for the report; run.json notes it.
+        executor: what runs the tasks, instead of the config's: a pool of the caller's own, which stays open, or a part.
 
     Raises:
         DraftVerifyError: when the config, a part or the directory cannot be used. Tasks that fail do not
             raise.
         RunStoppedError: at a limit. The directory can be resumed, as after a KeyboardInterrupt, which is passed on.
     """
-    with _begun(experiment, out, fresh, accept_changed, retry_errors, store, watcher, command) as work:
+    with _begun(
+        experiment, out, fresh, accept_changed, retry_errors, store, watcher, command, executor
+    ) as work:
         directory, load, bench, builder = work.directory, work.load, work.bench, work.builder
         started = {name for _, name, status in directory.store.counts() if status != "failed"}
         work.limits = RunLimits(max_failures, max_cost, started)
@@ -264,11 +269,13 @@ def _begun(
     store: str | None,
     watcher: Watcher | None,
     command: Sequence[str],
+    executor: Executor | UnitExecutor | Batch | None = None,
 ) -> Iterator[Work]:
     """A run's parts and its open directory, ready for its phases; all is given back at the end."""
     builder = Builder()
     bench = builder.bench(experiment)
-    where: UnitExecutor | Batch = builder.part(experiment.executor)
+    own = Pooled(executor) if isinstance(executor, Executor) else executor
+    where: UnitExecutor | Batch = own or builder.part(experiment.executor)
     if isinstance(where, Auto):
         where = where.chosen(bench.pipelines.values())
     load = workload(experiment, builder)
