@@ -16,21 +16,6 @@ from draftverify.identity import identity_of
 from draftverify.traits import BlockTraits, name_of
 from draftverify.values import Context, Round
 
-__all__ = [
-    "VERIFIER_AUDIT",
-    "OperatingPointFile",
-    "DataHash",
-    "FittedBlock",
-    "Interval",
-    "ArtifactFile",
-    "ParallelPass",
-    "PartIdentity",
-    "BlockTrial",
-    "identify_parts",
-    "read_artifact",
-    "write_artifact",
-]
-
 VERSION = 1
 VERIFIER_AUDIT = "verifiers.json"
 """In a run directory, what `draftverify audit verifier` found."""

@@ -21,8 +21,6 @@ from draftverify.values import Outcome, Round, TaskRecord
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
-__all__ = ["SCHEMA_URL", "Spans"]
-
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.37.0"
 """The semantic conventions of the evaluation event: the first version that has `gen_ai.evaluation.result`. It is in
 development there and may change; this names the version that is written."""

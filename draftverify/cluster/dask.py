@@ -26,8 +26,6 @@ from draftverify.bench.executors.workers import OnSent, Pace, Workers, at_least_
 from draftverify.errors import DraftVerifyError, ResourceError
 from draftverify.plugins import missing_package
 
-__all__ = ["Dask", "perform_in_worker"]
-
 PATIENCE = 300.0
 """Seconds to wait for a first worker: a cluster that grows on demand takes its time."""
 

@@ -31,8 +31,6 @@ from draftverify.errors import ConfigError, DraftVerifyError, ResourceError
 from draftverify.plugins import did_you_mean, missing_package
 from draftverify.secret import quiet
 
-__all__ = ["Placement", "Ray"]
-
 _log = quiet(logging.getLogger(__name__))
 
 LOCAL = "local"

@@ -18,16 +18,6 @@ from draftverify.kit.assertions import NotExercised
 from draftverify.kit.registry import CHECKS
 from draftverify.kit.subject import Role, Subject, roles_of
 
-__all__ = [
-    "ConformanceError",
-    "ConformanceReport",
-    "Result",
-    "Status",
-    "check_component",
-    "check_names",
-    "parametrize_with_checks",
-]
-
 _FAMILIES = (_components, _generators, _verifiers, _rules, _endings)  # importing them registered their checks
 
 

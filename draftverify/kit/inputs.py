@@ -22,8 +22,6 @@ from draftverify.kit.contexts import make_context
 from draftverify.plugins import Role
 from draftverify.values import Check, Context, Proposal, Verification
 
-__all__ = ["INPUTS", "Checked", "Inputs", "load_inputs"]
-
 
 class Checked(Component):
     """A part that the kit has checks for.

@@ -35,8 +35,6 @@ from draftverify.view.reviewing import Reviewing, Stale
 from draftverify.view.runs import Runs, UnknownRun
 from draftverify.view.task_detail import task_detail
 
-__all__ = ["application"]
-
 _log = quiet(logging.getLogger(__name__))
 
 KEPT = 8

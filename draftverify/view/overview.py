@@ -29,8 +29,6 @@ from draftverify.stats import Estimate
 from draftverify.stats.places import Places
 from draftverify.values import TaskRecord
 
-__all__ = ["Gathering", "changes", "overview", "redacted", "summary_of"]
-
 DIVERGENCES = 50
 """Of a pipeline, in the overview; the list of tasks has all."""
 

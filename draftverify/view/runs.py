@@ -24,8 +24,6 @@ from draftverify.bench.tables.words import cost_words, seconds_words
 from draftverify.errors import StoreError
 from draftverify.view.overview import summary_of
 
-__all__ = ["Runs", "UnknownRun"]
-
 OPEN = 32
 """Runs that are kept open."""
 

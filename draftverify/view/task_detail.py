@@ -21,8 +21,6 @@ from draftverify.exchanges import KEY, Exchange, exchanges_of, exchanges_of_metr
 from draftverify.secret import redact
 from draftverify.values import Check, Outcome, Round, Task, TaskRecord
 
-__all__ = ["detail_of", "detail_of_open", "fate_of", "task_detail"]
-
 CLIPPED = 100_000
 """Characters of one text that a task's detail shows."""
 ROUNDS = 500

@@ -40,8 +40,6 @@ from draftverify.values import (
     VerdictKind,
 )
 
-__all__ = ["MonitoredPipeline", "after_alarm", "check_monitor", "check_threshold", "task_shares"]
-
 _log = quiet(logging.getLogger(__name__))
 
 DOUBT = "passed, but the pipeline's monitor has alarmed: a person is asked"

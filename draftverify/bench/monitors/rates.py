@@ -14,8 +14,6 @@ import numpy as np
 
 from draftverify.errors import ConfigError
 
-__all__ = ["Earlier", "RateMonitor", "Wealth"]
-
 FINE = 120
 """Shares are counted in 120ths: exactly those of 1 to 6, 8, 10 or 12 items, others as the two 120ths beside them."""
 BETS, LOCAL, SPREAD = 50, 16, 1.5

@@ -30,8 +30,6 @@ from draftverify.stats.judgement.agreement import kappa_of_places, krippendorff_
 from draftverify.stats.judgement.trust import assisted_rate
 from draftverify.stats.selective import bootstrap
 
-__all__ = ["PROBES", "Asking", "Probe", "ProbeFigure", "ProbeName"]
-
 ProbeName: TypeAlias = Literal[
     "agreement", "order", "length", "win_rate", "family",
     "names", "format", "wording", "repeat", "padding", "empty",

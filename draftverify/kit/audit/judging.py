@@ -28,8 +28,6 @@ from draftverify.kit.audit import (
 from draftverify.protocols import Closes, Opens
 from draftverify.traits import offers
 
-__all__ = ["audit_of", "load_judge_audit", "plan_of"]
-
 T = TypeVar("T")
 
 

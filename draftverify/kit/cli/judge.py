@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from draftverify.kit.audit.judge_audit import JudgeAudit
     from draftverify.kit.audit.judge_probes import Probe, ProbeFigure
 
-__all__ = ["judge", "probes_table"]
-
 
 @click.command(short_help="Say what the word of a judge is worth.")
 @options.config_file
