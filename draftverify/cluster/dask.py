@@ -7,7 +7,6 @@ sent to workers and come back from them.
 
 from __future__ import annotations
 
-import importlib
 import os
 import threading
 from collections import deque
@@ -24,7 +23,7 @@ from draftverify.bench.executors.frames import Begin, Frame, bundled, failing, l
 from draftverify.bench.executors.watched import WatchedProcess
 from draftverify.bench.executors.workers import OnSent, Pace, Workers, at_least_one, check_deadline
 from draftverify.errors import DraftVerifyError, ResourceError
-from draftverify.plugins import missing_package
+from draftverify.plugins import required
 
 PATIENCE = 300.0
 """Seconds to wait for a first worker: a cluster that grows on demand takes its time."""
@@ -110,10 +109,7 @@ class _Client(Workers):
     def begin(self, spec: bytes, on_sent: OnSent | None) -> None:
         from draftverify.bench.config.specs import Experiment  # not with the module, which workers import
 
-        try:
-            distributed: Any = importlib.import_module("distributed")
-        except ImportError as error:
-            raise ResourceError(f"executor 'dask' {missing_package(error, prefer='dask')}") from error
+        distributed = required("distributed", "executor 'dask'", "dask")
         where = self._where
         parts = Experiment.from_json(spec).parts()
         self._begin = msgspec.json.encode(Begin(spec, where.batch, parts=parts))

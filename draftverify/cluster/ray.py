@@ -7,7 +7,6 @@ Only bytes of JSON are sent to actors and come back from them.
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import queue
@@ -28,7 +27,7 @@ from draftverify.bench.executors.frames import Begin, Frame, bundled, failing, l
 from draftverify.bench.executors.watched import WatchedProcess
 from draftverify.bench.executors.workers import OnSent, Pace, Team, Workers, at_least_one, check_deadline
 from draftverify.errors import ConfigError, DraftVerifyError, ResourceError
-from draftverify.plugins import did_you_mean, missing_package
+from draftverify.plugins import did_you_mean, required
 from draftverify.secret import quiet
 
 _log = quiet(logging.getLogger(__name__))
@@ -412,12 +411,9 @@ class _Actors(Workers):
         return next((name for name in names if name in self._where.pipelines), None)
 
     def _connect(self) -> None:
-        try:
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-            ray = _ray()
-        except ImportError as error:
-            raise ResourceError(f"executor 'ray' {missing_package(error, prefer='ray')}") from error
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        ray = _ray()
         self._remote = ray.remote(_Performer)
         if ray.is_initialized():
             return
@@ -463,7 +459,7 @@ class _Actors(Workers):
 
 def _ray() -> Any:
     """The ray package, which is imported when it is needed."""
-    return importlib.import_module("ray")
+    return required("ray", "executor 'ray'", "ray")
 
 
 def _needs(placement: Placement) -> str:

@@ -32,6 +32,7 @@ from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.files import beside
 from draftverify.bench.records.rows import Column, Kind, Level, columns_of, rows
 from draftverify.errors import ConfigError, ResourceError
+from draftverify.plugins import required
 from draftverify.secret import redact, redacted
 
 if TYPE_CHECKING:
@@ -87,10 +88,7 @@ def frame(run: RunRecords, level: Level = "tasks") -> pd.DataFrame:
         ConfigError: there is no such level.
         ResourceError: pandas is not installed (the extra `export`).
     """
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ResourceError(_needs("pandas")) from error
+    pd = required("pandas", "a data frame", "export")
     columns = columns_of(run, level)
     lists: dict[str, list[Any]] = {column.name: [] for column in columns}
     for row in rows(run, level):
@@ -181,11 +179,7 @@ def _text(rows: Iterable[dict[str, Any]], columns: Sequence[Column], to: Format,
 
 
 def _parquet(rows: Iterator[dict[str, Any]], columns: Sequence[Column], path: Path) -> int:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ResourceError(_needs("pyarrow")) from error
+    pa, pq = (required(name, "parquet", "export") for name in ("pyarrow", "pyarrow.parquet"))
     types = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(), "time": pa.timestamp("us", "UTC")}
     schema = pa.schema(
         [
@@ -221,7 +215,3 @@ def whole(path: Path) -> Iterator[Path]:
         raise ResourceError(
             f"{path}: cannot be written ({error.strerror or error}); make room, or write it elsewhere with -o"
         ) from error
-
-
-def _needs(package: str) -> str:
-    return f"this needs {package}: install draftverify with the extra 'export' (csv and jsonl do without)"
