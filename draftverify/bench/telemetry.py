@@ -55,9 +55,8 @@ class Spans:
         logs = required("opentelemetry._logs", "telemetry", "otel")
         self._logger = logs.get_logger("draftverify", schema_url=SCHEMA_URL)
         self._pipeline = pipeline
-        self._open: dict[
-            int, tuple[Span, int]
-        ] = {}  # by session: its task's span, and when its last round ended
+        # By session: its task's span, and when its last round ended.
+        self._open: dict[int, tuple[Span, int]] = {}
 
     def __call__(self, event: Event) -> None:
         """Make what the event says into spans."""

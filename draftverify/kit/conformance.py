@@ -198,9 +198,8 @@ class _Run:
         for earlier in CHECKS[name].after:
             earlier_result = self.result(earlier) if self.applies(earlier) else None
             if earlier_result is not None and earlier_result.status == "skipped":
-                return Result(
-                    name, "skipped", earlier_result.message
-                )  # which failed, not which was not run for it
+                # Which failed, not which was not run for it.
+                return Result(name, "skipped", earlier_result.message)
             if earlier_result is not None and earlier_result.status not in ("passed", "unexercised"):
                 return Result(name, "skipped", f"not run, since {earlier} failed")
         message = unexercised = ""

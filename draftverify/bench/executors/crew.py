@@ -243,9 +243,8 @@ class Crew:
         try:
             sent = read_sent(data)
             with self._reading:
-                if (
-                    not self.unkept
-                ):  # else the run has ended, and each of these would wait as long as the first
+                # Else the run has ended, and each of these would wait as long as the first.
+                if not self.unkept:
                     on_round(sent.pipeline, sent.task, sent.attempt, sent.round, sent.texts)
         except BaseException as error:
             self.unkept = True

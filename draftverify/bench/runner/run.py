@@ -207,9 +207,8 @@ def plan(
         with load_run(out, url=directory.url) as records:
             questions = [question for question in records.store.questions() if question.state != "used"]
             done = {(pipeline, task) for pipeline, task, _ in records.store.committed()}
-            done -= {
-                (question.pipeline, question.task) for question in questions
-            }  # failed, and the next attempt is under way
+            # Failed, and the next attempt is under way.
+            done -= {(question.pipeline, question.task) for question in questions}
             failed = sum(n for (*_, status), n in records.store.counts().items() if status == "failed")
             waiting = sum(question.state == "pending" for question in questions)
     phases = {"predict": load.predicting, "measure": load.measured}
