@@ -120,13 +120,7 @@ def run(
             work.perform(load.measured, "measure")
         if retry_errors:
             directory.store.end_retry()
-        # Read once, for the figures and for the page.
-        entries = tuple(directory.store.entries(phase="measure"))
-        summary = summary_of(
-            experiment, directory.store, load, bench, builder, work.marks, entries, work.watching.reports()
-        )
-        directory.write_summary(summary.plain())
-        write_report(directory, entries)
+        summary = _summed_up(work)
     return RunResult(
         path=directory.path,
         summary=summary,
@@ -135,6 +129,18 @@ def run(
         resumed=directory.resumed,
         ran=work.ran,
     )
+
+
+def _summed_up(work: Work) -> Summary:
+    """The summary of a run that has come to its end, written down, and its reports."""
+    directory, load, bench = work.directory, work.load, work.bench
+    # Read once, for the figures and for the page.
+    entries = tuple(work.store.entries(phase="measure"))
+    reports = work.watching.reports()
+    summary = summary_of(work.experiment, work.store, load, bench, work.builder, work.marks, entries, reports)
+    directory.write_summary(summary.plain())
+    write_report(directory, entries)
+    return summary
 
 
 def estimate(
