@@ -374,13 +374,13 @@ def required(module: str, doing: str, extra: str) -> Any:
     Raises:
         ResourceError: it is not installed.
     """
-    name = module.partition(".")[0]
     try:
-        import_module(name)
+        import_module(module.partition(".")[0])
         return import_module(module)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
+        package = (error.name or module).partition(".")[0]
         how = f"install draftverify with the extra {extra!r}"
-        raise ResourceError(f"{doing} needs {name}, which is not installed: {how}") from error
+        raise ResourceError(f"{doing} needs {package}, which is not installed: {how}") from error
 
 
 def missing_package(error: BaseException, distribution: str = "draftverify", *, prefer: str = "") -> str:

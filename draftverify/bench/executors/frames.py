@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import IO
 
 import msgspec
+from msgspec.structs import replace
 
-from draftverify.values import Failure
+from draftverify.values import EMPTY, Failure
 
 
 class LostUnit(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -104,5 +105,5 @@ def lost(why: str, *, solo: bool = False, late: bool = False) -> bytes:
 
 
 def failing(error: BaseException) -> bytes:
-    """The reply that ends the run."""
-    return msgspec.json.encode({"error": Failure.of(error)}, enc_hook=dict)
+    """The reply that ends the run, without notes: no record keeps it."""
+    return msgspec.json.encode({"error": replace(Failure.of(error), notes=EMPTY)})

@@ -63,9 +63,12 @@ def judge(
             table.add_row(*map(Text, (figure.figure, str(figure.labels), figure.assumed)))
         wide_console().print(table)
         return
+
+    def report(count: int) -> None:
+        click.echo(f"asked {count} times …", err=True)
+
     with opened(spec) as (judge, comparisons):
-        asked = lambda count: click.echo(f"asked {count} times …", err=True)
-        audit = audit_judge(judge, comparisons, probes=spec.probes, watcher=asked)
+        audit = audit_judge(judge, comparisons, probes=spec.probes, watcher=report)
     name = re.sub(r"[^\w.-]+", "-", Path(config).stem)
     path = (
         Path(out) if out is not None else _place(Path(config).parent / "audits", name, audit.judge.identity)
