@@ -16,7 +16,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from importlib import metadata, util
+from importlib import import_module, metadata, util
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -38,6 +38,7 @@ __all__ = [
     "installed",
     "load",
     "missing_package",
+    "required",
     "roles_of",
     "unfit",
     "unknown",
@@ -358,6 +359,26 @@ def roles_of(cls: Any) -> tuple[Role, ...]:
         return ()
     attributes = {name for base in cls.__mro__ for name in vars(base)}
     return tuple(role for role, info in ROLES.items() if info.method in attributes)
+
+
+def required(module: str, doing: str, extra: str) -> Any:
+    """A module of a package that an extra brings, imported.
+
+    Args:
+        module: its full name.
+        doing: what needs it, for the message.
+        extra: which one.
+
+    Raises:
+        ResourceError: it is not installed.
+    """
+    try:
+        import_module(module.partition(".")[0])
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        package = (error.name or module).partition(".")[0]
+        how = f"install draftverify with the extra {extra!r}"
+        raise ResourceError(f"{doing} needs {package}, which is not installed: {how}") from error
 
 
 def missing_package(error: BaseException, distribution: str = "draftverify", *, prefer: str = "") -> str:

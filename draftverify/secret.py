@@ -10,14 +10,14 @@ from __future__ import annotations
 import base64
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from html.entities import codepoint2name
 from typing import Any, NamedTuple
 from urllib.parse import unquote, unquote_plus
 
-__all__ = ["Secret", "hide_urls", "note_urls", "quiet", "redact"]
+__all__ = ["Secret", "hide_urls", "note_urls", "quiet", "redact", "redacted"]
 
 SHORTEST = 6
 """Characters; a shorter one ("none", "EMPTY") is a placeholder, and would be taken out of ordinary words."""
@@ -141,6 +141,17 @@ def redact(text: str) -> str:
                 if part in lowered:
                     text = pattern.sub("***", text)
     return text
+
+
+def redacted(value: Any) -> Any:
+    """Plain data without secrets in any of its texts; numbers stay, whatever digits they have."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {redact(str(key)): redacted(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [*map(redacted, value)]
+    return value
 
 
 def quiet(logger: logging.Logger) -> logging.Logger:

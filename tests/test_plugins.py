@@ -63,6 +63,20 @@ print(sorted({"numpy.f2py", "numpy.testing", "sqlalchemy.dialects.postgresql"} &
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    ("module", "needless"),
+    [
+        ("draftverify.bench.executors.worker", {"sqlalchemy", "scipy", "rich", "click"}),
+        ("draftverify.cluster.ray", {"sqlalchemy", "scipy", "pydantic", "ruamel.yaml", "distributed"}),
+    ],
+)
+def test_a_worker_starts_without_what_the_driver_alone_needs(module: str, needless: set[str]) -> None:
+    """It writes no records; and an actor, which hands units to such a worker, reads no config either."""
+    code = f"import sys, {module}; print(sorted({needless!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_a_package_is_read_once_however_many_parts_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its name and its version; ours has more than a hundred parts, and every command looks them up."""
     # Another class's once something has imported importlib_metadata, whose finder takes the standard one's place.

@@ -10,26 +10,12 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
+from draftverify.bench.records.files import beside
 from draftverify.engine.parts import Parts
 from draftverify.errors import ConfigError
 from draftverify.identity import identity_of
 from draftverify.traits import BlockTraits, name_of
 from draftverify.values import Context, Round
-
-__all__ = [
-    "VERIFIER_AUDIT",
-    "OperatingPointFile",
-    "DataHash",
-    "FittedBlock",
-    "Interval",
-    "ArtifactFile",
-    "ParallelPass",
-    "PartIdentity",
-    "BlockTrial",
-    "identify_parts",
-    "read_artifact",
-    "write_artifact",
-]
 
 VERSION = 1
 VERIFIER_AUDIT = "verifiers.json"
@@ -338,11 +324,10 @@ def write_artifact(path: str | os.PathLike[str], artifact: ArtifactFile) -> None
         ConfigError: it cannot be written there.
     """
     target = Path(path)
-    scratch = target.with_name(target.name + ".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        scratch.write_bytes(msgspec.json.format(msgspec.json.encode(artifact)) + b"\n")
-        scratch.replace(target)
+        with beside(target) as part:
+            part.write_bytes(msgspec.json.format(msgspec.json.encode(artifact)) + b"\n")
     except OSError as error:
         raise ConfigError(f"this cannot be written: {error.strerror}", where=str(target)) from error
 

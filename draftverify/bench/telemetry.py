@@ -14,14 +14,12 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 from draftverify.engine.events import Event, RoundDone, StepTaken, TaskDone, TaskStarted
-from draftverify.errors import ResourceError
+from draftverify.plugins import required
 from draftverify.secret import redact
 from draftverify.values import Outcome, Round, TaskRecord
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
-
-__all__ = ["SCHEMA_URL", "Spans"]
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.37.0"
 """The semantic conventions of the evaluation event: the first version that has `gen_ai.evaluation.result`. It is in
@@ -52,19 +50,13 @@ class Spans:
     """
 
     def __init__(self, pipeline: str) -> None:
-        try:
-            from opentelemetry import _logs, trace  # noqa: PLC2701 - the name of the logs API
-        except ImportError as error:
-            raise ResourceError(
-                "telemetry needs OpenTelemetry: install draftverify with the extra 'otel'"
-            ) from error
-        self._trace = trace
-        self._tracer = trace.get_tracer("draftverify", schema_url=SCHEMA_URL)
-        self._logger = _logs.get_logger("draftverify", schema_url=SCHEMA_URL)
+        self._trace = required("opentelemetry.trace", "telemetry", "otel")
+        self._tracer = self._trace.get_tracer("draftverify", schema_url=SCHEMA_URL)
+        logs = required("opentelemetry._logs", "telemetry", "otel")
+        self._logger = logs.get_logger("draftverify", schema_url=SCHEMA_URL)
         self._pipeline = pipeline
-        self._open: dict[
-            int, tuple[Span, int]
-        ] = {}  # by session: its task's span, and when its last round ended
+        # By session: its task's span, and when its last round ended.
+        self._open: dict[int, tuple[Span, int]] = {}
 
     def __call__(self, event: Event) -> None:
         """Make what the event says into spans."""
@@ -89,9 +81,9 @@ class Spans:
 
     def _begin(self, task: str, group: str, at: int, parent: Span | None = None) -> Span:
         about = {"draftverify.pipeline": self._pipeline, "draftverify.task": task, "draftverify.group": group}
-        return self._tracer.start_span(
-            "draftverify.task", self._under(parent), attributes=about, start_time=at
-        )
+        begin = self._tracer.start_span
+        span: Span = begin("draftverify.task", self._under(parent), attributes=about, start_time=at)
+        return span
 
     def _under(self, span: Span | None) -> Any:
         return None if span is None else self._trace.set_span_in_context(span)

@@ -7,7 +7,6 @@ sent to workers and come back from them.
 
 from __future__ import annotations
 
-import importlib
 import os
 import threading
 from collections import deque
@@ -20,22 +19,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from draftverify.bench.config.specs import Experiment
-from draftverify.bench.executors.messages import (
-    Begin,
-    Frame,
-    LostUnit,
-    WorkerReply,
-    bundled,
-    failing,
-    unbundled,
-)
+from draftverify.bench.executors.frames import Begin, Frame, bundled, failing, lost, unbundled
 from draftverify.bench.executors.watched import WatchedProcess
 from draftverify.bench.executors.workers import OnSent, Pace, Workers, at_least_one, check_deadline
 from draftverify.errors import DraftVerifyError, ResourceError
-from draftverify.plugins import missing_package
-
-__all__ = ["Dask", "perform_in_worker"]
+from draftverify.plugins import required
 
 PATIENCE = 300.0
 """Seconds to wait for a first worker: a cluster that grows on demand takes its time."""
@@ -119,10 +107,9 @@ class _Client(Workers):
         return max(1, self._pace.ahead // SENT)
 
     def begin(self, spec: bytes, on_sent: OnSent | None) -> None:
-        try:
-            distributed: Any = importlib.import_module("distributed")
-        except ImportError as error:
-            raise ResourceError(f"executor 'dask' {missing_package(error, prefer='dask')}") from error
+        from draftverify.bench.config.specs import Experiment  # not with the module, which workers import
+
+        distributed = required("distributed", "executor 'dask'", "dask")
         where = self._where
         parts = Experiment.from_json(spec).parts()
         self._begin = msgspec.json.encode(Begin(spec, where.batch, parts=parts))
@@ -205,7 +192,7 @@ def _answer(bundle: Sequence[_DaskUnit], replies: Sequence[bytes]) -> None:
 
 def _failure_reply(error: BaseException) -> bytes:
     if type(error).__name__ == "KilledWorker":
-        return msgspec.json.encode(WorkerReply(lost=LostUnit(f"Dask lost its workers ({error})")))
+        return lost(f"Dask lost its workers ({error})")
     if type(error).__name__ in ("CancelledError", "FutureCancelledError"):
         error = ResourceError(
             "the Dask cluster gave a task up, or is gone; the run directory is whole: the same command goes on from it"

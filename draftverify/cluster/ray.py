@@ -7,7 +7,6 @@ Only bytes of JSON are sent to actors and come back from them.
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import queue
@@ -24,23 +23,12 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from draftverify.bench.config.specs import Experiment
-from draftverify.bench.executors.messages import (
-    Begin,
-    Frame,
-    LostUnit,
-    WorkerReply,
-    bundled,
-    failing,
-    unbundled,
-)
+from draftverify.bench.executors.frames import Begin, Frame, bundled, failing, lost, unbundled
 from draftverify.bench.executors.watched import WatchedProcess
 from draftverify.bench.executors.workers import OnSent, Pace, Team, Workers, at_least_one, check_deadline
 from draftverify.errors import ConfigError, DraftVerifyError, ResourceError
-from draftverify.plugins import did_you_mean, missing_package
+from draftverify.plugins import did_you_mean, required
 from draftverify.secret import quiet
-
-__all__ = ["Placement", "Ray"]
 
 _log = quiet(logging.getLogger(__name__))
 
@@ -346,6 +334,8 @@ class _Actors(Workers):
         return [*self._groups.values(), *([self._shared] if self._shared is not None else [])]
 
     def begin(self, spec: bytes, on_sent: OnSent | None) -> None:
+        from draftverify.bench.config.specs import Experiment  # not with the module, which actors import
+
         experiment = Experiment.from_json(spec)
         names = {name.partition("@")[0] for name in experiment.names} | set(experiment.names)
         for name in self._where.pipelines:
@@ -421,12 +411,9 @@ class _Actors(Workers):
         return next((name for name in names if name in self._where.pipelines), None)
 
     def _connect(self) -> None:
-        try:
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-            ray = _ray()
-        except ImportError as error:
-            raise ResourceError(f"executor 'ray' {missing_package(error, prefer='ray')}") from error
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        ray = _ray()
         self._remote = ray.remote(_Performer)
         if ray.is_initialized():
             return
@@ -472,7 +459,7 @@ class _Actors(Workers):
 
 def _ray() -> Any:
     """The ray package, which is imported when it is needed."""
-    return importlib.import_module("ray")
+    return required("ray", "executor 'ray'", "ray")
 
 
 def _needs(placement: Placement) -> str:
@@ -490,7 +477,7 @@ def _loss(error: BaseException) -> bytes:
     ray = _ray()
     if isinstance(error, ray.exceptions.RayTaskError) or not isinstance(error, ray.exceptions.RayError):
         return failing(DraftVerifyError(f"a Ray actor failed: {error}"))
-    return msgspec.json.encode(WorkerReply(lost=LostUnit(f"Ray lost its actor ({_first_line(error)})")))
+    return lost(f"Ray lost its actor ({_first_line(error)})")
 
 
 def _first_line(error: BaseException) -> str:

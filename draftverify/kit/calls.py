@@ -95,9 +95,8 @@ def _blocks(answer: Answer, context: Context, by_target: bool) -> list[Proposal]
     if by_target:
         evidence = getattr(answer((context, Proposal.chain(()))), "evidence", None)
         V = getattr(getattr(evidence, "target", None), "shape", (0, 2))[-1]
-        return [
-            Proposal.chain([V - 1, 1 % V, V // 2])
-        ]  # after a prompt that ends in 0, rows unlike each other
+        # After a prompt that ends in 0, rows unlike each other.
+        return [Proposal.chain([V - 1, 1 % V, V // 2])]
     for pool in ([0, 1, 2, 3, 4, 5], ["a", "b", "the cat", "mat", "", "1"]):
         blocks = [Proposal.alternatives(pool), Proposal.alternatives(pool[3:] + pool[:3]), Proposal.chain([])]
         try:

@@ -85,9 +85,8 @@ def answers(subject: Subject) -> None:
     except (Exception, SystemExit) as error:
         ensure(_takes(subject), f"{method}() cannot be called with {_ARGUMENTS[subject.role]}: {error}")
         problem = f"{method}() raised {type(error).__name__}: {error}"
-        self_explained = isinstance(
-            error, (ContractError, SystemExit)
-        )  # no words about inputs that it could not read
+        # No words about inputs that it could not read.
+        self_explained = isinstance(error, (ContractError, SystemExit))
         ensure(False, problem if self_explained else f"{problem}; {_domain(subject)}")
     ensure(
         not subject.awaited or is_asynchronous(subject.component),
@@ -322,9 +321,8 @@ def answers_from_the_memory_given(subject: Subject) -> None:
     def answer_with(call: tuple[Any, ...], memory: Memory, on: Any) -> Any:
         call = changed(bare(call), memory=memory)
         hint = "a run with `memory:` brings such records, of tasks without an answer too"
-        with must_work(
-            "with the records of earlier tasks in context.memory it", hint
-        ):  # without them it did not
+        # Without them it did not.
+        with must_work("with the records of earlier tasks in context.memory it", hint):
             answer = subject.call(call, on)
         free(call[0].scratch)
         return answer
@@ -332,9 +330,8 @@ def answers_from_the_memory_given(subject: Subject) -> None:
     watched = _WatchedRecords(records)
     with subject.outside.as_at_first():
         for call in calls:
-            answer_with(
-                call, Memory(2, watched), subject.notes["spare"]
-            )  # what it takes from it the next checks do not see
+            # What it takes from it the next checks do not see.
+            answer_with(call, Memory(2, watched), subject.notes["spare"])
     exercised(watched.read, "it never looked at the records of context.memory")
     expected = []
     for memory in memories:

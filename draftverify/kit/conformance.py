@@ -18,16 +18,6 @@ from draftverify.kit.assertions import NotExercised
 from draftverify.kit.registry import CHECKS
 from draftverify.kit.subject import Role, Subject, roles_of
 
-__all__ = [
-    "ConformanceError",
-    "ConformanceReport",
-    "Result",
-    "Status",
-    "check_component",
-    "check_names",
-    "parametrize_with_checks",
-]
-
 _FAMILIES = (_components, _generators, _verifiers, _rules, _endings)  # importing them registered their checks
 
 
@@ -208,9 +198,8 @@ class _Run:
         for earlier in CHECKS[name].after:
             earlier_result = self.result(earlier) if self.applies(earlier) else None
             if earlier_result is not None and earlier_result.status == "skipped":
-                return Result(
-                    name, "skipped", earlier_result.message
-                )  # which failed, not which was not run for it
+                # Which failed, not which was not run for it.
+                return Result(name, "skipped", earlier_result.message)
             if earlier_result is not None and earlier_result.status not in ("passed", "unexercised"):
                 return Result(name, "skipped", f"not run, since {earlier} failed")
         message = unexercised = ""

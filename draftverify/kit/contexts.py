@@ -31,8 +31,6 @@ from draftverify.values import (
     Trail,
 )
 
-__all__ = ["advanced", "as_numpy", "difference", "make_context", "make_draws", "snapshot", "values_of"]
-
 
 def make_draws(
     task: str = "0", *, seed: int = 0, attempt: int = 0, role: str = "rule", round: int = 0

@@ -16,20 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = [
-    "BINS",
-    "DEPTHS",
-    "THIRDS",
-    "CellCounts",
-    "count",
-    "detectable",
-    "even",
-    "limit",
-    "pooled",
-    "strays",
-    "verdicts",
-]
-
 LEAST = 5.0
 """A cell's least expected count."""
 

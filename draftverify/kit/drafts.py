@@ -14,8 +14,6 @@ from draftverify.kit.counts import BINS, DEPTHS, THIRDS, CellCounts, count, even
 from draftverify.randomness import Draws, stream_key
 from draftverify.values import Law, Proposal
 
-__all__ = ["Redraft", "law_problems", "on_host", "redrafts_of"]
-
 RAREST = 1e-4
 
 

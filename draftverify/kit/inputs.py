@@ -22,8 +22,6 @@ from draftverify.kit.contexts import make_context
 from draftverify.plugins import Role
 from draftverify.values import Check, Context, Proposal, Verification
 
-__all__ = ["INPUTS", "Checked", "Inputs", "load_inputs"]
-
 
 class Checked(Component):
     """A part that the kit has checks for.
@@ -176,29 +174,27 @@ def load_inputs(
     return msgspec.structs.replace(inputs, part=spec)
 
 
-def _proposal(block: ProposalInput | Mapping[str, Any], path: str) -> Proposal:
-    block = block if isinstance(block, ProposalInput) else ProposalInput(**block)
-    shapes = {"chain": block.chain, "alternatives": block.alternatives, "tree": block.tree}
-    filled = {shape: items for shape, items in shapes.items() if items is not None}
-    if len(filled) != 1 or (block.parents is None) != (block.tree is None):
+def _proposal(block: Mapping[str, Any], path: str) -> Proposal:
+    shapes = ("chain", "alternatives", "tree")
+    filled = {shape: block[shape] for shape in shapes if block.get(shape) is not None}
+    if len(filled) != 1 or (block.get("parents") is None) != ("tree" not in filled):
         forms = "{chain: […]}, {alternatives: […]}, or {tree: […], parents: […]}"
         raise ConfigError(f"a proposal is one of {forms}", path=path)
     [(shape, items)] = filled.items()
     if shape != "tree":
         return Proposal.chain(items) if shape == "chain" else Proposal.alternatives(items)
-    parents = block.parents or []
+    parents = block["parents"]
     if len(parents) != len(items) or any(not -1 <= parent < i for i, parent in enumerate(parents)):
         raise ConfigError("a tree has one parent for each item, -1 or the place of an earlier one", path=path)
     return Proposal.tree(items, parents)
 
 
-def _cases(cases: Sequence[RuleCase | Mapping[str, Any]]) -> Iterator[tuple[Context, Proposal, Verification]]:
-    for number, entry in enumerate(cases):
-        case = entry if isinstance(entry, RuleCase) else RuleCase(**entry)
+def _cases(cases: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Context, Proposal, Verification]]:
+    for number, case in enumerate(cases):
         path = f"cases.{number}"
-        proposal = _proposal(case.proposal, f"{path}.proposal")
+        proposal = _proposal(case["proposal"], f"{path}.proposal")
         try:
-            entries = [{"verdict": check} if isinstance(check, str) else check for check in case.checks]
+            entries = [{"verdict": check} if isinstance(check, str) else check for check in case["checks"]]
             checks = msgspec.convert(entries, tuple[Check, ...])
         except msgspec.ValidationError as error:
             raise ConfigError(
@@ -207,5 +203,5 @@ def _cases(cases: Sequence[RuleCase | Mapping[str, Any]]) -> Iterator[tuple[Cont
         if len(checks) != len(proposal):
             message = f"{len(checks)} checks stand beside {len(proposal)} items; one each is needed"
             raise ConfigError(message, path=f"{path}.checks")
-        context = make_context(case.task or {}, accepted=case.accepted or ())
+        context = make_context(case.get("task") or {}, accepted=case.get("accepted") or ())
         yield context, proposal, Verification(checks=checks)

@@ -27,8 +27,6 @@ from draftverify.values import (
     Verification,
 )
 
-__all__ = ["ScriptedGenerator", "ScriptedVerifier"]
-
 
 @dataclass(eq=False)
 class ScriptedGenerator:

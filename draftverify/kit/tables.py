@@ -19,8 +19,6 @@ from draftverify.randomness import Draws, inverse_cdf, stream_key
 from draftverify.traits import GeneratorTraits, VerifierTraits
 from draftverify.values import Context, Cost, Evidence, Law, LawKind, Proposal, Shape, Verification
 
-__all__ = ["DraftFrom", "Table", "TableModel", "TablePair", "TargetFrom", "cost_of", "rows_of"]
-
 Table: TypeAlias = Callable[..., Any]
 """`table(prefix, temperature=1.0)`: the distribution [vocabulary] of the token after `prefix`."""
 

@@ -14,8 +14,6 @@ from typing import Any, NoReturn, TypeVar
 
 from draftverify.errors import DraftVerifyError
 
-__all__ = ["NotEnumerable", "Path", "Stream", "Unknown", "explore"]
-
 Result = TypeVar("Result")
 
 

@@ -202,23 +202,26 @@ def judges_an_item_alone_as_in_the_block(subject: Subject) -> None:
 def leaves_items_unchecked_only_for_cause(subject: Subject) -> None:
     """An item is unchecked only when enough passed, lowest index first, or when one that it stands on did not pass."""
     passes = False
+    # One item is a chain as well as an alternative: where there are longer blocks these say which.
+    least = min(2, max((len(proposal) for _, proposal in subject.calls), default=0))
     for context, proposal in subject.calls:
-        checks = subject.answer((msgspec.structs.replace(context, enough=None), proposal)).checks
-        doubled = proposal.fits("alternatives") and any(item_check.verdict == "pass" for item_check in checks)
-        passes |= any(item_check.verdict == "pass" for item_check in checks)
-        # Everything twice, so that something that passes stands behind what is enough.
-        twice = Proposal.alternatives([*proposal.items, *proposal.items]) if doubled else proposal
-        for block in (proposal, twice)[: 1 + doubled]:
-            _ensure_unchecked_for_cause(subject, context, block)
+        passing = _ensure_unchecked_for_cause(subject, context, proposal)
+        if passing and len(proposal) >= least and proposal.fits("alternatives"):
+            # Everything twice, so that something that passes stands behind what is enough.
+            twice = Proposal.alternatives([*proposal.items, *proposal.items])
+            _ensure_unchecked_for_cause(subject, context, twice)
+        passes |= passing
     exercised(passes, f"no item passed, so that there was never enough; {_PASSES}")
 
 
-def _ensure_unchecked_for_cause(subject: Subject, context: Context, proposal: Proposal) -> None:
+def _ensure_unchecked_for_cause(subject: Subject, context: Context, proposal: Proposal) -> bool:
+    """Fail the check where an item is left out without cause; says whether any passes."""
     full_checks: Sequence[Check] = ()
     for enough in (None, 1, 2):
         checks = subject.answer((msgspec.structs.replace(context, enough=enough), proposal)).checks
         full_checks = full_checks or checks
         passed = [i for i, item_check in enumerate(checks) if item_check.verdict == "pass"]
+        all_passes = [i for i, item_check in enumerate(full_checks) if item_check.verdict == "pass"]
         with_enough = f"with context.enough = {enough}"
         for index, item_check in enumerate(checks):
             stopped = enough is not None and passed[enough - 1 : enough] and passed[enough - 1] < index
@@ -227,19 +230,15 @@ def _ensure_unchecked_for_cause(subject: Subject, context: Context, proposal: Pr
                 problem = f"item {index} of {len(checks)} is unchecked {with_enough}"
                 ensure(stopped or not stands, f"{problem} and {len(passed)} passed before it; check it")
             elif stopped and full_checks[index].verdict != "unchecked":
+                full_verdict = full_checks[index].verdict
                 problem = f"item {index} of {len(checks)} is judged {item_check.verdict!r} {with_enough}"
+                problem += f" and {full_verdict!r} without"
                 hint = "what is left unlooked at once enough passed is 'unchecked'"
-                ensure(
-                    item_check.verdict == full_checks[index].verdict,
-                    f"{problem} and {full_checks[index].verdict!r} without; {hint}",
-                )
-        expected_passes = [i for i, item_check in enumerate(full_checks) if item_check.verdict == "pass"][
-            :enough
-        ]
-        ensure(
-            passed[: len(expected_passes)] == expected_passes,
-            f"{with_enough}, {passed} passed; {expected_passes} would have",
-        )
+                ensure(item_check.verdict == full_verdict, f"{problem}; {hint}")
+        expected = all_passes[:enough]
+        problem = f"{with_enough}, {passed} passed; {expected} would have"
+        ensure(passed[: len(expected)] == expected, problem)
+    return bool(all_passes)
 
 
 @check(

@@ -19,8 +19,7 @@ from draftverify.bench.artifact import BlockTrial, Interval, OperatingPointFile,
 from draftverify.bench.config.specs import Experiment, PipelineSpec
 from draftverify.bench.monitors.monitor import shares_of
 from draftverify.bench.records import load_run
-from draftverify.bench.records.about import versions
-from draftverify.bench.records.database import store_url
+from draftverify.bench.records.about import store_url, versions
 from draftverify.bench.tables.words import cost_words, seconds_words
 from draftverify.errors import ConfigError
 from draftverify.exchanges import exchanges_of

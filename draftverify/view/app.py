@@ -28,14 +28,12 @@ from draftverify.bench.tables.compare import compare
 from draftverify.bench.tables.compared import comparison_words
 from draftverify.bench.tables.task_rows import all_rows, task_list
 from draftverify.errors import ConfigError, ContractError, DraftVerifyError
-from draftverify.secret import quiet, redact
-from draftverify.view.overview import changes, overview, redacted
+from draftverify.secret import quiet, redact, redacted
+from draftverify.view.overview import changes, overview
 from draftverify.view.page import app_html, app_policy, kept_overview
 from draftverify.view.reviewing import Reviewing, Stale
 from draftverify.view.runs import Runs, UnknownRun
 from draftverify.view.task_detail import task_detail
-
-__all__ = ["application"]
 
 _log = quiet(logging.getLogger(__name__))
 

@@ -25,8 +25,6 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["MOST", "Guard"]
-
 MOST = 1 << 20
 """Bytes of a request's body."""
 

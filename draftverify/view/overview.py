@@ -24,12 +24,10 @@ from draftverify.bench.tables.flow import Flow
 from draftverify.bench.tables.summarise import figure, so_far
 from draftverify.bench.tables.summary import PipelineSummary, Summary, SummaryFigure
 from draftverify.bench.tables.task_rows import Plain
-from draftverify.secret import redact
+from draftverify.secret import redacted
 from draftverify.stats import Estimate
 from draftverify.stats.places import Places
 from draftverify.values import TaskRecord
-
-__all__ = ["Gathering", "changes", "overview", "redacted", "summary_of"]
 
 DIVERGENCES = 50
 """Of a pipeline, in the overview; the list of tasks has all."""
@@ -99,8 +97,7 @@ class Gathering:
     def __init__(self, run: RunRecords) -> None:
         self.run = run
         self.state = changes(run)
-        written = summary_of(run)
-        self.recorded = written if written is not None and written.is_of(run.store.counts()) else None
+        self.recorded = summary_of(run)
         self.names = list(self.state["pipelines"])
         self._places = {name: Places() for name in self.names}
         self._flows = {name: Flow() for name in self.names}
@@ -258,11 +255,12 @@ class _VerdictTally:
 
 
 def summary_of(run: RunRecords) -> Summary | None:
-    """The run's summary.json; None where there is none that can be read."""
+    """The run's summary.json; None where there is none that can be read, or the run has gone on since."""
     try:
-        return msgspec.convert(run.summary, Summary) if run.summary else None
+        summary = msgspec.convert(run.summary, Summary) if run.summary else None
     except msgspec.ValidationError:
         return None
+    return summary if summary is not None and summary.is_of(run.store.counts()) else None
 
 
 def _verifiers(run: RunRecords) -> Plain | None:
@@ -300,17 +298,6 @@ def _verdict(speedup: Mapping[str, Any] | None) -> str | None:
     if low is not None and low > 1.0:
         return "gain"
     return "loss" if high is not None and high < 1.0 else "unclear"
-
-
-def redacted(value: Any) -> Any:
-    """The same data with secrets taken out of every text."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {redact(key) if isinstance(key, str) else key: redacted(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [redacted(entry) for entry in value]
-    return value
 
 
 def _plain(value: SummaryFigure | None) -> Plain | None:

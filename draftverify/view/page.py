@@ -30,8 +30,6 @@ from draftverify.values import Outcome
 from draftverify.view.overview import Gathering
 from draftverify.view.task_detail import detail_of, detail_of_open
 
-__all__ = ["DETAILS", "app_html", "app_policy", "kept_overview", "page_html"]
-
 DETAILS = 3_000_000
 """Characters that the rounds of tasks may take in a file."""
 ROWS = 40_000

@@ -17,8 +17,6 @@ from draftverify.bench.review import Reply, fate, give_answer, key, shown, take
 from draftverify.errors import ConfigError, StoreError
 from draftverify.view.runs import Runs
 
-__all__ = ["LEASE", "Reviewing", "Stale"]
-
 LEASE = 180.0
 """Seconds for which a page keeps a question; browsers wake a page in the background once a minute."""
 

@@ -17,8 +17,6 @@ from draftverify.view.app import application
 from draftverify.view.guard import Guard
 from draftverify.view.runs import Runs
 
-__all__ = ["listen", "made_server", "run_server"]
-
 _log = quiet(logging.getLogger("uvicorn"))
 
 SECONDS_TO_END = 2

@@ -5,12 +5,13 @@ Texts are cut to a length, rounds and drafts to a number, and what is left out i
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from draftverify.bench.records import Entry, RunRecords, Texts
+from draftverify.bench.records.items import answer_words, fate_of, item_of, spliced_in
 from draftverify.bench.tables.expected import differences
 from draftverify.bench.tables.summarise import first_difference, is_unanswered
 from draftverify.bench.tables.task_rows import Plain, RunFrame, differs, short
@@ -20,8 +21,6 @@ from draftverify.errors import ConfigError
 from draftverify.exchanges import KEY, Exchange, exchanges_of, exchanges_of_metric
 from draftverify.secret import redact
 from draftverify.values import Check, Outcome, Round, Task, TaskRecord
-
-__all__ = ["detail_of", "detail_of_open", "fate_of", "task_detail"]
 
 CLIPPED = 100_000
 """Characters of one text that a task's detail shows."""
@@ -177,7 +176,7 @@ class _Show:
         """A task's record as plain data: how it ended, and its rounds."""
         outcome = record.outcome
         detail: Plain = {"status": outcome.status, "attempt": record.attempt, **self._outcome(outcome)}
-        in_words = _value_in_words(record, texts)
+        in_words = answer_words(record.rounds, texts)
         if in_words is not None:
             detail["words"] = self.text(in_words)
         detail["kind"] = _kind(record, texts)
@@ -241,14 +240,8 @@ class _Show:
             plain["drafted"] = len(round.items)
             for index, item in zip(places, plain["items"], strict=True):
                 item["at"] = index
-        spliced_values = [
-            value for index, value in zip(joined, decision.emitted, strict=True) if index is None
-        ]
-        has_words = texts is not None and len(texts.spliced) == len(spliced_values)
-        if spliced_values:
-            plain["spliced"] = [
-                self.text(value) for value in (texts.spliced if has_words and texts else spliced_values)
-            ]
+        if spliced := spliced_in(round, texts):
+            plain["spliced"] = [*map(self.text, spliced)]
         if round.asked != len(round.items):
             plain["asked"] = round.asked
         if round.undrafted:
@@ -283,8 +276,7 @@ class _Show:
         return plain
 
     def _item(self, round: Round, texts: Texts | None, index: int, joined: set[int | None]) -> Plain:
-        has_words = texts is not None and index < len(texts.items)
-        plain: Plain = {"text": self.text(texts.items[index] if has_words and texts else round.items[index])}
+        plain: Plain = {"text": self.text(item_of(round, texts, index))}
         plain["fate"] = fate_of(round, index, joined)
         if round.parents[index] != index - 1:
             plain["parent"] = round.parents[index]
@@ -324,25 +316,6 @@ class _Show:
         return plain
 
 
-def fate_of(round: Round, index: int, joined: Container[int | None]) -> str:
-    """What became of an item: "kept", "cut" (kept, and cut off by the stopping rule), "corrected", "held", "refused",
-    "passed" (and not chosen), or "left" (not judged). `joined` is the decision's, made once for all items."""
-    decision = round.decision
-    if index in decision.kept:
-        return "kept" if index in joined else "cut"
-    if decision.corrected and any(correction.index == index for correction in decision.corrected):
-        return "corrected"
-    if index in decision.held:
-        return "held"
-    for refusal in decision.refused:
-        if refusal.index == index:
-            return "refused"
-    verdict = round.checks[index].verdict if round.checks else "unchecked"
-    if verdict in ("reject", "error", "timeout", "abstain"):
-        return "refused"
-    return "passed" if verdict == "pass" else "left"
-
-
 def _kind(record: TaskRecord, texts: Sequence[Texts | None]) -> str:
     """How drafts are best read: "tokens" (numbers with words, one after the other), "steps" (a chain of short texts) or
     "drafts" (whole texts, beside each other)."""
@@ -359,17 +332,3 @@ def _kind(record: TaskRecord, texts: Sequence[Texts | None]) -> str:
     answer = record.outcome.value
     grown = isinstance(answer, (list, tuple)) and len(answer) > 1
     return "steps" if (several or grown) and not flat and not long else "drafts"
-
-
-def _value_in_words(record: TaskRecord, texts: Sequence[Texts | None]) -> str | None:
-    """All that joined the answer, in words; None where some round has none."""
-    if not texts or None in texts:
-        return None
-    pieces: list[str] = []
-    for round, round_texts in zip(record.rounds, texts, strict=True):
-        if round_texts is None:
-            return None
-        spliced = iter(round_texts.spliced)
-        for index in round.decision.joined:
-            pieces.append(next(spliced, "") if index is None else round_texts.items[index])
-    return "".join(pieces)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from draftverify import Decision, inverse_cdf
-from draftverify.kit.audit import NotEnumerable, Stream, enumerate_rule, explore
+from draftverify.kit.audit import enumerate_rule
+from draftverify.kit.unknowns import NotEnumerable, Stream, explore
 from draftverify.rules import (
     BlockVerification,
     Cascade,

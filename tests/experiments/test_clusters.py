@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from draftverify.bench.config.experiment import load_experiment
-from draftverify.bench.executors.messages import Frame, bundled
+from draftverify.bench.executors.frames import Frame, bundled
 from draftverify.bench.records import load_run
 from draftverify.bench.runner.run import run
 from draftverify.cluster import ray as ray_executor

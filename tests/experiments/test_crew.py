@@ -14,8 +14,10 @@ import msgspec
 import pytest
 
 from draftverify import Pipeline, generator, retry, verifier
-from draftverify.bench.executors import CRASHES_IN_A_ROW, Crew, Thread, Workers
-from draftverify.bench.executors.messages import LostUnit, WorkerReply
+from draftverify.bench.executors import Thread, Workers
+from draftverify.bench.executors.crew import CRASHES_IN_A_ROW, Crew
+from draftverify.bench.executors.frames import LostUnit
+from draftverify.bench.executors.messages import WorkerReply
 from draftverify.bench.executors.workers import AHEAD, MOST_AHEAD, SECONDS_AHEAD, Pace, Team
 from draftverify.bench.records.encoding import decode, encode
 from draftverify.bench.runner.bench import Bench, Done, Unit

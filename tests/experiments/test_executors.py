@@ -6,14 +6,16 @@ import itertools
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftverify.bench.executors import Batch, Crew, Process, Thread
+from draftverify.bench.executors import Batch, Process, Thread
+from draftverify.bench.executors.crew import Crew
 from draftverify.bench.records import timeless
 from draftverify.bench.records.encoding import decode, encode
 from draftverify.bench.runner import memory
@@ -252,6 +254,29 @@ def test_any_executor_will_do(tmp_path: Path) -> None:
     run(load(tmp_path, count=3), out=tmp_path / "run")
     as_recorded = {key: decode(encode(record, ""), TaskRecord, "") for key, record in found.items()}
     assert as_recorded == results(tmp_path / "run")
+
+
+@pytest.mark.parametrize("kind", [ThreadPoolExecutor, ProcessPoolExecutor])
+def test_a_pool_of_the_callers_own_gives_the_records_of_a_serial_run_and_stays_open(
+    tmp_path: Path, kind: Callable[[int], Executor]
+) -> None:
+    """Threads of this process, and processes that build the parts themselves."""
+    config = load(tmp_path, count=3)
+    with kind(2) as executor:
+        run(config, out=tmp_path / "own", executor=executor)
+        assert executor.submit(max, 1, 2).result() == 2
+    run(config, out=tmp_path / "run")
+    assert results(tmp_path / "own") == results(tmp_path / "run")
+
+
+def test_a_pool_of_the_callers_own_that_breaks_ends_the_run_in_words(tmp_path: Path) -> None:
+    """Nobody but the caller can make another; with that one the run goes on, and no task was recorded as failed."""
+    config = load(tmp_path, count=3, guess=f", crash: [t1], once: {tmp_path / 'once'}")
+    with ProcessPoolExecutor(2) as executor, pytest.raises(ResourceError, match="its pool is broken"):
+        run(config, out=tmp_path / "run", executor=executor)
+    with ProcessPoolExecutor(2) as executor:
+        assert run(config, out=tmp_path / "run", executor=executor).failed == 0
+    assert len(results(tmp_path / "run")) == 6
 
 
 def test_an_executor_that_cannot_carry_rounds_says_so(tmp_path: Path) -> None:

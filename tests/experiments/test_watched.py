@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from draftverify.bench.config.experiment import load_experiment
-from draftverify.bench.executors.messages import Begin, read_reply
+from draftverify.bench.executors.frames import Begin
+from draftverify.bench.executors.messages import read_reply
 from draftverify.bench.executors.watched import WatchedProcess
 from draftverify.bench.records.encoding import encode
 from draftverify.bench.runner.bench import Unit

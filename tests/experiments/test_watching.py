@@ -33,6 +33,7 @@ from draftverify.bench.monitors.watching import Watch, alike, reference_of
 from draftverify.bench.records import load_run
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.work import Watcher
+from draftverify.checks.combined import AllOf
 from draftverify.checks.metrics import EqualAnswer
 from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.rules import All, First, Limit, LongestPrefix
@@ -491,6 +492,20 @@ def test_what_runs_after_the_alarm_goes_on_with_what_was_learned() -> None:
     assert after.verifier is not pipeline.verifier
     assert (after.block, after.done, after.name) == (pipeline.block, pipeline.done, "own")
     assert after.block is pipeline.block
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_what_a_doubted_verifier_said_stays_in_its_notes(stages: int) -> None:
+    """The check says that nobody can tell; beside it stands each stage's own word, also where that became the check."""
+    judges = [verifier(lambda context, item: True) for _ in range(stages)]
+    judge = judges[0] if stages == 1 else AllOf(judges)
+    parts = generator(lambda context, n: ["a"]), judge, All()
+    after = after_alarm(Pipeline(*parts, policy=escalate(on=["abstain"])), Monitor(0.5, on_alarm="escalate"))
+    (round,) = after.record("task").rounds
+    assert [check.verdict for check in round.checks] == ["abstain"]
+    heard = [[check["verdict"] for check in entry["checks"]] for entry in round.notes["heard"]]
+    assert heard[-1] == ["pass"]
+    assert len(heard) == stages
 
 
 def test_a_threshold_that_is_missing_is_told_with_its_place(tmp_path: Path) -> None:

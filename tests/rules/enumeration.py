@@ -17,7 +17,7 @@ import numpy as np
 
 from draftverify import Proposal, Verification
 from draftverify.kit import DraftFrom, TablePair, TargetFrom, make_context
-from draftverify.kit.audit import Path, Stream, explore
+from draftverify.kit.unknowns import Path, Stream, explore
 from draftverify.values import GIVEN
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from draftverify import Decision, Proposal, iid
-from draftverify.kit.audit import Path, Stream, explore
+from draftverify.kit.unknowns import Path, Stream, explore
 from draftverify.rules import (
     BlockVerification,
     Cascade,

@@ -33,6 +33,7 @@ from draftverify.kit import (
     make_context,
     parametrize_with_checks,
 )
+from draftverify.kit.registry import CHECKS
 from draftverify.rules import LongestPrefix
 from draftverify.traits import GeneratorTraits, VerifierTraits
 
@@ -322,6 +323,17 @@ def test_checks_of_what_never_passed_are_not_passed() -> None:
     """A verifier that passes none of the kit's items was never told that enough passed."""
     none = ScriptedVerifier(otherwise="reject", verdicts={})
     assert "enough" in unexercised(none)["leaves_items_unchecked_only_for_cause"]
+
+
+def test_a_chain_of_one_beside_longer_chains_is_not_verified_as_alternatives_too() -> None:
+    """A verifier that takes its time is asked three times about it: with no number that is enough, with one and two."""
+    items: list[Any] = []
+    part = ScriptedVerifier(lambda context, item: items.append(item) or True)
+    subject = Subject(part, tasks=[{}], proposals=[Proposal.chain(["a", "b"]), Proposal.chain(["alone"])])
+    assert len(subject.calls) > 1
+    items.clear()
+    CHECKS["leaves_items_unchecked_only_for_cause"].run(subject)
+    assert items.count("alone") == 3
 
 
 def test_pytest_shows_what_was_not_run_as_skipped() -> None:

@@ -66,9 +66,10 @@ def _print_table(parts: list[Examined]) -> None:
                 table.add_row(f"  {part.plugin.name}", Text.assemble(sentence, (package, "dim")))
             console.print(Text(role or "(all)", "bold"))
             console.print(table)
+    # Twins have the same.
     troubles = {
         (part.plugin.role, part.plugin.name, part.message): part for part in parts if part.status != "ok"
-    }  # twins have the same
+    }
     for part in troubles.values():
         console.print()
         click.secho(f"{part.plugin.role} {part.plugin.name}".strip() + f" is {part.status}", bold=True)

@@ -18,7 +18,7 @@ from draftverify.bench.cli.exits import exit_with_tasks
 from draftverify.bench.cli.options import CommandLine
 from draftverify.bench.cli.progress import RunProgress, amounts, forecast_line, progress_of
 from draftverify.bench.cli.screen import print_lines
-from draftverify.bench.records.directory import TAG
+from draftverify.bench.records.about import TAG
 from draftverify.bench.tables.words import NAME, block, clean, words
 
 if TYPE_CHECKING:

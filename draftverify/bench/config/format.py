@@ -6,34 +6,23 @@ A `Record` says what is made of the keys that are given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec.structs import replace
 from pydantic import Field
 
-from draftverify import rejection
 from draftverify.bench.config.forms import ConfigReading, Keyed, ListForm, Plain, Schema, StoreUrl
 from draftverify.bench.config.located import Located
 from draftverify.bench.config.monitor_format import MONITOR, asking, compared
 from draftverify.bench.config.parameters import Component, Either, Model, Record, parameters
-from draftverify.bench.config.specs import ClauseSpec, ComponentSpec, Experiment, PipelineSpec
-from draftverify.bench.records.directory import TAG
+from draftverify.bench.config.specs import STEPS, ClauseSpec, ComponentSpec, Experiment, PipelineSpec
+from draftverify.bench.records.about import TAG
 from draftverify.bench.runner.sweep import Matrix
 from draftverify.engine.budget import Budget
 from draftverify.errors import ConfigError
 from draftverify.plugins import did_you_mean
-from draftverify.rejection import Policy
 from draftverify.values import Trouble
-
-STEPS: Mapping[str, Callable[..., Policy]] = {
-    "regenerate": rejection.retry,
-    "feedback": rejection.feedback,
-    "reverify": rejection.reverify,
-    "fallback": rejection.fallback,
-    "escalate": rejection.escalate,
-    "give_up": rejection.give_up,
-}
 
 Count = Annotated[int, Field(ge=1)]
 NAME = Plain(Annotated[str, Field(pattern=r"^\w[\w.-]*$")], "a word of letters, digits, _, . and -")

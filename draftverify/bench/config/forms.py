@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from draftverify.bench.config.located import Located, shown
 from draftverify.bench.config.specs import ComponentSpec
-from draftverify.bench.records.database import store_url
+from draftverify.bench.records.about import store_url
 from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.plugins import PartsFile
 from draftverify.secret import Secret

@@ -30,9 +30,8 @@ def schema(local: Mapping[str, Any] = EMPTY) -> dict[str, Any]:
     names: dict[str, dict[str, str]] = {role: {} for role in ROLES if role not in ("function", "trainer")}
     for role, use, load in (*_installed(), *_local(local)):
         if role in names:
-            with suppress(
-                DraftVerifyError
-            ):  # `draftverify plugins NAME` tells; the rest is of more use than none
+            # `draftverify plugins NAME` tells; the rest is of more use than none.
+            with suppress(DraftVerifyError):
                 target = load()
                 keys = keys_schema(parameters(target), definitions, f"{role}.{use}", use={"const": use})
                 definitions[f"{role}.{use}"] = {"description": summary(target), **keys}

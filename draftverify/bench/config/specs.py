@@ -5,20 +5,30 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from draftverify import plugins
+from draftverify import plugins, rejection
 from draftverify.bench.monitors.monitor import OnAlarm
-from draftverify.bench.records.directory import FREE
+from draftverify.bench.records.about import FREE
 from draftverify.engine.budget import Budget
 from draftverify.errors import ConfigError
 from draftverify.plugins import PartsFile, Role, did_you_mean
+from draftverify.rejection import Policy
 from draftverify.secret import note_urls
+
+STEPS: Mapping[str, Callable[..., Policy]] = {
+    "regenerate": rejection.retry,
+    "feedback": rejection.feedback,
+    "reverify": rejection.reverify,
+    "fallback": rejection.fallback,
+    "escalate": rejection.escalate,
+    "give_up": rejection.give_up,
+}
 
 LARGEST = 8 << 20
 """Bytes; a larger file of an argument is a model's weights or the like, and is not read for its SHA-256."""

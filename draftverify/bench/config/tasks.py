@@ -14,7 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from draftverify.errors import ConfigError, ResourceError
+from draftverify.errors import ConfigError
+from draftverify.plugins import required
 from draftverify.values import Task
 
 LARGEST = 1 << 30
@@ -268,16 +269,12 @@ class Parquet(FileTasks):
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """Each row by its columns' names."""
-        try:
-            import pyarrow
-            from pyarrow.parquet import ParquetFile
-        except ImportError as error:
-            raise ResourceError(
-                "tasks of a Parquet file need the package pyarrow, which comes with the extra export"
-            ) from error
+        pyarrow, parquet = (
+            required(name, "a Parquet file of tasks", "export") for name in ("pyarrow", "pyarrow.parquet")
+        )
         number = 0
         try:
-            with ParquetFile(self.path) as file:
+            with parquet.ParquetFile(self.path) as file:
                 self._check_names(file.schema_arrow.names)
                 for batch in file.iter_batches(batch_size=1024):
                     for row in batch.to_pylist():
@@ -350,14 +347,9 @@ class HubDataset(RowTasks):
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """Each row by its columns' names."""
+        datasets = required("datasets", "a hub's dataset of tasks", "datasets")
         try:
-            from datasets import load_dataset
-        except ImportError as error:
-            raise ResourceError(
-                "tasks of a hub's dataset need the package datasets, which comes with the extra datasets"
-            ) from error
-        try:
-            rows = load_dataset(self.name, self.config, split=self.split, revision=self.revision)
+            rows = datasets.load_dataset(self.name, self.config, split=self.split, revision=self.revision)
         except Exception as error:  # of the hub, the network, the files: it has many
             words = f"the dataset cannot be loaded: {type(error).__name__}: {error}"
             raise ConfigError(words, where=self.place) from error

@@ -7,7 +7,8 @@
     crew.py       the driver's side of all of them: so many units in flight, lost ones again, each answer once
     watched.py    a process that performs units, and the one who watches it: deadlines, deaths
     worker.py     what runs in that process
-    messages.py   what crosses between processes: bytes that hold JSON
+    frames.py     what crosses between that process and its watcher
+    messages.py   units, rounds and replies as bytes that hold JSON
 
 A worker of another process gets the experiment as text, builds its own bench once, takes units as JSON and gives
 records back as JSON. Live models never travel, and workers write nothing: the driver's process commits what comes back.
@@ -17,21 +18,8 @@ An executor is a component with `workers`, `local` (units share this process's p
 thread.
 """
 
-from draftverify.bench.executors.crew import CRASHES_IN_A_ROW, Crew
-from draftverify.bench.executors.local import Auto, Batch, Serial, Thread
-from draftverify.bench.executors.messages import perform_remote
+from draftverify.bench.executors.local import Auto, Batch, Pooled, Serial, Thread
 from draftverify.bench.executors.process import Process
 from draftverify.bench.executors.workers import UnitExecutor, Workers
 
-__all__ = [
-    "Auto",
-    "Batch",
-    "CRASHES_IN_A_ROW",
-    "Crew",
-    "Process",
-    "Serial",
-    "Thread",
-    "UnitExecutor",
-    "Workers",
-    "perform_remote",
-]
+__all__ = ["Auto", "Batch", "Pooled", "Process", "Serial", "Thread", "UnitExecutor", "Workers"]

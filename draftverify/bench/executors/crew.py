@@ -12,9 +12,9 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from draftverify.bench.executors.frames import LostUnit
 from draftverify.bench.executors.local import Batch
 from draftverify.bench.executors.messages import (
-    LostUnit,
     WorkerReply,
     perform_remote,
     raise_from,
@@ -243,9 +243,8 @@ class Crew:
         try:
             sent = read_sent(data)
             with self._reading:
-                if (
-                    not self.unkept
-                ):  # else the run has ended, and each of these would wait as long as the first
+                # Else the run has ended, and each of these would wait as long as the first.
+                if not self.unkept:
                     on_round(sent.pipeline, sent.task, sent.attempt, sent.round, sent.texts)
         except BaseException as error:
             self.unkept = True

@@ -1,13 +1,16 @@
-"""Executors of this process: one task after the other, several in lockstep, or threads."""
+"""Executors of this process: one task after the other, several in lockstep, threads; and a pool of somebody's own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import ClassVar
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+from typing import Any, ClassVar
 
 from draftverify.bench.executors.workers import at_least_one
 from draftverify.engine.parts import Parts
+from draftverify.errors import ResourceError
 
 
 class Batch:
@@ -61,3 +64,51 @@ class Thread:
     def pool(self) -> Executor:
         """A thread pool."""
         return ThreadPoolExecutor(self.workers, thread_name_prefix="draftverify")
+
+
+class Pooled:
+    """An executor of a pool of somebody's own, which goes on after the run.
+
+    Args:
+        executor: threads share this process's pipelines; any other is given a function of this package and bytes.
+        workers: how many tasks at once; None for as many as a pool of the standard library has, else one per core.
+    """
+
+    def __init__(self, executor: Executor, workers: int | None = None) -> None:
+        self.local = isinstance(executor, ThreadPoolExecutor)
+        usual = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+        self.workers: int = usual if workers is None else workers
+        at_least_one("workers", self.workers)
+        self._lent: _Lent | None = None
+        self._executor = executor
+
+    def pool(self) -> Executor:
+        """The pool, once.
+
+        Raises:
+            ResourceError: it broke, and nobody else can make another.
+        """
+        if self._lent is not None:
+            raise ResourceError(
+                "a worker of the executor died, and its pool is broken; make another: the run directory is whole, and "
+                "the same call goes on from it"
+            )
+        self._lent = _Lent(self._executor)
+        return self._lent
+
+
+class _Lent(Executor):
+    """A pool that is not shut down: what was begun here is waited for."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._begun: set[Future[Any]] = set()
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        future = self._executor.submit(call, *args, **named)
+        self._begun.add(future)
+        future.add_done_callback(self._begun.discard)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        wait_for([future for future in [*self._begun] if not (cancel_futures and future.cancel())])

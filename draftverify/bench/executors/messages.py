@@ -1,41 +1,24 @@
 """What crosses between the driver's process and its workers: bytes that hold JSON, and never a pickle.
 
-A reply says what came of a unit, that its worker was lost, or that the run must end. Between a worker and who watches
-it messages travel as frames: a letter for the kind, the unit's number, and the bytes.
+A reply says what came of a unit, that its worker was lost, or that the run must end.
 """
 
 from __future__ import annotations
 
-import io
-import struct
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from typing import IO
+from threading import Lock
 
 import msgspec
 
 from draftverify import errors
 from draftverify.bench.config.specs import Experiment
+from draftverify.bench.executors.frames import LostUnit, failing
 from draftverify.bench.records.encoding import check, decode, encode
 from draftverify.bench.records.entries import Texts
 from draftverify.bench.runner.bench import Bench, Done, Unit, failed_unit
 from draftverify.bench.runner.build import Builder
 from draftverify.errors import ContractError, DraftVerifyError, SelfVerificationWarning
 from draftverify.values import Failure, Round
-
-
-class LostUnit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A unit's worker ended before the unit did.
-
-    Args:
-        why: in words.
-        solo: no other unit was under way in that worker: it was this one's doing, or the machine's.
-        late: the worker was ended, since the unit had not ended by its deadline.
-    """
-
-    why: str
-    solo: bool = False
-    late: bool = False
 
 
 class WorkerReply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -62,85 +45,12 @@ class Sent(msgspec.Struct, frozen=True):
     texts: Texts | None
 
 
-class Begin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The first message to a worker.
-
-    Args:
-        spec: the experiment as text.
-        size: how many units at once share their passes.
-        rounds: send each round as it is decided.
-        parent: the process that watches it.
-        parts: what the driver's process found the experiment to rest on; None for a worker of the same machine.
-    """
-
-    spec: bytes
-    size: int = 1
-    rounds: bool = False
-    parent: int = 0
-    parts: Mapping[str, Mapping[str, str]] | None = None
-
-
-class Frame(msgspec.Struct, frozen=True):
-    """A message between a worker and who watches it.
-
-    Args:
-        kind: towards the worker "s" (Begin), "u" (a Unit), "q" (no more will come); back "b" (the unit has begun), "r"
-            (its WorkerReply), "d" (a Sent). In a bundle also "a" (a Unit that is to be alone) and "t" (how many
-            nanoseconds the bundle took).
-        number: the unit's.
-        data: JSON.
-    """
-
-    kind: bytes
-    number: int = 0
-    data: bytes = b""
-
-
-_HEAD = struct.Struct(">cQQ")
-
-
-def write_frame(stream: IO[bytes], frame: Frame) -> None:
-    """Write a frame whole. One thread at a time."""
-    stream.write(_HEAD.pack(frame.kind, frame.number, len(frame.data)) + frame.data)
-    stream.flush()
-
-
-def read_frame(stream: IO[bytes]) -> Frame | None:
-    """The next frame; None at the stream's end, be it in the middle of a frame."""
-    head = stream.read(_HEAD.size)
-    if len(head) < _HEAD.size:
-        return None
-    kind, number, length = _HEAD.unpack(head)
-    data = stream.read(length)
-    return Frame(kind, number, data) if len(data) == length else None
-
-
-def bundled(frames: Iterable[Frame]) -> bytes:
-    """Frames as one message."""
-    bundle = io.BytesIO()
-    for frame in frames:
-        write_frame(bundle, frame)
-    return bundle.getvalue()
-
-
-def unbundled(bundle: bytes) -> Iterator[Frame]:
-    """The frames of a message."""
-    stream = io.BytesIO(bundle)
-    while (frame := read_frame(stream)) is not None:
-        yield frame
-
-
 def answered(unit: Unit, done: Done) -> bytes:
     """The reply that a unit ended; as failed where what came of it cannot be recorded."""
     try:
         return encode(WorkerReply(done=done), f"task {unit.task.id!r}").encode()
     except ContractError as error:
         return encode(WorkerReply(done=failed_unit(unit, Failure.of(error))), "a reply").encode()
-
-
-def failing(error: BaseException) -> bytes:
-    """The reply that ends the run."""
-    return encode(WorkerReply(error=Failure.of(error)), "a reply").encode()
 
 
 def raise_from(failure: Failure) -> None:
@@ -178,6 +88,7 @@ def build(spec: bytes) -> Bench:
 
 
 _benches: dict[bytes, Bench] = {}
+_building = Lock()
 
 
 def perform_remote(spec: bytes, unit: bytes) -> bytes:
@@ -191,10 +102,11 @@ def perform_remote(spec: bytes, unit: bytes) -> bytes:
         A WorkerReply as JSON.
     """
     try:
-        bench = _benches.get(spec)
-        if bench is None:
-            _benches.clear()
-            bench = _benches[spec] = build(spec)
+        with _building:  # a worker may have several threads
+            bench = _benches.get(spec)
+            if bench is None:
+                _benches.clear()
+                bench = _benches[spec] = build(spec)
         work = decode(unit, Unit, "a unit of work")
         return answered(work, bench.perform(work))
     except BaseException as error:

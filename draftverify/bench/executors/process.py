@@ -6,7 +6,7 @@ import os
 from concurrent.futures import Future
 from typing import ClassVar
 
-from draftverify.bench.executors.messages import Begin
+from draftverify.bench.executors.frames import Begin
 from draftverify.bench.executors.watched import WatchedProcess
 from draftverify.bench.executors.workers import OnSent, Team, Workers, at_least_one, check_deadline
 

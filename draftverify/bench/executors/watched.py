@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from draftverify.bench.executors.messages import Begin, Frame, LostUnit, WorkerReply, read_frame, write_frame
+from draftverify.bench.executors.frames import Begin, Frame, lost, read_frame, write_frame
 from draftverify.bench.executors.workers import OnSent
 
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -177,8 +177,8 @@ class WatchedProcess:
             self._process = None
             begun = [unit for unit in self._sent.values() if unit.number in self._begun]
             # Of one that died before it began anything the first one opened its pipeline.
-            lost = begun or list(self._sent.values())[:1]
-            numbers = {unit.number for unit in lost}
+            gone = begun or list(self._sent.values())[:1]
+            numbers = {unit.number for unit in gone}
             untouched = [unit for unit in self._sent.values() if unit.number not in numbers]
             now = monotonic()
             late = {
@@ -191,12 +191,11 @@ class WatchedProcess:
             self._begun.clear()
             self._rested = now
             if self._closing:
-                lost += [unit for unit in untouched if not unit.future.cancel()]
+                gone += [unit for unit in untouched if not unit.future.cancel()]
         replies = []
-        for unit in lost:
+        for unit in gone:
             end = f"it had not ended after {self._deadline:g} s" if unit.number in late else _ended(status)
-            loss = LostUnit(end, solo=len(lost) == 1, late=unit.number in late)
-            replies.append((unit, msgspec.json.encode(WorkerReply(lost=loss))))
+            replies.append((unit, lost(end, solo=len(gone) == 1, late=unit.number in late)))
         return replies
 
     def _count(self) -> None:

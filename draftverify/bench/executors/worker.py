@@ -21,16 +21,8 @@ from typing import IO
 import msgspec
 
 from draftverify.bench.config.specs import Experiment
-from draftverify.bench.executors.messages import (
-    Begin,
-    Frame,
-    answered,
-    build,
-    failing,
-    read_frame,
-    sent_round,
-    write_frame,
-)
+from draftverify.bench.executors.frames import Begin, Frame, failing, read_frame, write_frame
+from draftverify.bench.executors.messages import answered, build, sent_round
 from draftverify.bench.records.encoding import decode
 from draftverify.bench.runner.bench import Bench, Unit
 from draftverify.errors import ConfigError, DraftVerifyError

@@ -26,7 +26,9 @@ class UnitExecutor(Protocol):
     """
 
     workers: int
-    local: ClassVar[bool]
+
+    @property
+    def local(self) -> bool: ...
 
     def pool(self) -> Executor | Workers:
         """A fresh pool."""

@@ -6,27 +6,39 @@ A pipeline knows nothing of monitors. Once an alarm is to be acted upon, the tas
 
 from __future__ import annotations
 
+import dataclasses
 import logging
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Callable, Collection, Sequence
+from inspect import isawaitable
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from draftverify.bench.monitors.monitor import Alarm, Monitor, Shares, shares_of
-from draftverify.checks.combined import Combined
 from draftverify.checks.scores import score
-from draftverify.checks.stages import AllWay, StagePass
+from draftverify.engine.boundary import read_verification
 from draftverify.engine.parts import Parts
 from draftverify.engine.pipeline import Pipeline, TaskLike, as_task
 from draftverify.errors import PipelineError, below
 from draftverify.identity import arguments_of
-from draftverify.protocols import ChecksPipeline, Verifier
+from draftverify.protocols import ChecksPipeline
 from draftverify.rejection import Policy
 from draftverify.secret import quiet
-from draftverify.traits import EvidenceKind, VerifierTraits, offers
-from draftverify.values import Check, Context, Outcome, Proposal, Round, Task, TaskRecord, Trouble
-
-__all__ = ["MonitoredPipeline", "after_alarm", "check_monitor", "check_threshold", "task_shares"]
+from draftverify.traits import VerifierTraits, is_asynchronous, name_of, offers, traits_of
+from draftverify.values import (
+    Check,
+    Context,
+    Failure,
+    Heard,
+    Outcome,
+    Proposal,
+    Round,
+    Task,
+    TaskRecord,
+    Trouble,
+    VerdictKind,
+)
 
 _log = quiet(logging.getLogger(__name__))
 
@@ -147,31 +159,74 @@ class AskFirst(Policy, frozen=True):
         return super().next(troubles, used, askable=askable, **options)
 
 
-class Distrusted(Combined):
-    """A verifier whose passes are no word any more: it abstains on what it would have passed.
+class Distrusted:
+    """A verifier whose passes are no word any more: it abstains on what it would have passed, but for a person's own
+    edit. Whatever else it does, it does as before; its notes keep what it said.
 
     Args:
         verifier: whose word it was.
     """
 
-    def __init__(self, verifier: Verifier) -> None:
-        super().__init__((verifier,))
+    def __init__(self, verifier: Any) -> None:
+        self.verifier = verifier
         self.__wrapped__ = verifier
 
-    def provided(self, stages: Sequence[VerifierTraits]) -> Set[EvidenceKind]:
-        """What the verifier does."""
-        return stages[0].provides
+    def __getattr__(self, name: str) -> Any:
+        if name == "verifier" or name.startswith("__"):
+            raise AttributeError(name)  # of a copy that is being made
+        return getattr(self.verifier, name)
 
-    def stands_outside(self, stages: Sequence[VerifierTraits]) -> bool:
-        """Whether the verifier does."""
-        return stages[0].stands_outside
+    @property
+    def traits(self) -> VerifierTraits:
+        """The verifier's; its methods are called through those here."""
+        traits = traits_of(self.verifier, VerifierTraits)
+        return dataclasses.replace(traits, asynchronous=is_asynchronous(self.verifier))
 
-    def way(self, context: Context, proposal: Proposal) -> AllWay:
-        """One stage, whose passes become abstentions but for those of a person's own edit."""
-        return AllWay(proposal) if _is_edit(context) else self._doubting(proposal)
+    def verify(self, context: Context, proposal: Proposal) -> Any:
+        """The verifier's word on all items, doubted; no pass is enough to stop at."""
+        answer = self.verifier.verify(replace(context, enough=None), proposal)
+        return _following(answer, lambda answer: self._doubted(context, proposal, answer))
 
-    def _doubting(self, proposal: Proposal) -> AllWay:
-        return _Doubted(proposal)
+    @property
+    def verify_many(self) -> Callable[[Sequence[Context], Sequence[Proposal]], Any]:
+        """The same of many sessions' blocks.
+
+        Raises:
+            AttributeError: the verifier has no such method.
+        """
+        verify_many = self.verifier.verify_many
+
+        def verify_all(contexts: Sequence[Context], proposals: Sequence[Proposal]) -> Any:
+            answers = verify_many([replace(context, enough=None) for context in contexts], proposals)
+            return _following(answers, lambda answers: [*map(self._doubted, contexts, proposals, answers)])
+
+        return verify_all
+
+    def _doubted(self, context: Context, proposal: Proposal, answer: Any) -> Any:
+        verification = read_verification(answer, len(proposal), self.verifier)
+        if isinstance(verification, Failure) or _is_edit(context):
+            return answer
+        original = verification.checks
+        checks = tuple(map(self.doubt, original))
+        entries = verification.notes.get("heard") or [
+            Heard(stage=name_of(self.verifier), items=tuple(range(len(checks))), checks=(None,) * len(checks))
+        ]
+        heard = [
+            replace(
+                entry,
+                checks=tuple(
+                    original[item] if check is None and checks[item] is not original[item] else check
+                    for item, check in zip(entry.items, entry.checks, strict=True)
+                ),
+            )
+            for entry in msgspec.convert(entries, list[Heard])
+        ]
+        notes = {**verification.notes, "heard": msgspec.to_builtins(heard)}
+        return replace(verification, checks=checks, notes=notes)
+
+    def doubt(self, check: Check) -> Check:
+        """A check as it counts now."""
+        return _withdrawn(check, "abstain", DOUBT) if check.verdict == "pass" else check
 
 
 class Stricter(Distrusted):
@@ -182,34 +237,32 @@ class Stricter(Distrusted):
         threshold: the lowest that passes.
     """
 
-    def __init__(self, verifier: Verifier, threshold: float) -> None:
+    def __init__(self, verifier: Any, threshold: float) -> None:
         super().__init__(verifier)
         self.threshold = threshold
 
-    def _doubting(self, proposal: Proposal) -> AllWay:
-        return _Held(proposal, self.threshold)
-
-
-class _Doubted(AllWay):
-    def take(self, stage_pass: StagePass) -> None:
-        super().take(replace(stage_pass, checks=tuple(map(self._doubted, stage_pass.checks))))
-
-    def _doubted(self, check: Check) -> Check:
-        if check.verdict != "pass":
-            return check
-        return replace(check, verdict="abstain", reason="; ".join(filter(None, (DOUBT, check.reason))))
-
-
-class _Held(_Doubted):
-    def __init__(self, proposal: Proposal, threshold: float) -> None:
-        super().__init__(proposal)
-        self.threshold = threshold
-
-    def _doubted(self, check: Check) -> Check:
+    def doubt(self, check: Check) -> Check:
+        """A check as it counts now."""
         if check.verdict != "pass" or (check.score is not None and check.score >= self.threshold):
             return check
-        why = f"passed, but below {self.threshold:g}, which is asked since an alarm"
-        return replace(check, verdict="reject", reason="; ".join(filter(None, (why, check.reason))))
+        return _withdrawn(
+            check, "reject", f"passed, but below {self.threshold:g}, which is asked since an alarm"
+        )
+
+
+def _withdrawn(check: Check, verdict: VerdictKind, why: str) -> Check:
+    return replace(check, verdict=verdict, reason="; ".join(filter(None, (why, check.reason))))
+
+
+def _following(answer: Any, follow: Callable[[Any], Any]) -> Any:
+    """What follows of an answer; awaitable where that is."""
+    if not isawaitable(answer):
+        return follow(answer)
+
+    async def later() -> Any:
+        return follow(await answer)
+
+    return later()
 
 
 def _is_edit(context: Context) -> bool:

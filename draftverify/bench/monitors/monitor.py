@@ -21,21 +21,6 @@ from draftverify.errors import ConfigError
 from draftverify.stats.acceptance import drafted_rounds
 from draftverify.values import TaskRecord
 
-__all__ = [
-    "RATES",
-    "Alarm",
-    "Monitor",
-    "OnAlarm",
-    "Part",
-    "Rate",
-    "Shares",
-    "RateReport",
-    "acts_on",
-    "likeness",
-    "part_of",
-    "shares_of",
-]
-
 Rate: TypeAlias = Literal["acceptance", "right", "true_pass", "false_pass"]
 RATES: tuple[Rate, ...] = get_args(Rate)
 OnAlarm: TypeAlias = Literal["record", "stop", "tighten", "escalate"]

@@ -11,11 +11,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import betainc, betaincinv
 
 from draftverify.errors import ConfigError
-
-__all__ = ["Earlier", "RateMonitor", "Wealth"]
 
 FINE = 120
 """Shares are counted in 120ths: exactly those of 1 to 6, 8, 10 or 12 items, others as the two 120ths beside them."""
@@ -125,6 +122,8 @@ class Earlier(NamedTuple):
 
     def p_values(self, rates: Any, runs: Any) -> Any:
         """[n] two-sided p-values of some runs, [n], each of a rate of its own."""
+        from scipy.special import betainc
+
         hits, misses = self.hits[runs], self.of[runs] - self.hits[runs]
         at_most = np.where(misses > 0, betainc(np.maximum(misses, 1.0), hits + 1.0, 1.0 - rates), 1.0)
         at_least = np.where(hits > 0, betainc(np.maximum(hits, 1.0), misses + 1.0, rates), 1.0)
@@ -132,6 +131,8 @@ class Earlier(NamedTuple):
 
     def ends(self, level: float) -> Any:
         """[2, runs] the intervals of Clopper and Pearson that miss the rate with probability `level` at most."""
+        from scipy.special import betaincinv
+
         misses = self.of - self.hits
         low = betaincinv(np.maximum(self.hits, 1.0), misses + 1.0, level / 2.0)
         high = betaincinv(self.hits + 1.0, np.maximum(misses, 1.0), 1.0 - level / 2.0)

@@ -23,8 +23,6 @@ from draftverify.errors import ConfigError, StoreError, below
 from draftverify.secret import quiet
 from draftverify.values import Outcome, Round, Task, TaskRecord
 
-__all__ = ["Watch", "Watching", "alike", "reference_of"]
-
 _log = quiet(logging.getLogger(__name__))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -13,10 +14,35 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from draftverify.errors import StoreError
+from draftverify.errors import ConfigError, StoreError
+from draftverify.secret import Secret
+
+FREE = ("currency", "executor", "durable", "metrics", "store", "tags", "telemetry")
+"""The keys of a config that change no record: a run goes on though they are others."""
+
+TAG = re.compile(r"\w[\w.:=/+-]{0,99}")
+"""What a tag looks like."""
 
 _PACKAGES = ("draftverify", "msgspec", "numpy", "scipy", "sqlalchemy", "torch", "transformers", "xllamacpp")
 _CARDS = Path("/proc/driver/nvidia/gpus")
+
+
+def store_url(written: str) -> str:
+    """A store's URL as a config writes it, with what the environment holds for each ${NAME} in it.
+
+    Raises:
+        ConfigError: it holds nothing of that name.
+    """
+
+    def held(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in os.environ:
+            raise ConfigError(
+                f"the environment variable {name} is not set; export {name}=… first", path="store"
+            )
+        return Secret(os.environ[name])
+
+    return re.sub(r"\$\{(\w+)\}", held, written)
 
 
 class RunStart(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shutil
 import threading
 import time
@@ -21,7 +20,7 @@ import sqlalchemy as sa
 
 from draftverify.bench.records import tables
 from draftverify.bench.records.entries import now
-from draftverify.errors import ConfigError, StoreError
+from draftverify.errors import StoreError
 from draftverify.secret import Secret, quiet
 
 _log = quiet(logging.getLogger(__name__))
@@ -63,24 +62,6 @@ def persistent(method: Callable[Concatenate[D, P], T]) -> Callable[Concatenate[D
                 time.sleep(pause)
 
     return call
-
-
-def store_url(written: str) -> str:
-    """A store's URL as a config writes it, with what the environment holds for each ${NAME} in it.
-
-    Raises:
-        ConfigError: it holds nothing of that name.
-    """
-
-    def held(match: re.Match[str]) -> str:
-        name = match[1]
-        if name not in os.environ:
-            raise ConfigError(
-                f"the environment variable {name} is not set; export {name}=… first", path="store"
-            )
-        return Secret(os.environ[name])
-
-    return re.sub(r"\$\{(\w+)\}", held, written)
 
 
 def sqlite_url(path: str | Path) -> str:

@@ -28,8 +28,16 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from draftverify.bench.records.about import About, RunStart, find_about, read_about, versions
-from draftverify.bench.records.database import sqlite_url, store_url
+from draftverify.bench.records.about import (
+    FREE,
+    About,
+    RunStart,
+    find_about,
+    read_about,
+    store_url,
+    versions,
+)
+from draftverify.bench.records.database import sqlite_url
 from draftverify.bench.records.entries import Entry, MonitorEntry, Question, StoredPrediction
 from draftverify.bench.records.files import dump, gone, read_json, unwritable, write_changed, write_whole
 from draftverify.bench.records.lock import take_lock
@@ -40,12 +48,7 @@ from draftverify.values import Task, TaskRecord
 
 _OWN = {"lock", "run.json", "config.json"}
 
-FREE = ("currency", "executor", "durable", "metrics", "store", "tags", "telemetry")
-"""The keys of a config that change no record: a run goes on though they are others."""
-
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-TAG = re.compile(r"\w[\w.:=/+-]{0,99}")
-"""What a tag looks like."""
 
 
 def _redacted(value: Any) -> Any:

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import islice
@@ -30,9 +29,11 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import msgspec
 
 from draftverify.bench.records.directory import RunRecords
+from draftverify.bench.records.files import beside
 from draftverify.bench.records.rows import Column, Kind, Level, columns_of, rows
 from draftverify.errors import ConfigError, ResourceError
-from draftverify.secret import redact
+from draftverify.plugins import required
+from draftverify.secret import redact, redacted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,10 +88,7 @@ def frame(run: RunRecords, level: Level = "tasks") -> pd.DataFrame:
         ConfigError: there is no such level.
         ResourceError: pandas is not installed (the extra `export`).
     """
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ResourceError(_needs("pandas")) from error
+    pd = required("pandas", "a data frame", "export")
     columns = columns_of(run, level)
     lists: dict[str, list[Any]] = {column.name: [] for column in columns}
     for row in rows(run, level):
@@ -136,7 +134,7 @@ def _steers(char: str) -> bool:
 
 def inert(value: Any) -> str:
     """A plain value as one line of JSON in which nothing steers, and without secrets."""
-    return _json(_redacted(value))
+    return _json(redacted(value))
 
 
 def _json(value: Any) -> str:
@@ -157,24 +155,13 @@ def _cell(value: Any, kind: Kind) -> Any:
     if kind in ("int", "float", "bool", "time") or value is None:
         return value
     if kind == "json" or not isinstance(value, str):
-        return _json(_redacted(value))
+        return _json(redacted(value))
     text = redact(value)
     return _json(text) if not text or text[0] == '"' or any(map(_steers, text)) else text
 
 
 def _guarded(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
-
-
-def _redacted(value: Any) -> Any:
-    """A plain value without secrets; numbers stay, whatever digits they have."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {redact(str(key)): _redacted(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_redacted(item) for item in value]
-    return value
 
 
 def _text(rows: Iterable[dict[str, Any]], columns: Sequence[Column], to: Format, file: IO[str]) -> int:
@@ -192,11 +179,7 @@ def _text(rows: Iterable[dict[str, Any]], columns: Sequence[Column], to: Format,
 
 
 def _parquet(rows: Iterator[dict[str, Any]], columns: Sequence[Column], path: Path) -> int:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ResourceError(_needs("pyarrow")) from error
+    pa, pq = (required(name, "parquet", "export") for name in ("pyarrow", "pyarrow.parquet"))
     types = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(), "time": pa.timestamp("us", "UTC")}
     schema = pa.schema(
         [
@@ -225,17 +208,10 @@ def _arrow(value: Any, kind: Kind) -> Any:
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """A file beside the path that takes its place when it is written, and is gone when it is not."""
-    part = path.with_name(path.name + ".part")
     try:
-        yield part
-        os.replace(part, path)
+        with beside(path) as part:
+            yield part
     except OSError as error:
         raise ResourceError(
             f"{path}: cannot be written ({error.strerror or error}); make room, or write it elsewhere with -o"
         ) from error
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _needs(package: str) -> str:
-    return f"this needs {package}: install draftverify with the extra 'export' (csv and jsonl do without)"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,22 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
+@contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """A file beside the path that takes its place when it is written, and is gone when it is not.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
 def write_changed(path: Path, text: str) -> None:
     """Write a file as `write_whole` does, unless it holds that text already."""
     if not path.exists() or path.read_text(encoding="utf-8", errors="replace") != text:
@@ -44,13 +61,10 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         StoreError: it cannot be written.
     """
-    part = path.with_name(path.name + ".part")
     try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
+        with beside(path) as part:
+            part.write_text(text, encoding="utf-8")
     except OSError as error:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
         raise unwritable(path, error) from error
 
 

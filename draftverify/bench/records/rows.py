@@ -14,6 +14,7 @@ import msgspec
 
 from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Ending, Question, Texts
+from draftverify.bench.records.items import fate_of
 from draftverify.checks.scores import Score
 from draftverify.errors import ConfigError, StoreError
 from draftverify.exchanges import Exchange, exchanges_of, exchanges_of_metric
@@ -337,16 +338,6 @@ def _items(round: Round, texts: Texts | None) -> Iterator[dict[str, Any]]:
     summaries = read_summaries(round.tokens)
     for index, value in enumerate(round.items):
         check = round.checks[index] if index < len(round.checks) else None
-        verdict = "unchecked" if check is None else check.verdict
-        state = {"pass": "passed", "unchecked": "left"}.get(verdict, "refused")
-        if index in decision.kept:
-            state = "kept" if index in joined else "cut"
-        elif index in replaced:
-            state = "corrected"
-        elif index in decision.held:
-            state = "held"
-        elif index in refused:
-            state = "refused"
         yield {
             "round": round.index,
             "item": index,
@@ -355,7 +346,7 @@ def _items(round: Round, texts: Texts | None) -> Iterator[dict[str, Any]]:
             "value": value,
             "value_kind": "text" if isinstance(value, str) else "json",
             "words": None if item_words is None else item_words[index],
-            "state": state,
+            "state": fate_of(round, index, joined),
             "verdict": check and check.verdict,
             "score": check and check.score,
             "stage": (check and check.stage) or None,

@@ -12,6 +12,7 @@ from typing import Any
 
 from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Question, Texts
+from draftverify.bench.records.items import emitted_words, item_of
 from draftverify.bench.review.queue import key
 from draftverify.secret import redact
 from draftverify.values import Round, TaskRecord
@@ -99,12 +100,12 @@ def _drafts(round: Round, texts: Texts | None) -> Iterator[dict[str, Any]]:
         return
     reasons = {refusal.index: refusal.reason for refusal in round.decision.refused}
     parts = []
-    for index, item in enumerate(round.items):
+    for index in range(len(round.items)):
         check = round.checks[index] if index < len(round.checks) else None
         refused = reasons.get(index, "")
         parts.append(
             {
-                "text": redact(texts.items[index] if texts and index < len(texts.items) else _raw(item)),
+                "text": _text(item_of(round, texts, index)),
                 "verdict": "kept" if index in joined else check.verdict if check else "refused",
                 "score": check.score if check else None,
                 "reason": redact((check.reason if check else "") or refused),
@@ -122,16 +123,10 @@ def _drafts(round: Round, texts: Texts | None) -> Iterator[dict[str, Any]]:
 
 def _accepted(rounds: Sequence[Round], texts: Sequence[Texts | None]) -> str:
     """What was accepted so far: in the verifier's words, which are pieces of one text, else line by line."""
-    pieces, worded = [], True
-    for round, round_texts in zip(rounds, texts, strict=True):
-        spliced = iter(round_texts.spliced if round_texts else ())
-        worded = worded and round_texts is not None
-        for index, value in zip(round.decision.joined, round.decision.emitted, strict=True):
-            if round_texts is None:
-                pieces.append(_raw(value))
-            else:
-                pieces.append(next(spliced, "") if index is None else round_texts.items[index])
-    return redact(("" if worded else "\n").join(pieces))
+    pieces: list[str] = []
+    for round, words in zip(rounds, texts, strict=True):
+        pieces += map(_raw, round.decision.emitted) if words is None else emitted_words(round, words)
+    return redact(("\n" if None in texts else "").join(pieces))
 
 
 def _text(value: Any) -> str:

@@ -7,10 +7,9 @@ from typing import Any
 
 import msgspec
 
-from draftverify.bench.config.format import STEPS
 from draftverify.bench.config.forms import is_unset
 from draftverify.bench.config.parameters import parameters
-from draftverify.bench.config.specs import ComponentSpec, Experiment, PipelineSpec
+from draftverify.bench.config.specs import STEPS, ComponentSpec, Experiment, PipelineSpec
 from draftverify.bench.monitors import Monitor
 from draftverify.bench.monitors.alarms import check_monitor
 from draftverify.bench.runner.bench import Bench

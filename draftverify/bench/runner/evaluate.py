@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -80,23 +80,9 @@ def evaluate(
         ConfigError: the baseline is none of the pipelines, two tasks have one id, or a metric cannot judge them.
         DraftVerifyError: a part cannot be opened. Tasks that fail do not raise: the tables say so.
     """
-    for argument, mapping in (("pipelines", pipelines), ("metrics", metrics)):
-        if not isinstance(mapping, Mapping):
-            raise ConfigError(
-                f"{argument} is a {type(mapping).__name__}; a mapping by name is needed", path=argument
-            )
-    if baseline is not None and baseline not in pipelines:
-        near = did_you_mean(baseline, pipelines)
-        raise ConfigError(f"there is no pipeline {baseline!r}{near}", path="baseline")
     work, names = list(tasks), list(pipelines)
+    _check(pipelines, work, metrics, baseline)
     of_task = {task.id: task for task in work}
-    if len(of_task) < len(work):
-        raise ConfigError("two tasks have the same id; ids are unique", path="tasks")
-    check_metrics(metrics, work)
-    for name, pipeline in pipelines.items():
-        check_families(pipeline)
-        with below(f"pipelines.{name}"):
-            pipeline.check_tasks([task.without_expected() for task in work])
     watched = {key: MonitoredPipeline(pipelines[key], monitor) for key, monitor in monitors.items()}
     units = (
         Unit(pipeline=key, task=task, alarmed=key in monitors and monitors[key].acts)
@@ -135,3 +121,27 @@ def evaluate(
         measures=measures_of(metrics),
     )
     return Evaluation(summary, {key: tuple(results) for key, results in records.items()})
+
+
+def _check(
+    pipelines: Mapping[str, Pipeline],
+    tasks: Sequence[Task],
+    metrics: Mapping[str, Metric],
+    baseline: str | None,
+) -> None:
+    """Raises: ConfigError: as `evaluate`."""
+    for argument, mapping in (("pipelines", pipelines), ("metrics", metrics)):
+        if not isinstance(mapping, Mapping):
+            raise ConfigError(
+                f"{argument} is a {type(mapping).__name__}; a mapping by name is needed", path=argument
+            )
+    if baseline is not None and baseline not in pipelines:
+        near = did_you_mean(baseline, pipelines)
+        raise ConfigError(f"there is no pipeline {baseline!r}{near}", path="baseline")
+    if len({task.id for task in tasks}) < len(tasks):
+        raise ConfigError("two tasks have the same id; ids are unique", path="tasks")
+    check_metrics(metrics, tasks)
+    for name, pipeline in pipelines.items():
+        check_families(pipeline)
+        with below(f"pipelines.{name}"):
+            pipeline.check_tasks([task.without_expected() for task in tasks])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,9 +19,9 @@ import msgspec
 
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.executors.crew import Crew
-from draftverify.bench.executors.local import Auto, Batch
+from draftverify.bench.executors.local import Auto, Batch, Pooled
 from draftverify.bench.executors.workers import UnitExecutor
-from draftverify.bench.records.database import store_url
+from draftverify.bench.records.about import store_url
 from draftverify.bench.records.directory import RunDirectory, load_run
 from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.build import Builder
@@ -83,6 +84,7 @@ def run(
     store: str | None = None,
     watcher: Watcher | None = None,
     command: Sequence[str] = (),
+    executor: Executor | UnitExecutor | Batch | None = None,
 ) -> RunResult:
     """Run an experiment, or go on with it.
 
@@ -99,13 +101,16 @@ def run(
             none.
         watcher: is told how it goes on.
         command: the command line that asked for it, for the report; run.json notes it.
+        executor: what runs the tasks, instead of the config's: a pool of the caller's own, which stays open, or a part.
 
     Raises:
         DraftVerifyError: when the config, a part or the directory cannot be used. Tasks that fail do not
             raise.
         RunStoppedError: at a limit. The directory can be resumed, as after a KeyboardInterrupt, which is passed on.
     """
-    with _begun(experiment, out, fresh, accept_changed, retry_errors, store, watcher, command) as work:
+    with _begun(
+        experiment, out, fresh, accept_changed, retry_errors, store, watcher, command, executor
+    ) as work:
         directory, load, bench, builder = work.directory, work.load, work.bench, work.builder
         started = {name for _, name, status in directory.store.counts() if status != "failed"}
         work.limits = RunLimits(max_failures, max_cost, started)
@@ -116,13 +121,7 @@ def run(
             work.perform(load.measured, "measure")
         if retry_errors:
             directory.store.end_retry()
-        # Read once, for the figures and for the page.
-        entries = tuple(directory.store.entries(phase="measure"))
-        summary = summary_of(
-            experiment, directory.store, load, bench, builder, work.marks, entries, work.watching.reports()
-        )
-        directory.write_summary(summary.plain())
-        write_report(directory, entries)
+        summary = _summed_up(work)
     return RunResult(
         path=directory.path,
         summary=summary,
@@ -131,6 +130,18 @@ def run(
         resumed=directory.resumed,
         ran=work.ran,
     )
+
+
+def _summed_up(work: Work) -> Summary:
+    """The summary of a run that has come to its end, written down, and its reports."""
+    directory, load, bench = work.directory, work.load, work.bench
+    # Read once, for the figures and for the page.
+    entries = tuple(work.store.entries(phase="measure"))
+    reports = work.watching.reports()
+    summary = summary_of(work.experiment, work.store, load, bench, work.builder, work.marks, entries, reports)
+    directory.write_summary(summary.plain())
+    write_report(directory, entries)
+    return summary
 
 
 def estimate(
@@ -203,9 +214,8 @@ def plan(
         with load_run(out, url=directory.url) as records:
             questions = [question for question in records.store.questions() if question.state != "used"]
             done = {(pipeline, task) for pipeline, task, _ in records.store.committed()}
-            done -= {
-                (question.pipeline, question.task) for question in questions
-            }  # failed, and the next attempt is under way
+            # Failed, and the next attempt is under way.
+            done -= {(question.pipeline, question.task) for question in questions}
             failed = sum(n for (*_, status), n in records.store.counts().items() if status == "failed")
             waiting = sum(question.state == "pending" for question in questions)
     phases = {"predict": load.predicting, "measure": load.measured}
@@ -269,11 +279,13 @@ def _begun(
     store: str | None,
     watcher: Watcher | None,
     command: Sequence[str],
+    executor: Executor | UnitExecutor | Batch | None = None,
 ) -> Iterator[Work]:
     """A run's parts and its open directory, ready for its phases; all is given back at the end."""
     builder = Builder()
     bench = builder.bench(experiment)
-    where: UnitExecutor | Batch = builder.part(experiment.executor)
+    own = Pooled(executor) if isinstance(executor, Executor) else executor
+    where: UnitExecutor | Batch = own or builder.part(experiment.executor)
     if isinstance(where, Auto):
         where = where.chosen(bench.pipelines.values())
     load = workload(experiment, builder)

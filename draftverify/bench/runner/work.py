@@ -201,9 +201,8 @@ class Work:
     def _unit(self, name: str, task: Task, attempt: int, prior: _Prior, recall: Recall | None) -> Unit:
         restore: tuple[Round, ...] = ()
         key = (name, task.id, attempt)
-        if (
-            key not in prior.begun
-        ):  # a unit that is made again, since its worker died, may have rounds by then
+        # A unit that is made again, since its worker died, may have rounds by then.
+        if key not in prior.begun:
             prior.begun.add(key)
         else:
             try:

@@ -17,7 +17,8 @@ import msgspec
 from msgspec.structs import replace
 
 from draftverify import stats
-from draftverify.bench.records.directory import FREE, RunRecords, differences
+from draftverify.bench.records.about import FREE
+from draftverify.bench.records.directory import RunRecords, differences
 from draftverify.errors import ConfigError, StoreError
 from draftverify.stats import PairedTest
 

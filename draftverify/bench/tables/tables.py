@@ -41,9 +41,8 @@ def print_tables(console: Console, summary: Summary) -> None:
 def tables(summary: Summary) -> RenderableType:
     """The run's tables for a rich console, as wide as it is."""
     headings, rows = cells(summary)
-    keys = (
-        2 if summary.groups != (ALL,) else 1
-    )  # where all tasks are of one kind there is nothing to tell apart
+    # Where all tasks are of one kind there is nothing to tell apart.
+    keys = 2 if summary.groups != (ALL,) else 1
     main = _Fitted(headings[2 - keys :], [row[2 - keys :] for row in rows], keys, left_columns=keys)
     parts: list[RenderableType] = [Text(clean(summary.name), "bold"), main]
     lines = list(remarks(summary, SHOWN))

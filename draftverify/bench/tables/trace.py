@@ -14,7 +14,8 @@ from msgspec import UNSET
 from rich.text import Text
 
 from draftverify.bench.records.directory import RunRecords
-from draftverify.bench.records.entries import Entry, Texts
+from draftverify.bench.records.entries import Texts
+from draftverify.bench.records.items import answer_words, item_of, spliced_in
 from draftverify.bench.tables.expected import differences
 from draftverify.bench.tables.words import NAME, block, clean, cost_words, seconds_words, words
 from draftverify.checks.scores import Score
@@ -90,9 +91,9 @@ def trace_lines(
             yield from _inner_lines(entry.record.inner, style, "  ")
             yield from outcome_lines(entry.record.outcome, style.currency)
             yield from _differences(entry.record.outcome, tasks[task])
-            is_described = entry.texts and None not in entry.texts
-            if is_described and entry.record.outcome.status != "waiting" and (text := _emitted(entry)):
-                yield from _labelled("in words", text, "  ")
+            answer = answer_words(entry.record.rounds, entry.texts)
+            if answer and entry.record.outcome.status != "waiting":
+                yield from _labelled("in words", answer, "  ")
         yield from _judgements(judgements.get(name, {}), style.currency)
         if not entries:
             rounds = records.store.rounds(name, task, 0)
@@ -198,7 +199,7 @@ def _chain(round: Round, texts: Texts | None, items: list[Any], marks: bool, ind
     """A chain of pieces as the text that they make, with its lines; then what was spliced in their place."""
     line = Text(indent)
     segments = [(_state(round, index), words(item, 120)) for index, item in enumerate(items)]
-    segments += [("spliced", words(value, 120)) for value in _spliced(round, texts)]
+    segments += [("spliced", words(value, 120)) for value in spliced_in(round, texts)]
     if not segments:
         return line.append("nothing", style="dim")
     for number, (state, text) in enumerate(segments):
@@ -238,7 +239,7 @@ def _items(
             yield from _more(round.checks[index], indent + "  ")
     if left_out:
         yield Text(f"{indent}… and {len(left_out)} more that were not looked at", style="dim")
-    for value in _spliced(round, texts):
+    for value in spliced_in(round, texts):
         lines = block(value)
         if len(lines) == 1:
             value_text = MARKS["spliced"].format(lines[0]) if marks else lines[0]
@@ -340,26 +341,6 @@ def _more(check: Check, indent: str) -> Iterator[Text]:
         yield from _labelled("instead", check.correction, indent, "blue")
 
 
-def _emitted(entry: Entry) -> str:
-    """All that joined the answer, in words."""
-    pieces: list[str] = []
-    for round, round_texts in zip(entry.record.rounds, entry.texts, strict=True):
-        if round_texts is not None:
-            spliced = iter(round_texts.spliced)
-            pieces += [
-                next(spliced) if index is None else round_texts.items[index]
-                for index in round.decision.joined
-            ]
-    return "".join(pieces)
-
-
-def _spliced(round: Round, texts: Texts | None) -> list[Any]:
-    """What joined in the place of items, or after them; in words where there are any."""
-    decision = round.decision
-    values = [value for index, value in zip(decision.joined, decision.emitted, strict=True) if index is None]
-    return list(texts.spliced) if texts is not None and len(texts.spliced) == len(values) else values
-
-
 def _state(round: Round, index: int) -> str:
     decision = round.decision
     if index in decision.kept:
@@ -373,7 +354,7 @@ def _state(round: Round, index: int) -> str:
 
 def _item(round: Round, texts: Texts | None, index: int) -> Any:
     """An item in words where there are any; a number as the text that it is shown as."""
-    value = texts.items[index] if texts is not None and index < len(texts.items) else round.items[index]
+    value = item_of(round, texts, index)
     return value if isinstance(value, (str, dict, list)) else words(value)
 
 

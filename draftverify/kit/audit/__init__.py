@@ -41,7 +41,6 @@ from draftverify.kit.audit.report import (
     TextReport,
 )
 from draftverify.kit.audit.verifier_audit import JudgedItem, JudgedPipeline, VerifierAudit, audit_verifiers
-from draftverify.kit.unknowns import NotEnumerable, Path, Stream, Unknown, explore
 
 __all__ = [
     "AnswerComparer",
@@ -56,20 +55,16 @@ __all__ = [
     "JudgedItem",
     "JudgedPipeline",
     "LabelPlan",
-    "NotEnumerable",
     "PROBES",
     "PairVerdict",
-    "Path",
     "PipelineReport",
     "Presented",
     "PresentedAnswer",
     "Probe",
     "ProbeFigure",
     "ProbeName",
-    "Stream",
     "TextDivergence",
     "TextReport",
-    "Unknown",
     "Variation",
     "VerifierAudit",
     "as_choice",
@@ -79,7 +74,6 @@ __all__ = [
     "claims_exact",
     "comparisons_of",
     "enumerate_rule",
-    "explore",
     "find_audit",
     "load_audit",
     "lossless",

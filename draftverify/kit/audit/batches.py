@@ -24,8 +24,6 @@ from draftverify.randomness import Draws, stream_key
 from draftverify.traits import offers
 from draftverify.values import Context, Decision, Evidence, Proposal, Verification
 
-__all__ = ["batch_problems"]
-
 DECISIONS = 1000
 """About so many decisions are compared."""
 

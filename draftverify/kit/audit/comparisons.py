@@ -13,8 +13,6 @@ from draftverify.errors import ConfigError
 from draftverify.kit.audit.judges import Choice, ShowsReference, as_choice
 from draftverify.values import Task
 
-__all__ = ["AnswerComparison", "comparisons_of"]
-
 
 class AnswerComparison(msgspec.Struct, frozen=True):
     """Two answers to a question.

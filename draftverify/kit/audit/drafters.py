@@ -12,8 +12,6 @@ from draftverify.randomness import Draws
 from draftverify.traits import GeneratorTraits
 from draftverify.values import GIVEN, Context, LawKind, Proposal, Shape, chain_parents
 
-__all__ = ["HardDraft", "Manner", "Parents", "layouts"]
-
 Parents: TypeAlias = "tuple[int, ...]"
 Manner: TypeAlias = Literal["full", "stops", "likely", "unlikely", "twins", "unknown", "sorted"]
 """How a drafter behaves: "full" and "stops" (after the first item 0) draw by the law; the others are of law "given":

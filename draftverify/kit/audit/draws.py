@@ -27,8 +27,6 @@ from draftverify.randomness import Draws, inverse_cdf, stream_key, uniforms
 from draftverify.traits import offers
 from draftverify.values import Decision, Evidence, Law, Proposal, Verification
 
-__all__ = ["draw_tests"]
-
 KEPT_ITEMS = 384
 """Of a larger vocabulary the likeliest items are kept and the others are one; playing 4096 copies over 50,000 items
 would take minutes a prefix and count no more cells."""

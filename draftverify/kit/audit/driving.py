@@ -17,8 +17,6 @@ from draftverify.errors import ContractError
 from draftverify.kit.subject import free
 from draftverify.values import Context
 
-__all__ = ["Hook", "drive", "perform", "uncached", "with_block"]
-
 Hook: TypeAlias = "Callable[[Request], Any]"
 """Called with each request in the component's place; `perform` is what happens without one."""
 

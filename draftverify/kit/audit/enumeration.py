@@ -29,8 +29,6 @@ from draftverify.kit.unknowns import NotEnumerable, Path, Stream, explore
 from draftverify.protocols import AcceptanceRule, Done
 from draftverify.values import EMPTY, Context, Decision, LawKind, Round, Shape, Task, chain_parents
 
-__all__ = ["enumerate_rule", "stopping_problem"]
-
 Answers: TypeAlias = "dict[tuple[int, ...], float]"
 """The probability of each answer."""
 Result = TypeVar("Result", bound=Hashable)

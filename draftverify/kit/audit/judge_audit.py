@@ -30,8 +30,6 @@ from draftverify.stats.judgement.agreement import cohen_kappa
 from draftverify.stats.judgement.trust import labels_needed
 from draftverify.traits import VerifierTraits, name_of, traits_of
 
-__all__ = ["JudgeAudit", "LabelPlan", "audit_judge", "find_audit", "load_audit", "plan_labels"]
-
 
 class JudgeAudit(
     ArtifactFile, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="draftverify.judge_audit"

@@ -30,8 +30,6 @@ from draftverify.stats.judgement.agreement import kappa_of_places, krippendorff_
 from draftverify.stats.judgement.trust import assisted_rate
 from draftverify.stats.selective import bootstrap
 
-__all__ = ["PROBES", "Asking", "Probe", "ProbeFigure", "ProbeName"]
-
 ProbeName: TypeAlias = Literal[
     "agreement", "order", "length", "win_rate", "family",
     "names", "format", "wording", "repeat", "padding", "empty",
@@ -385,10 +383,11 @@ def win_rate(asking: Asking) -> Iterator[ProbeFigure]:
         if not len(places):
             continue
         turned = np.array([names[place][1] == system for place in places], float)
+        # What it won by: 1 − x when second.
         ours, theirs = (
             abs(turned - judge[places]),
             abs(turned - labels[places]),
-        )  # what it won by: 1 − x when second
+        )
         has = ~np.isnan(theirs)
         yield asking.mean(f"{system}: judge", ours, places, "wins by the judge alone")
         if has.any():

@@ -20,21 +20,6 @@ from draftverify.protocols import VerifiesMany
 from draftverify.traits import VerifierTraits, name_of, offers, traits_of
 from draftverify.values import Check, Proposal, Task
 
-__all__ = [
-    "CHOICES",
-    "AnswerComparer",
-    "AnswerGrader",
-    "Choice",
-    "Grade",
-    "PairVerdict",
-    "Presented",
-    "PresentedAnswer",
-    "ShowsReference",
-    "Variation",
-    "as_choice",
-    "as_judge",
-]
-
 Choice: TypeAlias = Literal["first", "second", "tie"]
 CHOICES: tuple[Choice, ...] = get_args(Choice)
 

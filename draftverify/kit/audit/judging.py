@@ -1,36 +1,22 @@
-"""Auditing the judge of a config, as `draftverify audit judge` does."""
+"""The config of `draftverify audit judge`: its keys, and its judge opened."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
-from typing import Annotated, Any, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import msgspec
 from pydantic import Field
 
-from draftverify.bench.config.experiment import load_form
 from draftverify.bench.config.forms import Keyed
 from draftverify.bench.config.parameters import Component, Model, Record
 from draftverify.bench.config.specs import ComponentSpec
 from draftverify.bench.runner.build import Builder
 from draftverify.errors import below
-from draftverify.kit.audit import (
-    PROBES,
-    AnswerComparison,
-    JudgeAudit,
-    LabelPlan,
-    ProbeName,
-    audit_judge,
-    comparisons_of,
-    plan_labels,
-)
+from draftverify.kit.audit import PROBES, AnswerComparison, ProbeName, comparisons_of
 from draftverify.protocols import Closes, Opens
 from draftverify.traits import offers
-
-__all__ = ["audit_of", "load_judge_audit", "plan_of"]
-
-T = TypeVar("T")
 
 
 class AuditSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,47 +64,13 @@ def _judge_audit(models: object = None, parts: object = None, **fields: Any) -> 
 AUDIT = Record(judge_audit, _judge_audit)
 
 
-def load_judge_audit(
-    file: str | os.PathLike[str], *, overrides: Iterable[str] = (), limit: int | None = None
-) -> AuditSpec:
-    """Read and check the config of a judge's audit: `judge`, `comparisons`, `probes`, and `models` and `parts`.
-
-    Args:
-        file, overrides: as for an experiment.
-        limit: at most so many comparisons, as after `--limit`.
+@contextmanager
+def opened(spec: AuditSpec) -> Iterator[tuple[Any, list[AnswerComparison]]]:
+    """The judge of a config, open, and the comparisons.
 
     Raises:
-        ConfigError, PluginError, ResourceError: as for an experiment.
+        DraftVerifyError: a part cannot be built or opened; or as of `comparisons_of`.
     """
-    spec: AuditSpec = load_form(AUDIT, file, overrides=overrides, limit=limit)
-    return spec
-
-
-def audit_of(spec: AuditSpec, watcher: Callable[[int], None] = lambda count: None) -> JudgeAudit:
-    """Open the judge, audit it, and close it.
-
-    Args:
-        spec: from `load_judge_audit`.
-        watcher: told how many judgements have been asked for.
-
-    Raises:
-        DraftVerifyError: a part cannot be built or opened; or as of `audit_judge`.
-    """
-    return _with(
-        spec, lambda judge, comparisons: audit_judge(judge, comparisons, probes=spec.probes, watcher=watcher)
-    )
-
-
-def plan_of(spec: AuditSpec, width: float) -> list[LabelPlan]:
-    """How many labels intervals of this width need; the judge is asked about the labelled comparisons, as a pilot.
-
-    Raises:
-        DraftVerifyError: as of `audit_of`.
-    """
-    return _with(spec, lambda judge, comparisons: plan_labels(width, comparisons, judge))
-
-
-def _with(spec: AuditSpec, do: Callable[[Any, list[AnswerComparison]], T]) -> T:
     builder = Builder()
     judge, source = builder.part(spec.judge), builder.part(spec.comparisons)
     with below("comparisons"):
@@ -127,7 +79,7 @@ def _with(spec: AuditSpec, do: Callable[[Any, list[AnswerComparison]], T]) -> T:
         if offers(judge, Opens):
             with below("judge"):
                 judge.open()
-        return do(judge, comparisons)
+        yield judge, comparisons
     finally:
         if offers(judge, Closes):
             judge.close()

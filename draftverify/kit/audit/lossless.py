@@ -20,8 +20,6 @@ from draftverify.rules import GreedyMatch
 from draftverify.stats.block import Measured
 from draftverify.values import LawKind, Shape, Task
 
-__all__ = ["claims_exact", "lossless"]
-
 SHAPES: tuple[Shape, ...] = ("alternatives", "chain", "tree")
 MOST_DRAFTED = 8
 AUDITABLE = frozenset({"target", "raw_maxima"})

@@ -12,8 +12,6 @@ from draftverify.errors import ConfigError, ResourceError
 from draftverify.kit.audit.judge_audit import find_audit
 from draftverify.traits import VerifierTraits, name_of, traits_of
 
-__all__ = ["judge_marks"]
-
 
 def judge_marks(pipeline: Pipeline, audits: str | Path) -> list[str]:
     """A phrase for each model whose word counts in the pipeline's verifier.

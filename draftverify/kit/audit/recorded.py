@@ -21,8 +21,6 @@ from draftverify.kit.drafts import Redraft, on_host, redrafts_of
 from draftverify.randomness import Draws, stream_key
 from draftverify.values import Array, Context, Proposal, Round, Task, Trail, Verification
 
-__all__ = ["ROWS_APART", "RecordedRound", "next_round", "record", "rows_apart"]
-
 SPACING = 3
 """Of a task's rounds with drafted items every third is recorded, and an answer is decoded no further than is needed."""
 

@@ -6,8 +6,6 @@ import msgspec
 
 from draftverify.values import Explanation
 
-__all__ = ["AuditReport", "DrawsReport", "Enumeration", "PipelineReport", "TextDivergence", "TextReport"]
-
 
 class Enumeration(msgspec.Struct, frozen=True, kw_only=True):
     """The rule, enumerated on tiny models.

@@ -37,8 +37,6 @@ from draftverify.protocols import Metric
 from draftverify.stats.places import trials
 from draftverify.values import Check, Round, Task, TaskRecord
 
-__all__ = ["audit_run"]
-
 Label: TypeAlias = "Callable[[str, str, Any, Check | None], bool | None]"
 """(pipeline, task, item, check): whether the item is right; None without a label."""
 

@@ -20,8 +20,6 @@ from draftverify.kit.audit.driving import uncached
 from draftverify.kit.contexts import make_context
 from draftverify.values import Decision, Round, Task
 
-__all__ = ["stopping_problems"]
-
 PLAYED = 8
 """Tasks whose answers are decoded for this, at most."""
 

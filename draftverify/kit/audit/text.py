@@ -17,8 +17,6 @@ from draftverify.protocols import DecidesMany, ProposesMany, VerifiesMany
 from draftverify.traits import offers
 from draftverify.values import Explanation, Outcome, Task
 
-__all__ = ["greedy_text"]
-
 BATCH = 8
 """Tasks under way at once; the others take the places of those that end."""
 

@@ -14,8 +14,6 @@ from draftverify.kit.audit.judge_probes import Probe, ProbeFigure, figure
 from draftverify.stats import auroc, auroc_within
 from draftverify.stats.judgement import Roc, assisted_rate, blind_spots, error_correlation, roc, trust
 
-__all__ = ["JudgedItem", "JudgedPipeline", "VerifierAudit", "audit_verifiers", "score_curves"]
-
 
 class JudgedItem(msgspec.Struct, frozen=True):
     """An item that a verifier judged.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from draftverify.kit.audit.report import AuditReport, PipelineReport
     from draftverify.values import Task
 
-__all__ = ["audit"]
-
 SHOWN = 6
 """Findings and divergences that the terminal names of each pipeline; --json has all."""
 

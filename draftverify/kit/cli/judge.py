@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from draftverify.kit.audit.judge_audit import JudgeAudit
     from draftverify.kit.audit.judge_probes import Probe, ProbeFigure
 
-__all__ = ["judge", "probes_table"]
-
 
 @click.command(short_help="Say what the word of a judge is worth.")
 @options.config_file
@@ -48,11 +46,14 @@ def judge(
     """
 
     from draftverify.bench.artifact import write_artifact
-    from draftverify.kit.audit.judging import audit_of, load_judge_audit, plan_of
+    from draftverify.bench.config.experiment import load_form
+    from draftverify.kit.audit.judge_audit import audit_judge, plan_labels
+    from draftverify.kit.audit.judging import AUDIT, opened
 
-    spec = load_judge_audit(config, overrides=overrides, limit=limit)
+    spec = load_form(AUDIT, config, overrides=overrides, limit=limit)
     if plan is not None:
-        figures = plan_of(spec, plan)
+        with opened(spec) as (judge, comparisons):
+            figures = plan_labels(plan, comparisons, judge)
         if as_json:
             print_json(figures)
             return
@@ -62,7 +63,12 @@ def judge(
             table.add_row(*map(Text, (figure.figure, str(figure.labels), figure.assumed)))
         wide_console().print(table)
         return
-    audit = audit_of(spec, lambda count: click.echo(f"asked {count} times …", err=True))
+
+    def report(count: int) -> None:
+        click.echo(f"asked {count} times …", err=True)
+
+    with opened(spec) as (judge, comparisons):
+        audit = audit_judge(judge, comparisons, probes=spec.probes, watcher=report)
     name = re.sub(r"[^\w.-]+", "-", Path(config).stem)
     path = (
         Path(out) if out is not None else _place(Path(config).parent / "audits", name, audit.judge.identity)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from draftverify.kit.conformance import ConformanceReport
     from draftverify.kit.subject import Role
 
-__all__ = ["part"]
-
 CHECKED: tuple[Role, ...] = ("generator", "verifier", "rule")
 INDENT = " " * 10
 WORDS = {

@@ -18,8 +18,6 @@ from draftverify.kit.cli.judge import probes_table
 if TYPE_CHECKING:
     from draftverify.stats.judgement import Roc
 
-__all__ = ["verifier"]
-
 ROWS = 9
 """Points of a curve that are printed; the file has the others."""
 

@@ -81,7 +81,7 @@ def block(
     from draftverify.bench.cli.trouble import what_went_wrong
     from draftverify.bench.config.experiment import load_experiment
     from draftverify.bench.records import load_run
-    from draftverify.bench.records.database import store_url
+    from draftverify.bench.records.about import store_url
     from draftverify.lab.operating_point import fit_blocks
 
     experiment = load_experiment(config, overrides=overrides, limit=limit)

@@ -18,8 +18,6 @@ from draftverify.bench.review import Reply, fate, give_answer, key, pending, rea
 from draftverify.bench.tables.words import NAME, clean, words
 from draftverify.errors import ConfigError
 
-__all__ = ["review"]
-
 KEYS = {"a": "accept", "e": "edit", "r": "reject", "s": "skip", "q": "quit"}
 
 

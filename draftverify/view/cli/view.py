@@ -8,8 +8,6 @@ import click
 
 from draftverify.bench.cli import options
 
-__all__ = ["view"]
-
 
 @click.command()
 @click.argument("run", default="runs", metavar="[RUN|DIRECTORY]", type=click.Path(file_okay=False))
