@@ -1,13 +1,14 @@
 """Speculative decoding of language models: a target that verifies, and what may draft for it."""
 
 from draftverify_tokens.cascade import Confidence, WholeAnswer
-from draftverify_tokens.decoder import DRAFTERS, Decoder, Generation, TextStream, generate, stream
+from draftverify_tokens.decoder import DRAFTERS, Decoder, generate, stream
 from draftverify_tokens.draft_model import DraftModel
 from draftverify_tokens.draft_tree import DraftTree
 from draftverify_tokens.drafter_training import DrafterTraining
 from draftverify_tokens.eagle import Eagle
 from draftverify_tokens.first_of import FirstOf
 from draftverify_tokens.forced import Forced
+from draftverify_tokens.generation import Generation, TextStream
 from draftverify_tokens.history import History
 from draftverify_tokens.models import TokenModel
 from draftverify_tokens.no_draft import NoDraft

@@ -10,18 +10,15 @@ import asyncio
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Generator as PyGenerator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 from draftverify import (
     BlockSize,
     ConfigError,
-    Context,
     DraftVerifyError,
     Generator,
     Pipeline,
@@ -34,23 +31,23 @@ from draftverify.rules import KSeq, Speculative, Tree
 from draftverify.traits import GeneratorTraits, has_methods, offers, traits_of
 from draftverify_llm import CATALOGUE, LocalModel, before_stop
 from draftverify_tokens.block_size import default_block
+from draftverify_tokens.call_options import check_names, read_options
 from draftverify_tokens.draft_model import DraftModel
 from draftverify_tokens.eagle import Eagle
 from draftverify_tokens.eagle_config import is_eagle
 from draftverify_tokens.first_of import FirstOf
 from draftverify_tokens.forced import Forced
-from draftverify_tokens.models import TokenModel, as_list
+from draftverify_tokens.generation import Generation, TextStream
+from draftverify_tokens.log_probabilities import ScoredTarget, Scoring
+from draftverify_tokens.models import TokenModel
 from draftverify_tokens.no_draft import NoDraft
 from draftverify_tokens.prompt_forms import read_prompts
 from draftverify_tokens.prompt_lookup import PromptLookup
-from draftverify_tokens.reader import BlockReading
 from draftverify_tokens.sampling import SETTINGS
 from draftverify_tokens.stopping import Criteria, Stop, positions_left
 from draftverify_tokens.suffix import Suffix
-from draftverify_tokens.target import Target
-from draftverify_tokens.text import stream_text
 
-__all__ = ["DRAFTERS", "Decoder", "Generation", "TextStream", "generate", "stream"]
+__all__ = ["DRAFTERS", "Decoder", "generate", "stream"]
 
 DRAFTERS: dict[str, Callable[[TokenModel], Generator]] = {
     "lookup": lambda target: PromptLookup(),
@@ -67,65 +64,7 @@ _CONTROLLERS: WeakKeyDictionary[Any, dict[Any, BlockSize]] = WeakKeyDictionary()
 """By the module: for each drafter with a name, way to choose, type and device, what calls in this process have taught
 the block size."""
 
-ELSEWHERE = {
-    "assistant_model": "drafter",
-    "batch_size": "batch_size of generate",
-    "device": "model=LocalModel(…, device=…)",
-    "do_sample": "temperature, where 0 takes the likeliest token",
-    "dtype": "model=LocalModel(…, dtype=…)",
-    "gamma": "block",
-    "guided_json": "json_schema",
-    "max_length": "max_new_tokens",
-    "max_tokens": "max_new_tokens",
-    "min_tokens": "min_new_tokens",
-    "n": "n of generate",
-    "num_assistant_tokens": "block",
-    "num_return_sequences": "n",
-    "prompt_lookup_num_tokens": "drafter='lookup', and block for a fixed number of tokens",
-    "sampling_params": "the arguments themselves, and per_prompt of generate",
-    "stop_strings": "stop",
-    "stop_token_ids": "eos_token_id",
-    "stream": "the function stream(), which yields text",
-    "streamer": "the function stream(), which yields text",
-}
-"""What other libraries call it."""
-
-One: TypeAlias = "Generation | list[Generation]"
-
-
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """One answer.
-
-    Args:
-        text: without the end token, and up to a stop string, which is not in it.
-        ids: the answer's tokens alone, all of them: the end token, or those of the stop string, are the last.
-        finish_reason: "stop" (an end token, a stop string or a stopping criterion), "length" (`max_new_tokens`, or the
-            model has no position left).
-        passes: forward passes of the target, the one that read the prompt among them.
-        drafted: drafted tokens that the target judged.
-        accepted: those of them that were kept.
-        share: of `ids` the share that the drafter wrote; the others are the target's own.
-        logprobs: for each of `ids` the natural logarithm of the probability that the target itself gives it after
-            what stands before it: the log-softmax of its logits, whatever temperature, filters, penalties or grammar
-            it was chosen under. None unless asked for.
-        top_logprobs: for each of `ids` those of so many likeliest tokens as were asked for, by id, the likeliest first.
-    """
-
-    text: str
-    ids: tuple[int, ...]
-    finish_reason: Literal["stop", "length"]
-    passes: int
-    drafted: int
-    accepted: int
-    share: float
-    logprobs: tuple[float, ...] | None = None
-    top_logprobs: tuple[Mapping[int, float], ...] | None = None
-
-    @property
-    def acceptance(self) -> float | None:
-        """accepted / drafted; None where nothing was drafted."""
-        return self.accepted / self.drafted if self.drafted else None
+One: TypeAlias = Generation | list[Generation]
 
 
 class _Call(NamedTuple):
@@ -227,9 +166,9 @@ class Decoder:
             "ignore_eos": ignore_eos,
             "stopping_criteria": stopping_criteria,
         }
-        self._check_names(settings, [*(Decoder.__init__.__kwdefaults__ or {}), "drafter"])
+        check_names(settings, [*(Decoder.__init__.__kwdefaults__ or {}), "drafter"])
         self._options |= settings
-        _read_options(self._options)
+        read_options(self._options)
         self._closing = ExitStack()
         with ExitStack() as failing:
             failing.callback(self.close)
@@ -294,7 +233,10 @@ class Decoder:
                 f"stream takes one prompt, not {len(batch.tasks)}; generate decodes many in a batch",
                 path="prompt",
             )
-        return TextStream(self, batch.calls[0], batch.tasks[0])
+        call, task = batch.calls[0], batch.tasks[0]
+        return TextStream(
+            call.pipeline, task, call.strings, call.ends, lambda record: self._answer(call, task, record)
+        )
 
     def close(self) -> None:
         """Let the cache's memory go, and what was loaded here."""
@@ -401,9 +343,9 @@ class Decoder:
         Raises:
             ConfigError: one of them cannot be what was meant.
         """
-        self._check_names(options, list(self._options))
+        check_names(options, list(self._options))
         options = {**self._options, **options}
-        strings, ends = _read_options(options)
+        strings, ends = read_options(options)
         vocabulary = self.model.model.config.get_text_config().vocab_size
         if ends is not None and not all(0 <= end < vocabulary for end in ends):
             raise ConfigError(
@@ -512,127 +454,6 @@ class Decoder:
             else None,
         )
 
-    @staticmethod
-    def _check_names(options: Mapping[str, Any], names: Sequence[str]) -> None:
-        for name in options:
-            if name in SETTINGS or name in names:
-                continue
-            meant = ELSEWHERE.get(name) or next(iter(get_close_matches(name, [*names, *SETTINGS], n=1)), None)
-            known = ", ".join(sorted({*names, *SETTINGS}))
-            hint = f"did you mean {meant}?" if meant else f"there are {known}"
-            raise ConfigError(f"there is no argument {name!r}; {hint}", path=name)
-
-
-class TextStream:
-    """The text of an answer as it is made: an iterator of pieces, none empty; `result` is the whole of it.
-
-    No piece holds half a character or part of a stop string; together they are `result.text`. Closed early, or left
-    at the end of a `with`, it ends the decoding.
-    """
-
-    def __init__(self, decoder: Decoder, call: _Call, task: Task) -> None:
-        self._decoder, self._call, self._task = decoder, call, task
-        self._closing: Callable[[], None] = lambda: None
-        self._pieces = self._read()
-        self._result: Generation | None = None
-
-    def __iter__(self) -> TextStream:
-        return self
-
-    def __next__(self) -> str:
-        return next(self._pieces)
-
-    def __enter__(self) -> TextStream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the decoding; what was not read is not made."""
-        self._pieces.close()
-        self._closing()
-
-    @property
-    def result(self) -> Generation:
-        """The whole answer; what is left of the stream is read first.
-
-        Raises:
-            DraftVerifyError: the stream was closed before its end, or the task failed.
-        """
-        for _ in self:
-            pass
-        if self._result is None:
-            raise DraftVerifyError("the stream was closed, or failed, before its end; there is no result")
-        return self._result
-
-    def _read(self) -> PyGenerator[str, None, None]:
-        call = self._call
-        try:
-            text, ended = "", list[TaskRecord]()
-            for piece in stream_text(call.pipeline, self._task, ended, call.ends):
-                text += piece
-                ready = len(text) - _held_back(text, call.strings)
-                if ready:
-                    yield text[:ready]
-                    text = text[ready:]
-            text = before_stop(text, call.strings)
-            if text:
-                yield text
-            self._result = self._decoder._answer(call, self._task, ended[0])
-        finally:
-            self._closing()
-
-
-def _held_back(text: str, strings: Sequence[str]) -> int:
-    """How many characters at the text's end may be of a stop string."""
-    held = [len(text) - place for string in strings if (place := text.find(string)) >= 0]
-    for string in strings:
-        begun = (n for n in range(min(len(string) - 1, len(text)), 0, -1) if text.endswith(string[:n]))
-        held.append(next(begun, 0))
-    return max(held, default=0)
-
-
-class ScoredTarget(Target):
-    """A target that leaves its logits, before any setting, in the session's scratch until its next pass."""
-
-    def _note(self, contexts: Sequence[Context], reading: BlockReading) -> None:
-        for context, rows in zip(contexts, reading.logits.split(reading.counts), strict=True):
-            context.scratch[ScoredTarget] = rows
-
-
-class Scoring:
-    """A stopping rule that notes what a `ScoredTarget` thinks of each value that joins, and asks another when to stop.
-
-    Args:
-        stop: the other one.
-        count: of how many likeliest tokens it notes the same beside each.
-
-    Attributes:
-        of: by task, the log-probability of each token so far; the last of them may be cut off by the other's word.
-        likeliest: by task, for each token those of the likeliest in its place, by id.
-    """
-
-    def __init__(self, stop: Any, count: int) -> None:
-        self.stop = stop
-        self.count = count
-        self.of: dict[str, list[float]] = {}
-        self.likeliest: dict[str, list[dict[int, float]]] = {}
-
-    def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
-        """The other's word."""
-        latest, logits = context.last, context.scratch[ScoredTarget]
-        assert latest is not None
-        path, parents = latest.decision.kept, latest.proposal.parents
-        rows = [parents[index] + 1 for index in path] + [path[-1] + 1 if path else 0]
-        logprobs = logits[rows[: len(new)]].float().log_softmax(-1)
-        values = [float(row[token]) for row, token in zip(logprobs, new, strict=True)]
-        self.of.setdefault(context.task.id, []).extend(values)
-        top = logprobs.topk(min(self.count, logprobs.shape[-1]))
-        pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
-        self.likeliest.setdefault(context.task.id, []).extend(dict(zip(*pair, strict=True)) for pair in pairs)
-        return self.stop(context, new)
-
 
 def generate(
     model: Any,
@@ -711,41 +532,3 @@ def stream(
 def _no_tokenizer(tokenizer: Any, path: str) -> None:
     if tokenizer is not None:
         raise ConfigError(f"tokenizer is given, and {path} has its own; leave it out", path="tokenizer")
-
-
-def _read_options(options: Mapping[str, Any]) -> tuple[tuple[str, ...], frozenset[int] | None]:
-    """The stop strings and the end tokens of options; None for the model's own.
-
-    Raises:
-        ConfigError: an option is of no such form.
-    """
-    stop, limit, logprobs = (options[name] for name in ("stop", "max_new_tokens", "logprobs"))
-    strings = tuple(stop) if isinstance(stop, Sequence) and not isinstance(stop, str) else (stop,)
-    if not all(isinstance(string, str) and string for string in strings):
-        raise ConfigError(
-            f"stop is {stop!r}; texts with a character at least are needed, or () for none", path="stop"
-        )
-    if limit is not None and (type(limit) is not int or limit < 1):
-        raise ConfigError(
-            f"max_new_tokens is {limit!r}; 1 or more is needed, or None for as many as fit",
-            path="max_new_tokens",
-        )
-    if type(logprobs) is not bool and (type(logprobs) is not int or logprobs < 0):
-        raise ConfigError(
-            f"logprobs is {logprobs!r}; True, False or a number of likeliest tokens is needed",
-            path="logprobs",
-        )
-    criteria = options["stopping_criteria"]
-    if not isinstance(criteria, Sequence) or not all(map(callable, criteria)):
-        raise ConfigError(
-            f"stopping_criteria is {criteria!r:.80}; a list of callables (input_ids, scores) -> bool is needed",
-            path="stopping_criteria",
-        )
-    if (ends := options["eos_token_id"]) is None:
-        return strings, None
-    ids = as_list(ends)
-    if not ids or not all(type(id) is int for id in ids):
-        raise ConfigError(
-            f"eos_token_id is {ends!r:.80}; one token id or several are needed", path="eos_token_id"
-        )
-    return strings, frozenset(ids)
