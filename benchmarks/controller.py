@@ -3,7 +3,7 @@
     python -m benchmarks.controller --data ../shared/data/spec_bench/question.jsonl [--categories …] [--prompts 4]
         [--dtypes float32 bfloat16] [--tokens 40 120] [--blocks 1 2 3 4 6 8 12 16] [--repeats 3] [--cpu] [--out …]
     python -m benchmarks.controller --retrieval [--steps 12] [--tasks 40] [--repeats 3]
-    python -m benchmarks.controller --show [--out …]      # what the results that are there say, nothing is run
+    python -m benchmarks.controller --show [--out …] [--table]    # what the results say, nothing is run
 
 Text: SmolLM2-135M-Instruct, greedy, prompt lookup; in bfloat16 ours with packed weights. Every way is one call of
 `generate` per prompt: with the block that measures (`measured`: it begins with what passes were timed at when the model
@@ -128,6 +128,20 @@ def show(figures: dict[str, Any]) -> bool:
     return met
 
 
+def table(figures: dict[str, Any]) -> str:
+    """The ratios as a table of the docs."""
+    head = ("call", "category", "against plain", "against the best block", "against transformers' lookup")
+    rows = [head, ("---",) * len(head)]
+    for name, categories in figures["runs"].items():
+        for category, result in categories.items():
+            plain, best, theirs = (
+                "–" if ratio is None else f"{ratio['ratio']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}]"
+                for ratio in map(result["ratios"].get, ("plain", "best block", THEIRS))
+            )
+            rows.append((name, category, plain, f"{best} ({result['best'].removeprefix('block ')})", theirs))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows).replace(" --- ", "---")
+
+
 def run_text(options: argparse.Namespace, figures: dict[str, Any], clock: Callable[[], float]) -> None:
     """Every dtype, length and category; what is measured stands, whatever comes next."""
     for dtype in options.dtypes:
@@ -179,6 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cpu", action="store_true", help="count seconds of the processor")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/controller.json"))
     parser.add_argument("--show", action="store_true", help="print what stands at --out")
+    parser.add_argument("--table", action="store_true", help="print it as a table of the docs")
     options = parser.parse_args(arguments)
     if not options.show:
         if options.data is None and not options.retrieval:
@@ -187,7 +202,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         figures["clock"] = "processor" if options.cpu else "wall"
         run = run_retrieval if options.retrieval else run_text
         run(options, figures, time.process_time if options.cpu else time.perf_counter)
-    if not show(json.loads(options.out.read_text())):
+    if options.table:
+        print(table(json.loads(options.out.read_text())))
+    elif not show(json.loads(options.out.read_text())):
         raise SystemExit(1)
 
 

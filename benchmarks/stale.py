@@ -41,6 +41,7 @@ MODULES = {
     "code_humaneval": f"{PROGRAMS} {RUNS} adapters/code/draftverify_code/generators draftverify/rejection",
     "code_patches": f"{PROGRAMS} adapters/code/draftverify_code/patches",
     "code_repair_examples": f"{PROGRAMS} {RUNS} adapters/code/draftverify_code/generators",
+    "controller": MEASURED,
     "distilled": f"{RUNS} draftverify/rules examples/distilled/src",
     "endpoint": f"{RUNS} adapters/llm/draftverify_llm/endpoint.py adapters/llm/draftverify_llm/cache.py",
     "engine_overhead": f"{ENGINE} draftverify/bench/records",
