@@ -63,6 +63,20 @@ def test_what_holds_of_every_reader(tiny: LocalModel) -> None:
     check_common(reader_of(tiny))
 
 
+def test_score_and_reply_come_of_one_reading(tiny: LocalModel) -> None:
+    """A block's prompts go through the model once; after that one token at a time, to the reply's end at most."""
+    widths: list[int] = []
+    hook = tiny.model.register_forward_pre_hook(
+        lambda module, args, kwargs: widths.append(kwargs["input_ids"].shape[1]), with_kwargs=True
+    )
+    try:
+        checks_of(reader_of(tiny), "Who?", TEXT, TEXT[:20])
+    finally:
+        hook.remove()
+    assert sum(width > 1 for width in widths) == 1
+    assert len(widths) <= 6
+
+
 def test_the_score_is_the_log_odds_of_not_refusing(tiny: LocalModel) -> None:
     """By hand: the product of the refusal's token probabilities after the prompt, one token at a time."""
     import torch

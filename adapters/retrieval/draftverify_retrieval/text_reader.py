@@ -107,10 +107,9 @@ class TextReader(PassageReader[TextModel]):
     def read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
         model, prompts = self._get(), [self._prompted(pair) for pair in pairs]
         if isinstance(model, LocalModel):
-            completions = model.complete_many(
-                prompts, n=[1] * len(prompts), seeds=[None] * len(prompts), max_tokens=self.max_tokens, temperature=0.0
-            )  # fmt: skip
-            scores = _not_refusing(model, prompts, self.refusal)
+            replies = self._locally(model, prompts)
+            scores = [score for score, _ in replies]
+            completions = [[Completion(text, 0, 0, "other")] for _, text in replies]
         else:
             with ThreadPoolExecutor(max(model_traits(model).at_once, 1)) as pool:
                 completions = list(pool.map(self._completed, prompts))
@@ -153,30 +152,68 @@ class TextReader(PassageReader[TextModel]):
         odds = math.log(p / (1 - p))
         return -odds if self._refuses(completion.text) else odds
 
+    def _locally(self, model: LocalModel, prompts: Sequence[str]) -> list[tuple[float, str]]:
+        import torch
 
-def _not_refusing(model: LocalModel, prompts: Sequence[str], refusal: str) -> list[float]:
-    """For each prompt the log-odds that the reply does not begin with the refusal, in padded passes."""
-    import torch
+        chat = bool(model.tokenizer.chat_template)
+        refusal = model.tokenizer(
+            self.refusal if chat else " " + self.refusal, add_special_tokens=False
+        ).input_ids
+        ids = [model.encode_prompt({"prompt": prompt}) for prompt in prompts]
+        replies: list[tuple[float, str]] = [(0.0, "")] * len(prompts)
+        with torch.inference_mode(), evaluating(model.model.modules()):
+            for batch in by_length(
+                [len(prompt_ids) + len(refusal) + self.max_tokens for prompt_ids in ids], _TOKENS
+            ):
+                for i, reply in zip(batch, self._batch(model, [ids[i] for i in batch], refusal), strict=True):
+                    replies[i] = reply
+        return replies
 
-    lead = "" if model.tokenizer.chat_template else " "
-    refusal_ids = model.tokenizer(lead + refusal, add_special_tokens=False).input_ids
-    rows = [[*model.encode_prompt({"prompt": prompt}), *refusal_ids] for prompt in prompts]
-    scores = [0.0] * len(rows)
-    with torch.inference_mode(), evaluating(model.model.modules()):
-        for batch in by_length([len(row) for row in rows], _TOKENS):
-            width = len(rows[batch[0]])
-            # On the left, so that all prompts end at the same place.
-            ids = torch.tensor([[0] * (width - len(rows[i])) + rows[i] for i in batch])
-            mask = torch.tensor([[0] * (width - len(rows[i])) + [1] * len(rows[i]) for i in batch])
-            logits = model.model(
-                input_ids=ids.to(model.model.device), attention_mask=mask.to(model.model.device),
-                position_ids=(mask.cumsum(1) - 1).clamp(min=0).to(model.model.device),
-                logits_to_keep=len(refusal_ids) + 1,
-            ).logits[:, :-1].float().log_softmax(-1).cpu()  # fmt: skip
-            nats = logits.gather(2, ids[:, -len(refusal_ids) :, None])[..., 0].double().sum(1)
-            for i, nat in zip(batch, nats.tolist(), strict=True):
-                scores[i] = _log_odds(-nat)
-    return scores
+    def _batch(
+        self, model: LocalModel, prompts: Sequence[Sequence[int]], refusal: Sequence[int]
+    ) -> list[tuple[float, str]]:
+        """One padded pass over prompts and refusal for the score, and the greedy reply from its cache."""
+        import torch
+
+        module, ends = model.model, model.eos_ids
+        width = max(map(len, prompts))
+        # On the left, so that all prompts end at the same place.
+        rows = [[0] * (width - len(prompt)) + [*prompt, *refusal] for prompt in prompts]
+        mask = torch.tensor(
+            [[0] * (width - len(prompt)) + [1] * (len(prompt) + len(refusal)) for prompt in prompts]
+        ).to(module.device)
+        places = (mask.cumsum(1) - 1).clamp(min=0)
+        out = module(
+            input_ids=torch.tensor(rows).to(module.device), attention_mask=mask, position_ids=places, use_cache=True,
+            logits_to_keep=len(refusal) + 1,
+        )  # fmt: skip
+        logs = out.logits.float().log_softmax(-1)
+        refusal_ids = torch.tensor(refusal).to(module.device)
+        refused = (
+            logs[:, :-1].gather(2, refusal_ids.expand(len(prompts), -1)[:, :, None])[:, :, 0].double().sum(1)
+        )
+        cache = out.past_key_values
+        cache.crop(-len(refusal))
+        mask, places, logits = mask[:, :width], places[:, width - 1], out.logits[:, 0]
+        answers: list[list[int]] = [[] for _ in prompts]
+        ended = [False] * len(prompts)
+        for step in range(self.max_tokens):
+            chosen = logits.argmax(-1)
+            for i, token in enumerate(chosen.tolist()):
+                ended[i] = ended[i] or token in ends
+                if not ended[i]:
+                    answers[i].append(token)
+                    ended[i] = "\n" in model.decode(answers[i]).lstrip()
+            if all(ended) or step + 1 == self.max_tokens:
+                break
+            mask = torch.nn.functional.pad(mask, (0, 1), value=1)
+            places = places + 1
+            logits = module(
+                input_ids=chosen[:, None], attention_mask=mask, position_ids=places[:, None], past_key_values=cache,
+                use_cache=True,
+            ).logits[:, -1]  # fmt: skip
+        scores = [_log_odds(-nats) for nats in refused.tolist()]
+        return [(score, model.decode(answer)) for score, answer in zip(scores, answers, strict=True)]
 
 
 def _log_odds(nats: float) -> float:
