@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from draftverify.errors import ConfigError, ResourceError
-from draftverify_llm import LocalModel, TextModel, sampling
-from draftverify_llm.sampling import Drawn
+from draftverify_llm import Completion, LocalModel, TextModel, sampling
 
 from .conftest import build_tiny
 
@@ -26,7 +25,7 @@ def logits(model: LocalModel, ids: list[int]) -> Any:
         return model.model(torch.tensor([ids])).logits[0].double()
 
 
-def sample(model: Any, prompt: list[int], *, n: int, seed: int, **how: Any) -> list[Drawn]:
+def sample(model: Any, prompt: list[int], *, n: int, seed: int, **how: Any) -> list[Completion]:
     """Answers to one prompt."""
     return sampling.sample(model, [prompt], n=[n], seeds=[seed], **how)[0]
 
@@ -203,7 +202,7 @@ def test_an_end_token_ends_the_answer(tiny: LocalModel) -> None:
     before = draw(at, ())
     ended = draw(20, (free[5],))
     assert texts[-1] == free[:at]
-    assert (ended.finish_reason, ended.tokens) == ("stop", at + 1)
+    assert (ended.finish_reason, ended.tokens_out) == ("stop", at + 1)
     assert ended.logprob == before.logprob
 
 

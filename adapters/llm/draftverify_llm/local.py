@@ -251,14 +251,10 @@ class LocalModel:
         ]
         if not all(prompt_ids):
             raise ConfigError("a prompt is empty, and the model puts nothing of its own before it")
-        drawn = sample(
+        return sample(
             self.model, prompt_ids, n=n, max_tokens=max_tokens, temperature=temperature, top_p=top_p, seeds=seeds,
             ends=self.eos_ids, decode=self.decode, stop=tuple(stop), at_once=self.at_once,
         )  # fmt: skip
-        return [
-            [Completion(a.text, a.read, a.tokens, a.finish_reason, a.logprob) for a in answers]
-            for answers in drawn
-        ]
 
     async def acomplete(self, prompt: Prompt, **settings: Any) -> list[Completion]:
         """`complete` in a thread, which goes on to its end when the call is cancelled."""

@@ -8,24 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from draftverify_llm.eval_mode import evaluating
-from draftverify_llm.text import FinishReason, before_stop
+from draftverify_llm.text import Completion, FinishReason, before_stop
 
-__all__ = ["Drawn", "sample"]
+__all__ = ["sample"]
 
 COLD = 1e-6
 """Below it a temperature takes the likeliest token, as 0 does: logits that are divided by it leave float32."""
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """One answer: its text, how many tokens were sampled, why it ended, its log-probability, and how many prompt
-    tokens were read for it (answers that share a reading have them on the first)."""
-
-    text: str
-    tokens: int
-    finish_reason: FinishReason
-    logprob: float
-    read: int
 
 
 def sample(
@@ -41,7 +29,7 @@ def sample(
     decode: Callable[[Sequence[int]], str],
     stop: Sequence[str] = (),
     at_once: int | None = None,
-) -> list[list[Drawn]]:
+) -> list[list[Completion]]:
     """Sample `n[k]` answers of at most `max_tokens` tokens to prompt k.
 
     A batch has a row per answer. Its prompts are read once each, padded on the left to the longest, and the cache is
@@ -74,8 +62,8 @@ def sample(
     ]
     size = 1 if _recurrent(model) else at_once or max(len(rows), 1)
     for start in range(0, len(rows), size):
-        batch = _Batch(model, rows[start : start + size], max_tokens)
-        for _ in range(max_tokens):
+        batch = _Batch(model, rows[start : start + size])
+        for left in reversed(range(max_tokens)):
             batch.draw(temperature, top_p)
             for row in batch.rows:
                 end = row.ids[-1] in ends or (
@@ -83,16 +71,14 @@ def sample(
                 )
                 if row.reason is None and end:
                     row.reason = "stop"
-            if not batch.advance():
+            if not left or not batch.advance():
                 break
-    answers: list[list[Drawn]] = [[] for _ in prompts]
+    answers: list[list[Completion]] = [[] for _ in prompts]
     for row in rows:
         ended = row.ids[-1] in ends
-        text = decode(row.ids[:-1] if ended else row.ids)
+        text = before_stop(decode(row.ids[:-1] if ended else row.ids), stop)
         logprob = sum(row.logprobs[:-1] if ended else row.logprobs)
-        answers[row.prompt].append(
-            Drawn(before_stop(text, stop), len(row.ids), row.reason or "length", logprob, row.read)
-        )
+        answers[row.prompt].append(Completion(text, row.read, len(row.ids), row.reason or "length", logprob))
     return answers
 
 
@@ -116,42 +102,48 @@ class _Batch:
         rows: those that are still in the batch; some may have ended.
     """
 
-    def __init__(self, model: Any, rows: list[_AnswerRow], max_tokens: int) -> None:
-        self.model = model
-        self.rows = rows
-        self.max_tokens = max_tokens
-        self._read()
-
-    def _read(self) -> None:
-        """Read each prompt once, and give every row its copy."""
+    def __init__(self, model: Any, rows: list[_AnswerRow]) -> None:
         import torch
 
-        head = {row.prompt: row for row in reversed(self.rows)}
-        order = list(dict.fromkeys(row.prompt for row in self.rows))
-        lengths = [len(head[k].prompt_ids) for k in order]
-        longest, device = max(lengths), self.model.device
-        pads = [longest - length for length in lengths]
-        for k, length in zip(order, lengths, strict=True):
-            head[k].read = length
-        ids = torch.tensor(
-            [[0] * pad + list(head[k].prompt_ids) for k, pad in zip(order, pads, strict=True)], device=device
-        )
-        self._mask = self._next = None
+        self.model, self.rows = model, rows
+        heads = {
+            row.prompt: row for row in reversed(rows)
+        }  # one row reads the prompt, the others get its copy
+        for row in heads.values():
+            row.read = len(row.prompt_ids)
+        longest = max(row.read for row in heads.values())
+        pads = [longest - row.read for row in heads.values()]
+        # Without padding there is nothing to hide, and every place is its own index.
+        self._pads = torch.tensor(pads, device=model.device)[:, None] if any(pads) else None
+        self._cache: Any = None
+        self._width = 0
+        self._read([[0] * pad + list(row.prompt_ids) for pad, row in zip(pads, heads.values(), strict=True)])
+        if len(rows) > len(heads):
+            places = {prompt: place for place, prompt in enumerate(heads)}
+            self._select([places[row.prompt] for row in rows])
+
+    def _read(self, tokens: Sequence[Sequence[int]]) -> None:
+        """Read so many tokens of each row, and have the logits of its next one."""
+        import torch
+
+        start = self._width
+        self._width += len(tokens[0])
         extra: dict[str, Any] = {}
-        if any(pads):  # without padding there is nothing to hide, and every place is its own index
-            padding = torch.tensor(pads, device=device)[:, None]
-            places = torch.arange(longest + self.max_tokens, device=device)[None] - padding
-            self._mask = (places >= 0).long()
+        if self._pads is not None:
+            places = torch.arange(self._width, device=self.model.device)[None] - self._pads
             extra = {
-                "attention_mask": self._mask[:, :longest],
-                "position_ids": places[:, :longest].clamp(min=0),
+                "attention_mask": (places >= 0).long(),
+                "position_ids": places[:, start:].clamp(min=0),
             }
-            self._next = longest - padding
         with torch.inference_mode(), evaluating(self.model.modules()):
-            out = self.model(ids, use_cache=True, logits_to_keep=1, **extra)
-        self._cache, self._logits, self._width = out.past_key_values, out.logits[:, -1], longest
-        if len(self.rows) > len(order):
-            self._select([order.index(row.prompt) for row in self.rows])
+            out = self.model(
+                torch.tensor(tokens, device=self.model.device),
+                past_key_values=self._cache,
+                use_cache=True,
+                logits_to_keep=1,
+                **extra,
+            )
+        self._cache, self._logits = out.past_key_values, out.logits[:, -1]
 
     def draw(self, temperature: float, top_p: float) -> None:
         """Give every row that has not ended its next token."""
@@ -168,23 +160,13 @@ class _Batch:
 
     def advance(self) -> bool:
         """Let ended rows go, and read the last tokens of the others; False when there is nothing left to sample."""
-        import torch
-
         alive = [place for place, row in enumerate(self.rows) if row.reason is None]
-        if not alive or len(self.rows[alive[0]].ids) == self.max_tokens:
+        if not alive:
             return False
         if 2 * len(alive) <= len(self.rows):
             self._select(alive)
             self.rows = [self.rows[place] for place in alive]
-        tokens = torch.tensor([row.ids[-1] for row in self.rows], device=self.model.device)[:, None]
-        self._width += 1
-        extra: dict[str, Any] = {}
-        if self._mask is not None:
-            extra = {"attention_mask": self._mask[:, : self._width], "position_ids": self._next}
-            self._next = self._next + 1
-        with torch.inference_mode(), evaluating(self.model.modules()):
-            out = self.model(tokens, past_key_values=self._cache, use_cache=True, **extra)
-        self._cache, self._logits = out.past_key_values, out.logits[:, -1]
+        self._read([row.ids[-1:] for row in self.rows])
         return True
 
     def _select(self, places: Sequence[int]) -> None:
@@ -195,8 +177,8 @@ class _Batch:
             index = torch.tensor(places, device=self.model.device)
             self._cache.batch_select_indices(index)
             self._logits = self._logits[index]
-            if self._mask is not None:
-                self._mask, self._next = self._mask[index], self._next[index]
+            if self._pads is not None:
+                self._pads = self._pads[index]
 
 
 def _recurrent(model: Any) -> bool:
