@@ -10,7 +10,7 @@ from typing import Any
 from draftverify_llm.eval_mode import evaluating
 from draftverify_llm.text import Completion, FinishReason, before_stop
 
-__all__ = ["sample"]
+__all__ = ["PaddedRows", "sample"]
 
 COLD = 1e-6
 """Below it a temperature takes the likeliest token, as 0 does: logits that are divided by it leave float32."""
@@ -95,35 +95,30 @@ class _AnswerRow:
     read: int = 0
 
 
-class _Batch:
-    """Rows that are sampled together: their cache, the logits of their next token, and the padding that they ignore.
+class PaddedRows:
+    """Rows that a model reads together, padded on the left, in a cache of their own.
+
+    Args:
+        model: a transformers causal language model.
+        prompts: token ids, at least one each.
 
     Attributes:
-        rows: those that are still in the batch; some may have ended.
+        logits: [rows, vocabulary], of each row's next token.
     """
 
-    def __init__(self, model: Any, rows: list[_AnswerRow]) -> None:
+    def __init__(self, model: Any, prompts: Sequence[Sequence[int]]) -> None:
         import torch
 
-        self.model, self.rows = model, rows
-        heads = {
-            row.prompt: row for row in reversed(rows)
-        }  # one row reads the prompt, the others get its copy
-        for row in heads.values():
-            row.read = len(row.prompt_ids)
-        longest = max(row.read for row in heads.values())
-        pads = [longest - row.read for row in heads.values()]
+        self.model = model
+        pads = [max(map(len, prompts)) - len(prompt) for prompt in prompts]
         # Without padding there is nothing to hide, and every place is its own index.
         self._pads = torch.tensor(pads, device=model.device)[:, None] if any(pads) else None
         self._cache: Any = None
         self._width = 0
-        self._read([[0] * pad + list(row.prompt_ids) for pad, row in zip(pads, heads.values(), strict=True)])
-        if len(rows) > len(heads):
-            places = {prompt: place for place, prompt in enumerate(heads)}
-            self._select([places[row.prompt] for row in rows])
+        self.read([[0] * pad + list(prompt) for pad, prompt in zip(pads, prompts, strict=True)])
 
-    def _read(self, tokens: Sequence[Sequence[int]]) -> None:
-        """Read so many tokens of each row, and have the logits of its next one."""
+    def read(self, tokens: Sequence[Sequence[int]]) -> None:
+        """Read on, as many tokens of one row as of another."""
         import torch
 
         start = self._width
@@ -143,14 +138,45 @@ class _Batch:
                 logits_to_keep=1,
                 **extra,
             )
-        self._cache, self._logits = out.past_key_values, out.logits[:, -1]
+        self._cache, self.logits = out.past_key_values, out.logits[:, -1]
+
+    def select(self, places: Sequence[int]) -> None:
+        """Keep these rows of all, in this order; one may be there several times."""
+        import torch
+
+        with torch.inference_mode():
+            index = torch.tensor(places, device=self.model.device)
+            self._cache.batch_select_indices(index)
+            self.logits = self.logits[index]
+            if self._pads is not None:
+                self._pads = self._pads[index]
+
+
+class _Batch:
+    """Answers that are sampled together.
+
+    Attributes:
+        rows: those that are still in the batch; some may have ended.
+    """
+
+    def __init__(self, model: Any, rows: list[_AnswerRow]) -> None:
+        self.rows = rows
+        heads = {
+            row.prompt: row for row in reversed(rows)
+        }  # one row reads the prompt, the others get its copy
+        for row in heads.values():
+            row.read = len(row.prompt_ids)
+        self._padded = PaddedRows(model, [row.prompt_ids for row in heads.values()])
+        if len(rows) > len(heads):
+            places = {prompt: place for place, prompt in enumerate(heads)}
+            self._padded.select([places[row.prompt] for row in rows])
 
     def draw(self, temperature: float, top_p: float) -> None:
         """Give every row that has not ended its next token."""
         import torch
 
         with torch.inference_mode():
-            raw = self._logits.float().log_softmax(-1).cpu()
+            raw = self._padded.logits.float().log_softmax(-1).cpu()
             alive = [place for place, row in enumerate(self.rows) if row.reason is None]
             streams = [self.rows[place].stream for place in alive]
             chosen = _choose(raw if len(alive) == len(raw) else raw[alive], temperature, top_p, streams)
@@ -164,21 +190,10 @@ class _Batch:
         if not alive:
             return False
         if 2 * len(alive) <= len(self.rows):
-            self._select(alive)
+            self._padded.select(alive)
             self.rows = [self.rows[place] for place in alive]
-        self._read([row.ids[-1:] for row in self.rows])
+        self._padded.read([row.ids[-1:] for row in self.rows])
         return True
-
-    def _select(self, places: Sequence[int]) -> None:
-        """These rows of all that the batch holds, in this order; one may be there several times."""
-        import torch
-
-        with torch.inference_mode():
-            index = torch.tensor(places, device=self.model.device)
-            self._cache.batch_select_indices(index)
-            self._logits = self._logits[index]
-            if self._pads is not None:
-                self._pads = self._pads[index]
 
 
 def _recurrent(model: Any) -> bool:
