@@ -372,6 +372,15 @@ def test_a_broken_directory_or_device_is_a_clear_error(tiny_directory: Path, tmp
         LocalModel(str(tiny_directory), device="warp").open()
 
 
+def test_weights_without_a_head_are_refused(tmp_path: Path) -> None:
+    """What the files lack would be random numbers, and the answers noise."""
+    model, tokenizer = build_tiny()
+    model.model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ResourceError, match=r"lack lm_head\.weight, which would be random numbers"):
+        LocalModel(str(tmp_path)).open()
+
+
 def test_acomplete_answers_as_complete(tiny: LocalModel) -> None:
     """The awaited form gives the same."""
     assert asyncio.run(tiny.acomplete("hello", max_tokens=5, seed=1)) == tiny.complete(

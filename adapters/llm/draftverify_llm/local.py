@@ -12,11 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from draftverify.errors import ConfigError, ResourceError
+from draftverify.errors import ConfigError
 from draftverify_llm.family import family_of_config, family_of_weights
 from draftverify_llm.sampling import sample
 from draftverify_llm.text import Completion, Prompt, as_messages, check_sampling, only_text, read_prompt
-from draftverify_llm.weights import need, on_disk, quiet_transformers, torch_directory
+from draftverify_llm.weights import load_transformers, need, on_disk
 
 __all__ = ["LocalModel"]
 
@@ -111,7 +111,7 @@ class LocalModel:
             ResourceError: they name no catalogue entry, files or hub id; or torch or transformers is not installed.
         """
         if not self._live:
-            self._need_packages()
+            need("torch", "transformers", doing=f"loading {self.weights}")
             on_disk(str(self.weights))
 
     def close(self) -> None:
@@ -273,30 +273,10 @@ class LocalModel:
         assert loaded is not None
         return loaded
 
-    def _need_packages(self) -> None:
-        need("torch", "transformers", doing=f"loading {self.weights}")
-
     def _load(self) -> tuple[Any, Any]:
-        self._need_packages()
-        directory = str(torch_directory(str(self.weights)))
-        import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
-        device = self.device if self.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-        dtype = self.dtype if self.dtype == "auto" else getattr(torch, self.dtype)
-        local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-        try:
-            with quiet_transformers():
-                tokenizer = AutoTokenizer.from_pretrained(directory, **local)
-                model: Any = AutoModelForCausalLM.from_pretrained(
-                    directory, dtype=dtype, use_safetensors=True, **local
-                )
-            model = model.to(device).eval()
-        # transformers and torch raise many kinds for files and devices that they cannot use
-        except Exception as error:
-            raise ResourceError(
-                f"{self.weights} could not be loaded from {directory} on {device} ({type(error).__name__}: {error})"
-            ) from error
+        model, tokenizer = load_transformers(
+            str(self.weights), self.device, "AutoModelForCausalLM", self.dtype
+        )
         if self.packed is not None:
             from draftverify_llm.packed import pack
 
