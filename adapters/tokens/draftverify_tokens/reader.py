@@ -246,19 +246,6 @@ class BlockReader:
             context.scratch[self._owner] = slot
         return outputs
 
-    def warm(self, rows: int, tokens: int, capacity: int, tails: Sequence[Any] = (None,)) -> None:
-        """Compile and capture ahead what a step of so many rows and tokens needs; nothing where steps are not compiled.
-
-        Args:
-            rows: sequences, a power of two.
-            tokens: of each, pending and drafted; a power of two up to 64.
-            capacity: of their shelf, a power of two from 256.
-            tails: as the forward's.
-        """
-        if self._forward.compiled:
-            with evaluating(self._modules):
-                self._forward.warm(self.slots, rows, tokens, capacity, tails)
-
     def withdraw(self, contexts: Sequence[Context]) -> None:
         """Take what was read as if it were accepted for a block again, which may be refused.
 
