@@ -321,7 +321,16 @@ def test_turns_that_end_with_the_assistants_are_continued(tiny: LocalModel) -> N
 
 
 @pytest.mark.parametrize(
-    "bad", [{"n": 0}, {"max_tokens": 0}, {"temperature": -1.0}, {"top_p": 0.0}, {"top_p": 1.5}]
+    "bad",
+    [
+        {"n": 0},
+        {"max_tokens": 0},
+        {"temperature": -1.0},
+        {"top_p": 0.0},
+        {"top_p": 1.5},
+        {"stop": "END"},
+        {"stop": ["a", ""]},
+    ],
 )
 def test_settings_out_of_range_are_refused(tiny: LocalModel, bad: dict[str, Any]) -> None:
     """Before anything is computed."""
@@ -370,6 +379,26 @@ def test_a_broken_directory_or_device_is_a_clear_error(tiny_directory: Path, tmp
         LocalModel(str(tmp_path)).open()
     with pytest.raises(ResourceError, match="warp"):
         LocalModel(str(tiny_directory), device="warp").open()
+
+
+@pytest.mark.parametrize("most", [5, 40])
+def test_an_answer_ends_where_the_model_has_no_position_left(most: int) -> None:
+    """Its last token is the one after a full text; beside it shorter texts go on. A longer prompt is refused."""
+    import transformers
+
+    _, tokenizer = build_tiny()
+    config = transformers.GPT2Config(
+        vocab_size=len(tokenizer), n_positions=32, n_embd=32, n_layer=2, n_head=4, eos_token_id=None
+    )
+    model = LocalModel.from_module(transformers.GPT2LMHeadModel(config).eval(), tokenizer)
+    answers = model.complete_many(
+        ["x" * 30, "y" * 12], n=[1, 2], seeds=[1, 2], max_tokens=most, temperature=0, chat=False
+    )
+    ended = [[(answer.tokens_out, answer.finish_reason) for answer in row] for row in answers]
+    assert ended == [[(3, "length")], [(min(most, 21), "length")] * 2]
+    assert answers[1][0].text == model.complete("y" * 12, max_tokens=most, temperature=0, chat=False)[0].text
+    with pytest.raises(ConfigError, match="the prompt has 33 tokens, and the model takes 32"):
+        model.complete("x" * 33, chat=False)
 
 
 def test_weights_without_a_head_are_refused(tmp_path: Path) -> None:

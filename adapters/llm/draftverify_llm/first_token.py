@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ from draftverify import ConfigError
 from draftverify_llm.local import LocalModel
 from draftverify_llm.pretrained import by_length
 from draftverify_llm.prompts import apart
-from draftverify_llm.sampling import PaddedRows
+from draftverify_llm.sampling import PaddedRows, window_of
 
 __all__ = ["FirstToken", "first_tokens", "word_tokens"]
 
@@ -72,7 +71,7 @@ def first_tokens(model: LocalModel, prompts: Sequence[str], verdicts: Sequence[s
         ConfigError: as of `word_tokens`.
     """
     module, of_word = model.model, word_tokens(model, verdicts)
-    longest = getattr(module.config, "max_position_embeddings", None) or math.inf
+    longest = window_of(module)
     marks = _marks(model.tokenizer)
     texts = {index: marks.sub(apart, prompt) for index, prompt in enumerate(prompts)}
     short = {index: text for index, text in texts.items() if len(text) <= model.most_characters}

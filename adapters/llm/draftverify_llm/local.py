@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import math
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -14,7 +13,7 @@ from typing import Any, Literal
 
 from draftverify.errors import ConfigError
 from draftverify_llm.family import family_of_config, family_of_weights
-from draftverify_llm.sampling import sample
+from draftverify_llm.sampling import sample, window_of
 from draftverify_llm.text import Completion, Prompt, as_messages, check_sampling, only_text, read_prompt
 from draftverify_llm.weights import load_transformers, need, on_disk
 
@@ -199,8 +198,7 @@ class LocalModel:
     def most_characters(self) -> float:
         """Characters beyond which no prompt fits: of as many tokens as the model takes, all of them the longest that
         there is. Infinite where it is not known how many it takes."""
-        positions = getattr(self.model.config, "max_position_embeddings", None)
-        return positions * max(map(len, self.tokenizer.get_vocab())) if positions else math.inf
+        return window_of(self.model) * max(map(len, self.tokenizer.get_vocab()))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids, without special tokens."""
@@ -242,7 +240,7 @@ class LocalModel:
     ) -> list[list[Completion]]:
         """Sample `n[k]` answers to prompt k with `seeds[k]`, of all prompts in one batch; see `BatchTextModel`."""
         for count in n:
-            check_sampling(count, max_tokens, temperature, top_p)
+            check_sampling(count, max_tokens, temperature, top_p, stop)
         if self.at_once < 1:
             raise ConfigError(f"at_once is {self.at_once}; at least 1 is needed", path="at_once")
         prompt_ids = [
@@ -251,6 +249,9 @@ class LocalModel:
         ]
         if not all(prompt_ids):
             raise ConfigError("a prompt is empty, and the model puts nothing of its own before it")
+        window, longest = window_of(self.model), max(map(len, prompt_ids), default=0)
+        if longest > window:
+            raise ConfigError(f"the prompt has {longest} tokens, and the model takes {window} at most")
         return sample(
             self.model, prompt_ids, n=n, max_tokens=max_tokens, temperature=temperature, top_p=top_p, seeds=seeds,
             ends=self.eos_ids, decode=self.decode, stop=tuple(stop), at_once=self.at_once,

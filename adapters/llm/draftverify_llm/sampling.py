@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 from draftverify_llm.eval_mode import evaluating
 from draftverify_llm.text import Completion, FinishReason, before_stop
 
-__all__ = ["PaddedRows", "sample"]
+__all__ = ["PaddedRows", "sample", "window_of"]
 
 COLD = 1e-6
 """Below it a temperature takes the likeliest token, as 0 does: logits that are divided by it leave float32."""
@@ -30,7 +31,7 @@ def sample(
     stop: Sequence[str] = (),
     at_once: int | None = None,
 ) -> list[list[Completion]]:
-    """Sample `n[k]` answers of at most `max_tokens` tokens to prompt k.
+    """Sample `n[k]` answers of at most `max_tokens` tokens to prompt k, or as many as the model has positions for.
 
     A batch has a row per answer. Its prompts are read once each, padded on the left to the longest, and the cache is
     then repeated for the rows. Rows that have ended leave as soon as they are half of the batch. Answer i to
@@ -53,9 +54,9 @@ def sample(
         For each prompt its answers, in order.
     """
     # A stop string that ends here lies within this many tokens: each but the special ones is a byte at least.
-    window = max((len(string.encode()) for string in stop), default=0) + 4
+    reach = max((len(string.encode()) for string in stop), default=0) + 4
     rows = [
-        _AnswerRow(k, prompts[k], _stream(seed, i))
+        _AnswerRow(k, prompts[k], _stream(seed, i), min(max_tokens, window_of(model) - len(prompts[k]) + 1))
         for k in sorted(range(len(prompts)), key=lambda k: len(prompts[k]))
         for seed in [secrets.randbits(31) if seeds[k] is None else seeds[k]]
         for i in range(n[k])
@@ -63,16 +64,15 @@ def sample(
     size = 1 if _recurrent(model) else at_once or max(len(rows), 1)
     for start in range(0, len(rows), size):
         batch = _Batch(model, rows[start : start + size])
-        for left in reversed(range(max_tokens)):
+        going = True
+        while going:
             batch.draw(temperature, top_p)
-            for row in batch.rows:
-                end = row.ids[-1] in ends or (
-                    stop and any(string in decode(row.ids[-window:]) for string in stop)
-                )
-                if row.reason is None and end:
+            for row in [row for row in batch.rows if row.reason is None]:
+                if row.ids[-1] in ends or any(string in decode(row.ids[-reach:]) for string in stop):
                     row.reason = "stop"
-            if not left or not batch.advance():
-                break
+                elif len(row.ids) >= row.most:
+                    row.reason = "length"
+            going = batch.advance()
     answers: list[list[Completion]] = [[] for _ in prompts]
     for row in rows:
         ended = row.ids[-1] in ends
@@ -89,6 +89,7 @@ class _AnswerRow:
     prompt: int
     prompt_ids: Sequence[int]
     stream: Any
+    most: float
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     reason: FinishReason | None = None
@@ -128,7 +129,8 @@ class PaddedRows:
             places = torch.arange(self._width, device=self.model.device)[None] - self._pads
             extra = {
                 "attention_mask": (places >= 0).long(),
-                "position_ids": places[:, start:].clamp(min=0),
+                # Of rows that have ended and are read on the positions may have, too.
+                "position_ids": places[:, start:].clamp(0, min(window_of(self.model), self._width) - 1),
             }
         with torch.inference_mode(), evaluating(self.model.modules()):
             out = self.model(
@@ -194,6 +196,11 @@ class _Batch:
             self.rows = [self.rows[place] for place in alive]
         self._padded.read([row.ids[-1:] for row in self.rows])
         return True
+
+
+def window_of(model: Any) -> float:
+    """How many tokens a model takes, as its config says; infinite where it does not."""
+    return getattr(model.config, "max_position_embeddings", None) or math.inf
 
 
 def _recurrent(model: Any) -> bool:
