@@ -455,8 +455,8 @@ def _sized(block: Any, what: str) -> Any:
     Raises:
         PipelineError: it is neither.
     """
-    if isinstance(block, int) and not isinstance(block, bool) and block >= 0:
-        return Fixed(block)
+    if isinstance(block, (int, np.integer)) and not isinstance(block, bool) and block >= 0:
+        return Fixed(int(block))
     if isinstance(block, type) or not has_methods(block, "size", "observe"):
         raise PipelineError(
             f"{what} is {block!r}; a number of items, 0 or more, or a block size (with size() and observe()) is needed"

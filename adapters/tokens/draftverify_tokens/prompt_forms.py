@@ -87,7 +87,7 @@ def _has_text(prompts: Any) -> bool:
 
 def _arrays(ids: Any, mask: Any) -> tuple[list[Any], bool]:
     rows, masks = _listed(ids), None if mask is None else _listed(mask)
-    single = not (rows and isinstance(rows[0], list))
+    single = getattr(ids, "ndim", 2 if rows and isinstance(rows[0], list) else 1) == 1
     if single:
         rows, masks = [rows], None if masks is None else [masks]
     if masks is not None and list(map(_length, masks)) != list(map(_length, rows)):
