@@ -433,7 +433,7 @@ def _diagnose(logits: Any, raw_maxima: Any, histories: Sequence[History]) -> Non
         if not bool(torch.isfinite(raw_maxima[row])):
             raise ContractError(
                 f"the settings leave no token after {len(history.accepted) + history.start} tokens of answer and "
-                "block: processors and grammar contradict each other, or the tokenizer cannot write what the grammar "
-                "asks for"
+                "block: min_new_tokens, processors and grammar contradict each other, or the tokenizer cannot write "
+                "what the grammar asks for"
             )
         row += len(history)
