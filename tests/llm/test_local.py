@@ -330,6 +330,7 @@ def test_turns_that_end_with_the_assistants_are_continued(tiny: LocalModel) -> N
         {"top_p": 1.5},
         {"stop": "END"},
         {"stop": ["a", ""]},
+        {"stop": None},
     ],
 )
 def test_settings_out_of_range_are_refused(tiny: LocalModel, bad: dict[str, Any]) -> None:

@@ -303,7 +303,8 @@ def check_sampling(
         raise ConfigError(f"n and max_tokens must be at least 1, not {n} and {max_tokens}")
     if not temperature >= 0 or not 0 < top_p <= 1:
         raise ConfigError(f"temperature must be >= 0 and top_p in (0, 1], not {temperature} and {top_p}")
-    if isinstance(stop, str) or "" in stop:  # letter by letter, or at once, it would end nearly everything
+    strings = stop if isinstance(stop, Sequence) and not isinstance(stop, str) else (None,)
+    if not all(isinstance(string, str) and string for string in strings):
         raise ConfigError(
             f"stop is {stop!r}; a list of texts with a character at least is needed", path="stop"
         )
