@@ -117,6 +117,8 @@ def test_the_answers_are_those_of_transformers(drafter):
         (padded(list(map(ids_of, TEXTS)), "right"), False),
         (TEXTS, False),
         (iter(TEXTS), False),
+        (np.array(TEXTS), False),
+        (np.array([{"prompt": text} for text in TEXTS]), False),
         (list(map(ids_of, TEXTS)), False),
         ([torch.tensor(ids_of(text)) for text in TEXTS], False),
         ([padded([ids_of(text)], "left") for text in TEXTS], False),

@@ -33,6 +33,8 @@ def read_prompts(prompts: Any, *, attention_mask: Any = None, chat: bool = True)
     """
     if isinstance(prompts, Mapping) and "input_ids" in prompts:
         return _arrays(prompts["input_ids"], prompts.get("attention_mask", attention_mask))
+    if hasattr(prompts, "tolist") and _has_text(items := prompts.tolist()):
+        prompts = items  # a table's column of texts
     if attention_mask is not None and _has_text(prompts):
         raise ConfigError(
             f"attention_mask is given beside {prompts!r:.80}; it belongs to token ids, leave it out",
