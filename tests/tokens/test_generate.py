@@ -566,6 +566,7 @@ def other_words() -> LocalModel:
         ({"ignore_eos": 1}, "ignore_eos: ignore_eos is 1; True or False"),
         ({"seed": "x"}, "seed: seed is 'x'; a whole number is needed"),
         ({"per_prompt": {"stop": "x"}}, "per_prompt: per_prompt is .*; a list of mappings is needed"),
+        ({"per_prompt": 5}, "per_prompt: per_prompt is 5; a list of mappings"),
         ({"per_prompt": [None]}, "per_prompt: per_prompt is .None.; a list of mappings"),
     ],
 )

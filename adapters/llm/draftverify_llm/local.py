@@ -238,7 +238,11 @@ class LocalModel:
         stop: Sequence[str] = (),
         chat: bool = True,
     ) -> list[list[Completion]]:
-        """Sample `n[k]` answers to prompt k with `seeds[k]`, of all prompts in one batch; see `BatchTextModel`."""
+        """Sample `n[k]` answers to prompt k with `seeds[k]`, of all prompts in one batch; see `BatchTextModel`.
+
+        Raises:
+            ConfigError: an argument is out of its range, or a prompt is empty or longer than the model takes.
+        """
         for count in n:
             check_sampling(count, max_tokens, temperature, top_p, stop)
         if self.at_once < 1:

@@ -397,7 +397,8 @@ class Decoder:
         inputs, single = read_prompts(prompts, attention_mask=attention_mask, chat=chat)
         calls = [call] * len(inputs)
         if per_prompt is not None:
-            if isinstance(per_prompt, Mapping) or not all(isinstance(own, Mapping) for own in per_prompt):
+            listed = isinstance(per_prompt, Sequence)
+            if not listed or not all(isinstance(own, Mapping) for own in per_prompt):
                 raise ConfigError(
                     f"per_prompt is {per_prompt!r:.80}; a list of mappings is needed, {{}} for the call's own options",
                     path="per_prompt",
