@@ -52,6 +52,18 @@ def test_chat_false_takes_the_text_as_it_stands(tiny: LocalModel) -> None:
     assert tiny.decode(tiny.encode_prompt({"prompt": "hi", "chat": False})) == "hi"
 
 
+@pytest.mark.parametrize("turns", [["system", "user"], ["assistant"]])
+def test_a_template_that_refuses_turns_is_named_with_them(turns: list[str]) -> None:
+    """As those of models without a system's turn do; and nothing stands before the one that is to be continued."""
+    template = "{% if messages[0].role == 'system' %}{{ raise_exception('no system turn') }}{% endif %}x"
+    model = LocalModel.from_module(*build_tiny(template=template))
+    with pytest.raises(
+        ConfigError, match=rf"chat template does not take these turns \({', '.join(turns)}\): "
+    ):
+        model.encode_prompt({"messages": [{"role": role, "content": "a"} for role in turns]})
+    assert model.decode(model.encode_prompt({"prompt": "hi"})) == "x"
+
+
 def test_a_base_model_takes_text_and_refuses_turns() -> None:
     """Without a template `prompt` is encoded as it stands, and `messages` are a config error."""
     base = LocalModel.from_module(*build_tiny(template=None))

@@ -179,7 +179,7 @@ class LocalModel:
 
         Raises:
             ConfigError: no prompt is there, it holds half a character, it has more than `most_characters`, or turns
-                were given to a model that has no chat template.
+                were given to a model that has no chat template, or one that refuses them.
         """
         prompt, tokenizer = read_prompt(input), self.tokenizer
         characters = sum(len(turn["content"]) for turn in as_messages(prompt))
@@ -191,7 +191,13 @@ class LocalModel:
             return list(tokenizer(_whole(only_text(prompt))).input_ids)
         turns = as_messages(prompt)
         begun = turns.pop()["content"] if turns[-1]["role"] == "assistant" else ""
-        text = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False) + begun
+        try:
+            text = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False) + begun
+        except Exception as error:  # a template's own refusal, or jinja's of the template
+            roles = ", ".join(turn["role"] for turn in as_messages(prompt))
+            raise ConfigError(
+                f"the model's chat template does not take these turns ({roles}): {type(error).__name__}: {error}"
+            ) from error
         return list(tokenizer(_whole(text), add_special_tokens=False).input_ids)
 
     @cached_property
