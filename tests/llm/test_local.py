@@ -229,18 +229,19 @@ def test_the_prompt_is_counted_once(tiny: LocalModel) -> None:
 MANY: list[Any] = ["a", "count to ten, one number a line", [{"role": "user", "content": "q" * 60}], "a"]
 
 
+@pytest.mark.parametrize("n", [[2, 3, 1, 4], [1, 1, 1, 1]])
 @pytest.mark.parametrize("at_once", [1, 3, 64])
 @pytest.mark.parametrize("temperature", [0, 0.8])
 def test_prompts_in_one_batch_are_answered_as_one_by_one(
-    tiny: LocalModel, temperature: float, at_once: int
+    tiny: LocalModel, temperature: float, at_once: int, n: list[int]
 ) -> None:
     """Prompts of any lengths and numbers of answers, whatever shares the batch, with rows that end before others."""
     model = LocalModel.from_module(tiny.model, tiny.tokenizer)
     model.at_once = at_once
     how: dict[str, Any] = {"max_tokens": 24, "temperature": temperature, "stop": [*"etaoin"]}
-    n, seeds = [2, 3, 1, 4], [3, 4, 5, 6]
+    seeds = [3, 4, 5, 6]
     together = model.complete_many(MANY, n=n, seeds=seeds, **how)
-    assert len({each.tokens_out for answers in together for each in answers}) >= 3
+    assert len({each.tokens_out for answers in together for each in answers}) >= 2
     for k, answers in enumerate(together):
         alone = tiny.complete(MANY[k], n=n[k], seed=seeds[k], **how)
         assert [(each.text, each.tokens_out, each.finish_reason) for each in answers] == [

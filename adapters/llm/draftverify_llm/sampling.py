@@ -163,14 +163,15 @@ class _Batch:
 
     def __init__(self, model: Any, rows: list[_AnswerRow]) -> None:
         self.rows = rows
-        heads = {
-            row.prompt: row for row in reversed(rows)
-        }  # one row reads the prompt, the others get its copy
-        for row in heads.values():
-            row.read = len(row.prompt_ids)
-        self._padded = PaddedRows(model, [row.prompt_ids for row in heads.values()])
-        if len(rows) > len(heads):
-            places = {prompt: place for place, prompt in enumerate(heads)}
+        places: dict[
+            int, int
+        ] = {}  # of each prompt among those read: its first row reads it for all of its rows
+        for row in rows:
+            if row.prompt not in places:
+                places[row.prompt] = len(places)
+                row.read = len(row.prompt_ids)
+        self._padded = PaddedRows(model, [row.prompt_ids for row in rows if row.read])
+        if len(rows) > len(places):
             self._padded.select([places[row.prompt] for row in rows])
 
     def draw(self, temperature: float, top_p: float) -> None:
