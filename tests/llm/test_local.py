@@ -13,6 +13,7 @@ import pytest
 
 from draftverify.errors import ConfigError, ResourceError
 from draftverify_llm import Completion, LocalModel, TextModel, sampling
+from tests.tokens.families import module_of
 
 from .conftest import build_tiny
 
@@ -280,6 +281,32 @@ def test_other_kinds_of_models_answer_a_batch_as_one_by_one(kind: str) -> None:
     assert [[each.text for each in row] for row in together] == [[each.text for each in row] for row in alone]
     for some, others in zip(together, alone, strict=True):
         assert [each.logprob for each in some] == pytest.approx([each.logprob for each in others], abs=1e-4)
+
+
+@pytest.mark.parametrize("family", ["llama", "mpt", "mamba", "bamba", "minimax"])
+def test_greedy_answers_are_the_module_s_own(family: str) -> None:
+    """Whatever it keeps of what it has read, and whatever it calls that: the tokens of reading all anew each time."""
+    import torch
+
+    model, prompts = module_of(family), [[3, 4, 5], [6, 7, 8, 9, 10, 11]]
+    expected = [list(prompt) for prompt in prompts]
+    with torch.inference_mode():
+        for ids in expected * 5:
+            ids.append(int(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+    answers: list[list[int]] = []
+    sampling.sample(
+        model, prompts, n=[1, 1], seeds=[0, 0], max_tokens=5, temperature=0, top_p=1, ends=(),
+        decode=remembering(answers),
+    )  # fmt: skip
+    assert answers == [ids[len(prompt) :] for ids, prompt in zip(expected, prompts, strict=True)]
+
+
+def test_a_model_without_a_cache_is_refused() -> None:
+    """It would begin each token anew, from nothing."""
+    model = module_of("openai-gpt")
+    for n in (1, 2):
+        with pytest.raises(ConfigError, match="OpenAIGPTLMHeadModel gives no cache back"):
+            sample(model, [3, 4], n=n, seed=0, max_tokens=2, temperature=0, top_p=1, ends=(), decode=str)
 
 
 def test_an_empty_prompt_is_refused_whatever_shares_the_batch(tiny: LocalModel) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from draftverify.errors import ConfigError
 from draftverify_llm.eval_mode import evaluating
 from draftverify_llm.text import Completion, FinishReason, before_stop
 
@@ -105,6 +107,7 @@ class PaddedRows:
 
     Attributes:
         logits: [rows, vocabulary], of each row's next token.
+        cache: what the model keeps of them; None where it keeps nothing.
     """
 
     def __init__(self, model: Any, prompts: Sequence[Sequence[int]]) -> None:
@@ -112,9 +115,12 @@ class PaddedRows:
 
         self.model = model
         pads = [max(map(len, prompts)) - len(prompt) for prompt in prompts]
-        # Without padding there is nothing to hide, and every place is its own index.
-        self._pads = torch.tensor(pads, device=model.device)[:, None] if any(pads) else None
-        self._cache: Any = None
+        self._pads = torch.tensor(pads, device=model.device)[:, None]
+        self._padded = any(pads)
+        # Mamba has a name of its own for its states, and no positions.
+        is_mamba = "cache_params" in inspect.signature(model.forward).parameters
+        self._kept_as = "cache_params" if is_mamba else "past_key_values"
+        self.cache: Any = None
         self._width = 0
         self.read([[0] * pad + list(prompt) for pad, prompt in zip(pads, prompts, strict=True)])
 
@@ -124,23 +130,17 @@ class PaddedRows:
 
         start = self._width
         self._width += len(tokens[0])
-        extra: dict[str, Any] = {}
-        if self._pads is not None:
-            places = torch.arange(self._width, device=self.model.device)[None] - self._pads
-            extra = {
-                "attention_mask": (places >= 0).long(),
-                # Of rows that have ended and are read on the positions may have, too.
-                "position_ids": places[:, start:].clamp(0, min(window_of(self.model), self._width) - 1),
-            }
+        places = torch.arange(self._width, device=self.model.device)[None] - self._pads
+        extra: dict[str, Any] = {self._kept_as: self.cache}
+        if self._kept_as == "past_key_values":
+            # Of rows that have ended and are read on the positions may have, too.
+            extra["position_ids"] = places[:, start:].clamp(0, min(window_of(self.model), self._width) - 1)
+        if self._padded:  # else there is nothing to hide
+            extra["attention_mask"] = (places >= 0).long()
+        ids = torch.tensor(tokens, device=self.model.device)
         with torch.inference_mode(), evaluating(self.model.modules()):
-            out = self.model(
-                torch.tensor(tokens, device=self.model.device),
-                past_key_values=self._cache,
-                use_cache=True,
-                logits_to_keep=1,
-                **extra,
-            )
-        self._cache, self.logits = out.past_key_values, out.logits[:, -1]
+            out = self.model(ids, use_cache=True, logits_to_keep=1, **extra)
+        self.cache, self.logits = getattr(out, self._kept_as, None), out.logits[:, -1]
 
     def select(self, places: Sequence[int]) -> None:
         """Keep these rows of all, in this order; one may be there several times."""
@@ -148,10 +148,9 @@ class PaddedRows:
 
         with torch.inference_mode():
             index = torch.tensor(places, device=self.model.device)
-            self._cache.batch_select_indices(index)
+            self.cache.batch_select_indices(index)
             self.logits = self.logits[index]
-            if self._pads is not None:
-                self._pads = self._pads[index]
+            self._pads = self._pads[index]
 
 
 class _Batch:
@@ -163,14 +162,14 @@ class _Batch:
 
     def __init__(self, model: Any, rows: list[_AnswerRow]) -> None:
         self.rows = rows
-        places: dict[
-            int, int
-        ] = {}  # of each prompt among those read: its first row reads it for all of its rows
+        places: dict[int, int] = {}  # of the prompts among those that are read, each by its first row
         for row in rows:
             if row.prompt not in places:
                 places[row.prompt] = len(places)
                 row.read = len(row.prompt_ids)
         self._padded = PaddedRows(model, [row.prompt_ids for row in rows if row.read])
+        if self._padded.cache is None:
+            raise ConfigError(f"{type(model).__name__} gives no cache back, and cannot be sampled from")
         if len(rows) > len(places):
             self._padded.select([places[row.prompt] for row in rows])
 
