@@ -39,7 +39,7 @@ def sample(
     then repeated for the rows. Rows that have ended leave as soon as they are half of the batch. Answer i to
     prompt k draws from a generator seeded with (seeds[k], i), so that what else is asked for, in the same batch or not,
     changes none (up to rounding, which a batch's size and padding may change). Rows of a model that keeps a state in
-    place of past tokens, into which padding would be read, are sampled one by one.
+    place of past tokens are sampled one by one: such a cache cannot be repeated, nor cut to some of its rows.
 
     Args:
         model: a transformers causal language model.
