@@ -10,7 +10,6 @@ from draftverify_llm.checkpoint import (
 )
 from draftverify_llm.endpoint import Endpoint
 from draftverify_llm.eval_mode import evaluating
-from draftverify_llm.family import family_of_config, family_of_weights
 from draftverify_llm.generate import Sample, fields_of, filled
 from draftverify_llm.identity import model_identity
 from draftverify_llm.jsonl import MISSING, read_rows, value_at
@@ -56,7 +55,7 @@ from draftverify_llm.text import (
     reading_traits,
     sampling_traits,
 )
-from draftverify_llm.weights import gguf_file, quiet_transformers, resolve, torch_directory
+from draftverify_llm.weights import gguf_file, resolve, torch_directory
 
 __all__ = [
     "BatchTextModel",
@@ -87,8 +86,6 @@ __all__ = [
     "evaluating",
     "asking",
     "exchange_of",
-    "family_of_config",
-    "family_of_weights",
     "fields_of",
     "filled",
     "find_recording",
@@ -103,7 +100,6 @@ __all__ = [
     "optimiser_tensors",
     "plain_prompt",
     "question_text",
-    "quiet_transformers",
     "read_recording",
     "read_rows",
     "read_sampling",

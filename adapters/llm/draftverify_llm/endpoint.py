@@ -259,8 +259,8 @@ class Endpoint:
             EndpointTimeout: no answer in time, at the last try too.
             EndpointError: the server refused, or what it sent is not a completion.
         """
+        check_sampling(n, max_tokens, temperature, top_p, stop)
         sampling = SamplingRequest(prompt, max_tokens, temperature, top_p, tuple(stop), seed, chat, schema)
-        check_sampling(n, max_tokens, temperature, top_p)
         completions = self._asked(sampling, n, 0) if self._api.counts or n == 1 else []
         if missing := range(len(completions), n):
             with ThreadPoolExecutor(min(len(missing), self.concurrency)) as pool:
@@ -284,8 +284,8 @@ class Endpoint:
         schema: Mapping[str, Any] | None = None,
     ) -> list[Completion]:
         """The same, awaited. Cancelling it closes the connection, which tells the server to stop."""
+        check_sampling(n, max_tokens, temperature, top_p, stop)
         sampling = SamplingRequest(prompt, max_tokens, temperature, top_p, tuple(stop), seed, chat, schema)
-        check_sampling(n, max_tokens, temperature, top_p)
         completions = await self._aasked(sampling, n, 0) if self._api.counts or n == 1 else []
         missing = range(len(completions), n)
         coming = (self._aasked(sampling, 1, place) for place in missing)

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from draftverify.errors import ResourceError
-from draftverify_llm.requirements import need
-from draftverify_llm.weights import quiet_transformers, torch_directory
+from draftverify_llm.weights import load_transformers
 
 __all__ = [
     "Pretrained",
@@ -105,33 +104,7 @@ def load_pretrained(weights: str, device: str, auto: str = "AutoModel", *, extra
         ResourceError: the weights, a package or the device is missing, the model is of another kind, a part of it
             is not in the weights, or its tokenizer has no Rust form.
     """
-    need("torch", "transformers", doing=f"loading {weights}", extra=extra)
-    directory = torch_directory(weights)
-    import torch
-    import transformers
-
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        with quiet_transformers():
-            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(directory), **local)
-            model, report = getattr(transformers, auto).from_pretrained(
-                str(directory), dtype=torch.float32, use_safetensors=True, output_loading_info=True, **local
-            )
-        model = model.to(device).eval()
-    # transformers and torch raise many kinds for files and devices that they cannot use
-    except Exception as error:
-        raise ResourceError(
-            f"{weights} could not be loaded from {directory} as {auto} on {device} ({type(error).__name__}: {error})"
-        ) from error
-    # A pooler is of no use to an encoder, and many a one is saved without it.
-    missing = sorted(name for name in report["missing_keys"] if auto != "AutoModel" or "pooler" not in name)
-    if missing:
-        raise ResourceError(
-            f"{weights} is no {auto}: its weights lack {', '.join(missing[:4])}{' …' if missing[4:] else ''}, which "
-            f"would be random numbers; its config names {', '.join(model.config.architectures or ['no architecture'])}"
-        )
+    model, tokenizer = load_transformers(weights, device, auto, "float32", extra=extra)
     if not tokenizer.is_fast:
         raise ResourceError(f"the tokenizer of {weights} has no tokenizer.json, and only those are read")
     encoder = tokenizer.backend_tokenizer
