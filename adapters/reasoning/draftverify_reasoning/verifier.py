@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Saved", "TrainedVerifier", "save"]
 
-FORMAT = 2
+FORMAT = 3
 
 
 class Saved(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -178,7 +178,7 @@ class TrainedVerifier(SolutionScorer["tuple[Saved, Any, TokenScores]"]):
         from draftverify_reasoning.token_scores import TokenScores
 
         model = LocalModel(saved.model, dtype=saved.dtype, device=self.device)
-        network = TokenScores(model.model, saved.layers, saved.depth)
+        network = TokenScores(model.model.base_model, saved.layers, saved.depth)
         path = Path(self.weights) / "verifier.safetensors"
         try:
             tensors = load_file(path)
