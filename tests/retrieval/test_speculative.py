@@ -285,11 +285,11 @@ def test_what_cannot_work_is_said_with_what_to_do():
     assert "give one, or a function as `next_query`" in str(plain.run(Task(id="t")).failure)
     with pytest.raises(ConfigError, match="give both the same"):
         Pipeline(CachedSearch(INDEX, k=2), ExactSearch(INDEX), LongestPrefix(), block=2).open()
-    with pytest.raises(ConfigError, match="k must be 1 or more"):
+    with pytest.raises(ConfigError, match="k is 0; at least 1"):
         ExactSearch(INDEX, k=0)
-    with pytest.raises(ConfigError, match="capacity at least k"):
+    with pytest.raises(ConfigError, match="capacity is 8; at least 9"):
         CachedSearch(INDEX, k=9, capacity=8)
-    with pytest.raises(ConfigError, match="k must be 1"):
+    with pytest.raises(ConfigError, match="k is 0"):
         ApproximateSearch(INDEX, k=0)
     for block in (0, 2):
         empty = Pipeline(CachedSearch(INDEX), ExactSearch(INDEX), LongestPrefix(), block=block)

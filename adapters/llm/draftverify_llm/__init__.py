@@ -24,6 +24,7 @@ from draftverify_llm.pairwise_judge import PairwiseJudge
 from draftverify_llm.pretrained import (
     Pretrained,
     by_length,
+    label_place,
     label_scores,
     load_pretrained,
     readable,
@@ -39,7 +40,7 @@ from draftverify_llm.recordings import (
     read_recording,
     samples_drawn,
 )
-from draftverify_llm.requirements import need
+from draftverify_llm.requirements import check_least, need
 from draftverify_llm.shared import Shared
 from draftverify_llm.text import (
     BatchTextModel,
@@ -83,6 +84,7 @@ __all__ = [
     "TextModel",
     "before_stop",
     "by_length",
+    "check_least",
     "check_model",
     "evaluating",
     "asking",
@@ -94,6 +96,7 @@ __all__ = [
     "find_recording",
     "gguf_file",
     "held_out",
+    "label_place",
     "label_scores",
     "load_checkpoint",
     "load_pretrained",

@@ -16,6 +16,7 @@ from draftverify_llm import (
     Message,
     TextModel,
     asking,
+    check_least,
     check_model,
     fields_of,
     filled,
@@ -73,8 +74,7 @@ class PromptedGenerator:
             raise ConfigError(
                 f"stop is the text {self.stop!r}; a list is needed: [{self.stop!r}]", path="stop"
             )
-        if self.max_tokens < 1:
-            raise ConfigError(f"max_tokens is {self.max_tokens}; at least 1 is needed", path="max_tokens")
+        check_least(1, max_tokens=self.max_tokens)
         if self.system is not None and not self.chat:
             raise ConfigError(
                 "a system prompt is a turn; without chat put it into the template", path="system"

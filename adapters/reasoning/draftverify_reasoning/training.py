@@ -29,6 +29,7 @@ from draftverify.stats import auroc_within
 from draftverify_llm import (
     LocalModel,
     by_length,
+    check_least,
     held_out,
     load_checkpoint,
     need,
@@ -133,14 +134,11 @@ class VerifierTraining:
         return {**report, "learned_from": [problem.question for problem in problems]}
 
     def _check(self) -> None:
-        for name, fits, range_of in (
-            ("held_out", 0 <= self.held_out <= 0.5, "from 0 to 0.5"),
-            ("epochs", self.epochs >= 1, "at least 1"),
-            ("layers", self.layers >= 0, "0 or more"),
-            ("longest", self.longest >= 2, "at least 2"),
-        ):
-            if not fits:
-                raise ConfigError(f"{name} must be {range_of}, not {getattr(self, name)}", path=name)
+        check_least(0, layers=self.layers, held_out=self.held_out)
+        check_least(1, epochs=self.epochs)
+        check_least(2, longest=self.longest)
+        if self.held_out > 0.5:
+            raise ConfigError(f"held_out is {self.held_out}; at most 0.5 can be", path="held_out")
 
 
 class _LabelledSolution(NamedTuple):

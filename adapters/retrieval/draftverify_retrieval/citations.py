@@ -16,9 +16,9 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from draftverify import UNCHECKED, Check, ConfigError, Context, Failure, Outcome, Proposal, Task, Verification
+from draftverify import UNCHECKED, Check, Context, Failure, Outcome, Proposal, Task, Verification
 from draftverify.traits import VerifierTraits
-from draftverify_llm import Shared
+from draftverify_llm import Shared, check_least
 from draftverify_retrieval.answers import values_of
 from draftverify_retrieval.claims import Claim, Malformed, claims_of
 from draftverify_retrieval.folding import Folded, Word
@@ -447,9 +447,7 @@ class Citations(_PassageSource):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, value in (("claims_needed", self.claims_needed), ("least_words", self.least_words)):
-            if value < 1:
-                raise ConfigError(f"{name} is {value}; 1 or more is needed", path=name)
+        check_least(1, claims_needed=self.claims_needed, least_words=self.least_words)
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per answer, and the claims in the notes.

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from draftverify import PASS, UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Verification
+from draftverify import PASS, UNCHECKED, Check, Context, ContractError, Proposal, Verification
 from draftverify.traits import VerifierTraits
-from draftverify_llm import Shared
+from draftverify_llm import Shared, check_least
 from draftverify_retrieval.passages import Passages, Retriever
 from draftverify_retrieval.steps import (
     NO_QUERY,
@@ -55,8 +55,8 @@ class ExactSearch(Shared[Retriever]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.k < 1 or self.prefetch < 0:
-            raise ConfigError(f"k must be 1 or more and prefetch 0 or more, not {self.k} and {self.prefetch}")
+        check_least(1, k=self.k)
+        check_least(0, prefetch=self.prefetch)
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One search over the queries of the block, and the one after it."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftverify import ConfigError, Context
+from draftverify_llm import check_least
 from draftverify_retrieval.passages import Passages, Retriever
 from draftverify_retrieval.ranking import Ranking, RankingDrafter, padded, rank_with
 
@@ -82,8 +83,7 @@ class Hybrid(RankingDrafter[Passages]):
             raise ConfigError(
                 f"{len(self.retrievers)} retrievers; at least two can be fused", path="retrievers"
             )
-        if self.k < 0:
-            raise ConfigError(f"k is {self.k}; it must be at least 0", path="k")
+        check_least(0, k=self.k)
         corpus, *corpora = [getattr(retriever, "corpus", None) for retriever in self.retrievers]
         for place, another in enumerate(corpora, 1):
             if corpus is None or another is not corpus:
