@@ -21,9 +21,6 @@ __all__ = ["FIELDS", "BadDocumentError", "Document", "DocumentSource", "LinesRea
 
 log = logging.getLogger("draftverify.retrieval")
 
-FIELDS = ("id", "text", "heading", "metadata")
-"""What a line of JSON is asked for; `heading` and `metadata` may be absent."""
-
 
 class BadDocumentError(ConfigError):
     """A document cannot be read as what it is."""
@@ -47,6 +44,19 @@ class Document(NamedTuple):
     markdown: bool = False
     metadata: Mapping[str, Any] = {}
     problem: str = ""
+
+
+class _Line(msgspec.Struct):
+    """What is asked for of a line of JSON."""
+
+    id: str | int
+    text: str
+    heading: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+FIELDS = _Line.__struct_fields__
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class LinesRead(msgspec.Struct, frozen=True):
@@ -154,29 +164,20 @@ def _lines(path: Path, fields: Mapping[str, str], before: LinesRead) -> Document
 
 def _document(line: bytes, names: Mapping[str, str], where: str) -> Document:
     try:
-        entry = json.loads(_decoded(line, where))
-    except (ValueError, RecursionError) as error:
-        raise BadDocumentError(f"no JSON object: {error}", where=where) from error
-    if not isinstance(entry, dict):
+        entry = _OBJECT.decode(line.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError:  # in words, and with what Python writes beyond JSON
+        try:
+            entry = msgspec.convert(json.loads(_decoded(line, where)), dict[str, Any])
+        except (ValueError, RecursionError) as error:
+            raise BadDocumentError(f"no JSON object: {error}", where=where) from error
+    try:
+        fields = {name: entry[key] for name, key in names.items() if key in entry}
+        id, text, heading, metadata = msgspec.structs.astuple(msgspec.convert(fields, _Line))
+    except msgspec.ValidationError as error:
         raise BadDocumentError(
-            f"a line is a JSON object with `id` and `text`, not {entry!r:.60}", where=where
-        )
-    id, text, heading, metadata = (entry.get(names[name]) for name in FIELDS)
-    for name, value in (("id", id), ("text", text)):
-        if value is None:
-            present = ", ".join(map(str, entry)) or "nothing"
-            raise BadDocumentError(
-                f"no field {names[name]!r} for the {name}; the line has {present} (say which one as fields: "
-                f"{{{name}: …}})",
-                where=where,
-            )
-    if isinstance(id, bool) or not isinstance(id, (str, int)):
-        raise BadDocumentError(f"the id is {id!r:.60}; a text or a whole number is needed", where=where)
-    for name, value in (("text", text), ("heading", heading or "")):
-        if not isinstance(value, str):
-            raise BadDocumentError(f"the {name} is {value!r:.60}; a text is needed", where=where)
-    if not isinstance(metadata or {}, dict):
-        raise BadDocumentError(f"the metadata are {metadata!r:.60}; an object is needed", where=where)
+            f"{error}; the line has {', '.join(entry) or 'nothing'} (say which is which as fields: {{text: …}})",
+            where=where,
+        ) from error
     document = Document(str(id), text, heading or "", metadata=metadata or {})
     if metadata or b"\\u" in line:  # nothing else can hold what is not written down
         try:

@@ -38,7 +38,8 @@ class ExactSearch(Shared[Retriever]):
         index: trusted; what it answers to a query must not depend on the others in the search.
         k: rows per step.
         next_query: gives each step's query; without one they stand in the task's input, under "queries".
-        prefetch: rows per query, k among them, that are noted, and recorded, for `CachedSearch` to draft from.
+        prefetch: rows per query of a drafted block, and of a task's first round, k among them, that are noted, and
+            recorded, for `CachedSearch` to draft from.
         corpus: of the passages, where the steps are to carry them.
 
     References:
@@ -65,19 +66,18 @@ class ExactSearch(Shared[Retriever]):
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
         """One search over the queries of all blocks."""
         blocks = [self._queries(*block) for block in zip(contexts, proposals, strict=True)]
-        asked = [
-            (place, index, query)
-            for place, block in enumerate(blocks)
-            for index, query in block.items()
-            if query is not None
+        # A plain step has nothing drafted from it, but for the first, from which the cache begins.
+        near = [
+            self.prefetch if len(proposal) or not context.round else 0
+            for context, proposal in zip(contexts, proposals, strict=True)
         ]
-        rows = (
-            self.index.search([query for *_, query in asked], max(self.k, self.prefetch))[0] if asked else []
-        )
-        answers: list[dict[int, list[int] | None]] = [dict.fromkeys(block) for block in blocks]
-        for (place, index, _), row in zip(asked, rows, strict=True):
-            answers[place][index] = row.tolist()
-        return [self._judge(*answered) for answered in zip(proposals, answers, strict=True)]
+        queries = [query for block in blocks for query in block.values() if query is not None]
+        found = iter(self.index.search(queries, max([self.k, *near]))[0].tolist() if queries else ())
+        answers = [
+            {index: None if query is None else next(found) for index, query in block.items()}
+            for block in blocks
+        ]
+        return [self._judge(*answered) for answered in zip(proposals, answers, near, strict=True)]
 
     def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """Stop when there is no next query."""
@@ -107,8 +107,8 @@ class ExactSearch(Shared[Retriever]):
                     queries[index] = query
         return queries
 
-    def _judge(self, proposal: Proposal, answers: dict[int, list[int] | None]) -> Verification:
-        """The checks of a block, from what the index found after each item."""
+    def _judge(self, proposal: Proposal, answers: dict[int, list[int] | None], near: int) -> Verification:
+        """The checks of a block, from what the index found after each item, of which so many rows are noted."""
         checks: list[Check] = []
         passed = {-1}
         for index, (item, parent) in enumerate(zip(proposal.items, proposal.parents, strict=True)):
@@ -130,9 +130,7 @@ class ExactSearch(Shared[Retriever]):
         return Verification(
             checks=tuple(checks),
             correction=() if following is None else (retrieved(following[: self.k], self.corpus),),
-            notes={"near": [rows[: self.prefetch] for rows in answers.values() if rows]}
-            if self.prefetch
-            else {},
+            notes={"near": [rows[:near] for rows in answers.values() if rows]} if near else {},
         )
 
 

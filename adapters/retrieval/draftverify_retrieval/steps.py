@@ -51,7 +51,7 @@ def listed(task: Task, steps: Sequence[Retrieved]) -> Query | None:
 
 def retrieved(rows: Sequence[int], corpus: Passages | None) -> Retrieved:
     """Rows as an item of a chain."""
-    rows = [int(row) for row in rows if row >= 0]
+    rows = [row for row in rows if row >= 0]
     return (
         Retrieved(rows=rows)
         if corpus is None
