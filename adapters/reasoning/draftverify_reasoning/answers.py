@@ -264,13 +264,12 @@ _PHRASE = re.compile(
 
 
 def _phrase(text: str) -> str:
-    answer = ""
-    for match in _PHRASE.finditer(text):
-        sentence = _sentence(match["said"])
-        # Of a line below it is an answer where it is a number, and else the beginning of more.
-        if (plain := normalised(sentence)) and ("\n" not in match["gap"] or number(plain) is not None):
-            answer = sentence
-    return answer
+    for match in reversed([*_PHRASE.finditer(text)]):
+        answer = _sentence(match["said"])
+        # On the next line stands an answer where it is a number, and else the beginning of more.
+        if (plain := normalised(answer)) and ("\n" not in match["gap"] or number(plain) is not None):
+            return answer
+    return ""
 
 
 def _sentence(text: str) -> str:
