@@ -108,11 +108,10 @@ class PassageShelf:
         """This shelf and what else is cited of the corpus."""
         shelf = copy(self)
         shelf._names, shelf._texts, shelf._by_id = list(self._names), list(self._texts), dict(self._by_id)
-        for label in dict.fromkeys(label for claim in claims for label in claim.cited):
-            for id in shelf._ids(label):
-                passage = None if shelf._of(id) else self.corpus.passage(id)
-                if passage is not None:
-                    shelf._add(passage)
+        for id in dict.fromkeys(id for claim in claims for id in claim.cited):
+            passage = None if shelf._of(id) else self.corpus.passage(id)
+            if passage is not None:
+                shelf._add(passage)
         return shelf
 
     def _examine(self, claims: Sequence[Claim], least_words: int) -> list[QuoteFinding]:
@@ -146,14 +145,8 @@ class PassageShelf:
         for id in {name if "id" in passage else "", passage.get("document", "")} - {""}:
             self._by_id[id] = self._by_id.get(id, frozenset()) | {place}
 
-    def _ids(self, label: str) -> list[str]:
-        """What stands in brackets as ids: one, or several with commas between."""
-        labels = [label] if label in self else re.split("[,;]", label)
-        return [id.strip().lstrip("^") for id in labels]
-
-    def _cited(self, labels: Sequence[str]) -> tuple[list[frozenset[int]], list[str]]:
+    def _cited(self, ids: Sequence[str]) -> tuple[list[frozenset[int]], list[str]]:
         """The passages of each id that there is, and the ids of which there is none."""
-        ids = [id for label in labels for id in self._ids(label)]
         return [places for id in ids if (places := self._of(id))], [id for id in ids if not self._of(id)]
 
     def _of(self, id: str) -> frozenset[int]:
