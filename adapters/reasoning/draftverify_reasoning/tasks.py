@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from draftverify import ConfigError, Task
+from draftverify.plugins import did_you_mean
 from draftverify_llm import check_least, read_rows
 from draftverify_reasoning.answers import Form, extract, normalised
 from draftverify_reasoning.gym import make_dataset
@@ -126,9 +126,7 @@ class Problems:
         keys = ("id", "question", "answer", "group")
         for key in self.fields:
             if key not in keys:
-                near = difflib.get_close_matches(key, keys, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"{', '.join(keys)} are"
-                raise ConfigError(f"{key!r} is no field; {hint}", path=f"fields.{key}")
+                raise ConfigError(f"{key!r} is no field{did_you_mean(key, keys)}", path=f"fields.{key}")
         tasks: dict[str, Task] = {}
         places: dict[str, str] = {}
         for number, (where, row) in enumerate(read_rows(self.path), 1):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from draftverify import ConfigError, ResourceError
+from draftverify.plugins import did_you_mean
 from draftverify_llm import need
 from draftverify_retrieval.index import DIGEST, digest_of
 
@@ -103,7 +104,7 @@ def documents_at(path: Path, fields: Mapping[str, str], before: LinesRead) -> Do
     """
     for name in fields:
         if name not in FIELDS:
-            raise ConfigError(f"there is no {name!r}; there are {', '.join(FIELDS)}", path=f"fields.{name}")
+            raise ConfigError(f"there is no {name!r}{did_you_mean(name, FIELDS)}", path=f"fields.{name}")
     if path.suffix == ".jsonl" and not path.is_dir():
         return _lines(path, fields, before)
     if fields:
