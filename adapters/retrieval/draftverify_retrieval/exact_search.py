@@ -14,7 +14,6 @@ from draftverify_retrieval.steps import (
     NO_QUERY,
     NextQuery,
     Query,
-    Retrieved,
     listed,
     query_after,
     retrieved,
@@ -91,19 +90,12 @@ class ExactSearch(Shared[Retriever]):
 
     def _queries(self, context: Context, proposal: Proposal) -> dict[int, Query | None]:
         """The query after each item, by its index (-1: after what was accepted); None where no step is left."""
-        paths: dict[int, list[Retrieved]] = {-1: []}
-        asks = {*proposal.parents, len(proposal) - 1}  # what comes after another leaf is nobody's question
-        queries = {}
-        for index in range(-1, len(proposal)):
-            if index >= 0:
-                if (parent := proposal.parents[index]) not in paths or not _readable(proposal.items[index]):
-                    continue
-                paths[index] = [*paths[parent], proposal.items[index]]
-            if index in asks:
-                query = query_after(context, self.next_query, paths[index])
-                if query is NO_QUERY:
-                    del paths[index]
-                else:
+        queries: dict[int, Query | None] = {}
+        for index in sorted({*proposal.parents, len(proposal) - 1}):  # no other leaf's next step is asked for
+            path = [proposal.items[place] for place in proposal.path(index)]
+            if all(map(_readable, path)):
+                query = query_after(context, self.next_query, path)
+                if query is not NO_QUERY:
                     queries[index] = query
         return queries
 
