@@ -415,7 +415,7 @@ def test_the_command_trains_and_the_verifier_can_be_used(
 ) -> None:
     """`draftverify fit part verifier CONFIG`, by its name, to a directory that loads."""
     config = tmp_path / "verifier.yaml"
-    config.write_text(f"data: {data}\nmodel: {model}\nepochs: 2\nlayers: 1\ndtype: float32\n")
+    config.write_text(f"data: {data}\nmodel: {model}\nepochs: 2\nlayers: 1\n")
     assert main(["fit", "part", "verifier", str(config), "--out", str(tmp_path / "made")]) == 0
     assert "auc_within: 0." in capsys.readouterr().out
     report = json.loads((tmp_path / "made" / "report.json").read_text())

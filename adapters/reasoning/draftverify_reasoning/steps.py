@@ -12,7 +12,6 @@ import msgspec
 from draftverify import ConfigError, Context, Proposal, Task
 from draftverify.exchanges import noted, read_notes
 from draftverify.traits import GeneratorTraits
-from draftverify_llm import Sample as SampleText
 from draftverify_llm import TextModel, check_least
 from draftverify_reasoning.answered import UntilAnswered
 from draftverify_reasoning.answers import Form
@@ -119,15 +118,6 @@ class Steps(PromptedGenerator):
 
     def _nothing(self, n: int) -> Proposal:
         return Proposal(items=(), parents=(), exhausted=n > 0)
-
-    def _sampler(self) -> SampleText:
-        return SampleText(
-            self.model,
-            max_tokens=self.max_tokens,
-            temperature=self.temperature,
-            top_p=self.top_p,
-            stop=self.stop,
-        )
 
     def _inner(self, context: Context) -> Context:
         """What `llm.sample` is asked: to go on behind the accepted steps. The draws stay this round's."""
