@@ -82,6 +82,7 @@ def same(left: str, right: str) -> bool:
 
 _DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)"
 _DECIMAL = rf"(?:{_DIGITS}(?:\.[0-9]*)?|\.[0-9]+)"
+# Of a unit: cm², m/s^2.
 _POWER = r"[²³]|\^\{?[23]\}?"
 _QUANTITY = re.compile(
     rf"""(?P<sign>[-+−–]?)\s*[$€£¥]?\s*(?P<inner>[-+−–]?)

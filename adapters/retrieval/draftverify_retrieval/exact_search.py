@@ -71,9 +71,9 @@ class ExactSearch(Shared[Retriever]):
             for context, proposal in zip(contexts, proposals, strict=True)
         ]
         queries = [query for block in blocks for query in block.values() if query is not None]
-        found = iter(self.index.search(queries, max([self.k, *near]))[0].tolist() if queries else ())
+        rankings = iter(self.index.search(queries, max([self.k, *near]))[0].tolist() if queries else ())
         answers = [
-            {index: None if query is None else next(found) for index, query in block.items()}
+            {index: None if query is None else next(rankings) for index, query in block.items()}
             for block in blocks
         ]
         return [self._judge(*answered) for answered in zip(proposals, answers, near, strict=True)]
