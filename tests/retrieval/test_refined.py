@@ -268,7 +268,7 @@ def test_a_chain_of_searches_may_stand_on_a_memo() -> None:
     def onward(task: Task, steps: Any) -> Any:
         return rows[len(steps) % 2] if len(steps) < 9 else None
 
-    exact = ExactSearch(Memo(Counting(rows)), next_query=onward)
+    exact = ExactSearch(Memo(Counting(rows)), next_query=onward, prefetch=0)
     drafter = CachedSearch(Vectors(rows), next_query=onward)
     outcome = Pipeline(drafter, exact, LongestPrefix(), block=0).run(Task(id="walk"))
     assert [step["rows"] for step in outcome.value] == [[0], [1]] * 4 + [[0]]
