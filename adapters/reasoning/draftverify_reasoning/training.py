@@ -1,7 +1,7 @@
 """Training a verifier from labelled solutions: `draftverify fit part verifier CONFIG`.
 
     OUT/checkpoint.safetensors     what is trained, its optimiser and the best so far, after the last whole epoch
-    OUT/verifier.json, OUT/verifier.safetensors    the verifier (verifier.py)
+    OUT/verifier.safetensors       the verifier (verifier.py)
 
 Every token of a solution is taught, as in the paper, whether the whole is right: a wrong step may be seen where it
 stands, and a solution can be judged before its end. The last token counts as much as all together. The loss is the
@@ -43,7 +43,7 @@ from draftverify_reasoning.labelled import Labelled, read_labelled
 from draftverify_reasoning.scoring import at_once
 from draftverify_reasoning.solutions import answer_of
 from draftverify_reasoning.training_report import held_out_figures
-from draftverify_reasoning.verifier import Saved, save
+from draftverify_reasoning.verifier import FILE, KIND, Saved
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -205,10 +205,9 @@ class _VerifierTrainingRun:
 
     def run(self, progress: Progress) -> dict[str, Any]:
         history, best = self._train(progress)
-        for name, parameter in self.network.trained().items():
-            parameter.data.copy_(best[name])
+        self.network.load_state_dict(best, strict=False)
         report = self._report(history)
-        save(self.out, self.saved, self.network)
+        save_checkpoint(self.out / FILE, KIND, best, verifier=msgspec.json.encode(self.saved).decode())
         (self.out / "checkpoint.safetensors").unlink(missing_ok=True)
         return report
 
@@ -307,12 +306,13 @@ class _VerifierTrainingRun:
         if checkpoint is None:
             return [], {}
         tensors, notes = checkpoint
-        for name, tensor in self.network.trained().items():
-            tensor.data.copy_(tensors[f"now.{name}"])
+        now, best = (
+            {name[len(kind) :]: tensor for name, tensor in tensors.items() if name.startswith(kind)}
+            for kind in ("now.", "best.")
+        )
+        self.network.load_state_dict(now, strict=False)
         restore_optimiser(optimiser, tensors)
-        return json.loads(notes["history"]), {
-            name.removeprefix("best."): tensor for name, tensor in tensors.items() if name.startswith("best.")
-        }
+        return json.loads(notes["history"]), best
 
     def _save(self, optimiser: Any, history: list[dict[str, Any]], best: Mapping[str, Tensor]) -> None:
         tensors = {f"now.{name}": tensor.detach() for name, tensor in self.network.trained().items()}
