@@ -47,7 +47,7 @@ class Document(NamedTuple):
     problem: str = ""
 
 
-class _Line(msgspec.Struct):
+class _DocumentFields(msgspec.Struct):
     """What is asked for of a line of JSON."""
 
     id: str | int
@@ -56,7 +56,7 @@ class _Line(msgspec.Struct):
     metadata: dict[str, Any] | None = None
 
 
-FIELDS = _Line.__struct_fields__
+FIELDS = _DocumentFields.__struct_fields__
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -173,7 +173,7 @@ def _document(line: bytes, names: Mapping[str, str], where: str) -> Document:
             raise BadDocumentError(f"no JSON object: {error}", where=where) from error
     try:
         fields = {name: entry[key] for name, key in names.items() if key in entry}
-        id, text, heading, metadata = msgspec.structs.astuple(msgspec.convert(fields, _Line))
+        id, text, heading, metadata = msgspec.structs.astuple(msgspec.convert(fields, _DocumentFields))
     except msgspec.ValidationError as error:
         raise BadDocumentError(
             f"{error}; the line has {', '.join(entry) or 'nothing'} (say which is which as fields: {{text: …}})",
