@@ -23,6 +23,7 @@ from draftverify_llm.pairwise_judge import PairwiseJudge
 from draftverify_llm.pretrained import (
     Pretrained,
     by_length,
+    label_place,
     label_scores,
     load_pretrained,
     readable,
@@ -38,7 +39,7 @@ from draftverify_llm.recordings import (
     read_recording,
     samples_drawn,
 )
-from draftverify_llm.requirements import need
+from draftverify_llm.requirements import check_least, need
 from draftverify_llm.shared import Shared
 from draftverify_llm.text import (
     BatchTextModel,
@@ -82,6 +83,7 @@ __all__ = [
     "TextModel",
     "before_stop",
     "by_length",
+    "check_least",
     "check_model",
     "evaluating",
     "asking",
@@ -91,6 +93,7 @@ __all__ = [
     "find_recording",
     "gguf_file",
     "held_out",
+    "label_place",
     "label_scores",
     "load_checkpoint",
     "load_pretrained",

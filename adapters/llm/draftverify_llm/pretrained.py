@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from draftverify.errors import ResourceError
+from draftverify.errors import ConfigError, ResourceError
 from draftverify_llm.weights import load_transformers
 
 __all__ = [
     "Pretrained",
     "by_length",
     "digest_of",
+    "label_place",
     "label_scores",
     "load_pretrained",
     "readable",
@@ -122,6 +123,25 @@ def _longest(config: Any, tokenizer: Any) -> int:
     if config.model_type in {"roberta", "xlm-roberta", "camembert", "mpnet", "longformer"}:
         positions -= config.pad_token_id + 1  # their first position stands behind the padding's
     return min(positions, int(tokenizer.model_max_length))
+
+
+def label_place(weights: object, config: Any, label: str | None) -> int | None:
+    """The place of a label among a classifier's outputs; None where there is one output.
+
+    Raises:
+        ConfigError: it has no such label, or none was said where there are several.
+    """
+    labels = {str(name).lower(): place for place, name in config.id2label.items()}
+    if config.num_labels == 1:
+        if label is not None:
+            raise ConfigError(f"{weights} has one output, so leave `label` out", path="label")
+        return None
+    if label is None or label.lower() not in labels:
+        problem = f"no label {label!r}" if label is not None else f"{config.num_labels} outputs"
+        raise ConfigError(
+            f"{weights} has {problem}; say by `label` which of {', '.join(labels)} is meant", path="label"
+        )
+    return labels[label.lower()]
 
 
 def label_scores(logits: Any, label: int | None) -> Any:
