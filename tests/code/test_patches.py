@@ -23,7 +23,7 @@ from draftverify.kit import Subject, check_component, make_context
 from draftverify_code.generators.extract import extract
 from draftverify_code.patches import Workspace
 from draftverify_code.patches.container import Container
-from draftverify_code.patches.files import BASE, PackedFiles, files_in
+from draftverify_code.patches.files import BASE, SMALL, PackedFiles, files_in, shelf
 from draftverify_code.patches.workspace import CHANGE, PATCH, PROTECTED
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.stages.command import ExitStatus
@@ -523,6 +523,14 @@ def test_an_archive_of_any_size_gives_back_what_went_in(tmp_path):
         assert isinstance(archive, bytes) == (size == 10)
         del tree
     assert not archive.exists()
+
+
+def test_a_sandbox_that_shows_a_large_archive_keeps_its_settings(tmp_path):
+    """What it was given of packages, sockets and workers."""
+    (tmp_path / "large.bin").write_bytes(bytes(SMALL + 1))
+    given = Sandbox(packages=["pytest"], sockets=True, workers=3)
+    shown = Workspace(Task(id="t", input={"repository": str(tmp_path)}), PROTECTED).box(given)
+    assert (shown.packages, shown.sockets, shown.workers, shown.readable) == (["pytest"], True, 3, (shelf(),))
 
 
 def test_protected_paths_are_those_of_tests_and_of_ci():

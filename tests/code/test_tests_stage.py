@@ -14,7 +14,7 @@ from draftverify.rules import All
 from draftverify.stats import pass_at_k_rate
 from draftverify.values import Tally
 from draftverify_code.sandbox import Limits, Sandbox, SuiteFinding
-from draftverify_code.stages.shared import ExpectedTests, Run, judged
+from draftverify_code.stages.shared import ExpectedTests, Run, judged, report
 from draftverify_code.stages.tests import Tests
 
 RIGHT = "def add(a, b):\n    return a + b\n"
@@ -669,7 +669,8 @@ def test_beside_the_program_processor_time_runs_out(box):
         ("import os\nos.kill(os.getpid(), 9)", ("reject", "exit")),
     ):
         run = Run.of(job, {"program.py": program.encode()}, limits)
-        check = judged(run, box.run([run.command])[0], expected)
+        [ended] = box.run([run.command])
+        check = judged(report(run, ended), run, ended, expected)
         assert (check.verdict, check.reason) == word
 
 

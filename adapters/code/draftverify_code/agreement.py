@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +33,7 @@ from draftverify_code.stages.running import capped, integrity_of
 from draftverify_code.stages.tests import Tests
 from draftverify_llm import (
     RecordedTask,
+    Shared,
     TextModel,
     asking,
     exchange_of,
@@ -57,7 +57,7 @@ INSTRUCTION = (
 """For models that answer turns."""
 
 
-class GeneratedTests:
+class GeneratedTests(Shared[dict[str, RecordedTask]]):
     """Runs every program of the block against every generated test.
 
     A task's tests are its input's `tests` (a list of assert statements), or else those of a file or of a model.
@@ -105,6 +105,7 @@ class GeneratedTests:
         memory: int = 1024,
         sandbox: Sandbox | None = None,
     ) -> None:
+        super().__init__()
         self.path = path
         self.fields = fields
         self.match: Literal["task_id", "prompt"] = match
@@ -119,8 +120,6 @@ class GeneratedTests:
         self.timeout = timeout
         self.memory = memory
         self.sandbox = sandbox
-        self._lock = Lock()
-        self._recorded: dict[str, RecordedTask] | None = None
 
     @cached_property
     def traits(self) -> VerifierTraits:
@@ -149,13 +148,10 @@ class GeneratedTests:
             raise ConfigError(f"timeout is {self.timeout}; seconds above 0 are needed", path="timeout")
         if self.path is not None and self.model is not None:
             raise ConfigError("tests come from a file or from a model; give `path` or `model`, not both")
-        if self.path is not None:
-            self._read(self.path)
+        super().open()
 
-    def close(self) -> None:
-        """Let the file's tests go."""
-        with self._lock:
-            self._recorded = None
+    def _make(self) -> dict[str, RecordedTask]:
+        return {} if self.path is None else read_tests(self.path, self.fields, self.match)
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One pass of the whole block; `context.enough` is not heeded, since the rule compares all.
@@ -219,7 +215,7 @@ class GeneratedTests:
         exchange = None
         if key not in context.scratch:
             if self.path is not None:
-                recorded = find_task(self._read(self.path), task, self.match, self.path)
+                recorded = find_task(self._get(), task, self.match, self.path)
                 texts = [sample.text for sample in recorded.samples]
             else:
                 texts, exchange = self._written(task)
@@ -231,12 +227,6 @@ class GeneratedTests:
             ]
             context.scratch[key] = tuple(test for tests in lists for test in tests)
         return context.scratch[key], exchange
-
-    def _read(self, path: Path) -> dict[str, RecordedTask]:
-        with self._lock:
-            if self._recorded is None:
-                self._recorded = read_tests(path, self.fields, self.match)
-            return self._recorded
 
     def _written(self, task: Task) -> tuple[list[str], Exchange]:
         """What the model writes, and what it was asked; the same in every round, also where the scratch is gone."""

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from draftverify import ConfigError, Task
 from draftverify_code.generators.extract import parsed
+from draftverify_code.program import language_of
 from draftverify_code.rows import load_tasks, read_entry_point, read_python, read_text, read_texts
 
 __all__ = ["Apps", "BigCodeBench", "LiveCodeBench", "MultiplE"]
@@ -248,7 +249,7 @@ class MultiplE(PublishedFile):
         input = {
             "prompt": read_text(row, "prompt", where),
             "form": "completion",
-            "language": _LANGUAGES.get(language, language),
+            "language": language_of(language),
             "stop_tokens": read_texts(row, "stop_tokens", where),
         }
         if input["language"] == "python":
@@ -258,11 +259,6 @@ class MultiplE(PublishedFile):
 
 
 _LAYOUTS: tuple[type[PublishedFile], ...] = (BigCodeBench, LiveCodeBench, Apps, MultiplE)
-_LANGUAGES = {
-    "py": "python", "cpp": "c++", "cs": "c#", "go_test.go": "go", "jl": "julia", "js": "javascript", "pl": "perl",
-    "rb": "ruby", "rkt": "racket", "rs": "rust", "sh": "bash", "ts": "typescript",
-}  # fmt: skip
-"""MultiPL-E's words for languages, which are the ends of files' names."""
 
 _MODULES = """string re datetime collections heapq bisect copy math random statistics itertools functools operator io
 sys json typing"""

@@ -13,7 +13,7 @@ from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, P
 from draftverify.traits import GeneratorTraits
 from draftverify_code.generators.edits import ProgramSource, fingerprint
 from draftverify_code.generators.mutations import mutations
-from draftverify_code.program import program_of
+from draftverify_code.program import in_python, program_of
 
 __all__ = ["Mutate"]
 
@@ -43,7 +43,7 @@ class Mutate:
             ConfigError: the task has no program to mend.
         """
         program = _program(context.task)
-        if n < 1 or context.task.input.get("language", "python") != "python":
+        if n < 1 or not in_python(context.task.input):
             return Proposal.alternatives((), exhausted=n > 0)
         identify = _remembered(context.scratch.setdefault(_KEY, {}))
         items: list[str] = []

@@ -18,10 +18,10 @@ import tempfile
 import threading
 import weakref
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -105,13 +105,9 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: getattr(self, name) for name in ("isolation", "packages", "readable", "workers", "sockets")
-        }
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, and what is unpickled, has the same settings and no processes yet."""
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     @property
     def at_once(self) -> int:
@@ -531,18 +527,13 @@ def _start(
         root = tempfile.mkdtemp(prefix="draftverify-")
         folders.append(root)
     config = {
+        **asdict(grants),
         "tier": tier,
         "root": root,
         "scratch": scratch,
-        "readable": grants.shown,
-        "hidden": grants.hidden,
-        "granted": grants.granted,
-        "listed": grants.listed,
         "user": user,
         "keep_reading": not all(map(_readable_by_others, grants.shown)),
         "preload": list(preload),
-        "path": list(grants.packages),
-        "absent": list(grants.absent),
         "sockets": sockets,
         "keeper": keeper,
     }

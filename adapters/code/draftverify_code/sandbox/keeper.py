@@ -30,13 +30,15 @@ import socket
 import sys
 import time
 from base64 import b64decode, b64encode
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
 
 from draftverify_code.sandbox import child, confine
 from draftverify_code.sandbox.frames import receive, send
 from draftverify_code.sandbox.scratch import Scratch
 from draftverify_code.sandbox.surroundings import Refusals
 
+T = TypeVar("T")
 TICK = 0.05  # seconds between looks at what a running candidate uses
 TICKS = os.sysconf("SC_CLK_TCK")  # in which the kernel counts processor time, a second
 
@@ -61,7 +63,7 @@ class Sealed:
         self._reads_on = False
         self._others = 2  # the keeper and the process that waits for it
         if tier == "namespaces":
-            places = (config[name] for name in ("root", "readable", "hidden", "scratch"))
+            places = (config[name] for name in ("root", "shown", "hidden", "scratch"))
             confine.enter_namespaces(*places, config["user"], sockets=self.sockets)
         elif tier == "bubblewrap":
             confine.nest_namespaces(config["user"])
@@ -81,9 +83,9 @@ class Sealed:
                 # A root directory of its own shows nothing hidden; fewer rules make each candidate cheaper.
                 # Python lists the directories that it imports from; what is hidden there is not readable for that.
                 readable, listed = (
-                    (config["granted"], [*config["listed"], *config["path"]])
+                    (config["granted"], [*config["listed"], *config["packages"]])
                     if tier == "landlock"
-                    else ([*config["readable"], "/proc"], config["path"])
+                    else ([*config["shown"], "/proc"], config["packages"])
                 )
                 self.ruleset = confine.new_ruleset(readable, listed, [place], devices, sockets=self.sockets)
             filters = confine.syscall_filters(
@@ -101,10 +103,10 @@ class Sealed:
             return None
         writable = [config["scratch"], "/dev"]
         if self.own_processes:
-            readable = [*config["readable"], "/proc"]
+            readable = [*config["shown"], "/proc"]
             writable += ["/tmp"] if os.path.islink("/tmp") else []
         else:
-            readable = [*config["granted"], *config["listed"], *config["path"]]
+            readable = [*config["granted"], *config["listed"], *config["packages"]]
         return Refusals(readable, writable, config["absent"], self.sockets)
 
     def seal(self, cpu: float, memory: int, disk: int, threads: int) -> list[confine.Step]:
@@ -145,6 +147,11 @@ class Keeper:
         os.stat(f"/proc/self/task/{os.getpid()}/children")
         if self.own_processes:
             self.original = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+            # That a candidate can begin a namespace of its own is found out here, not at the first candidate.
+            confine.unshare_processes(self.original)
+            if (pid := os.fork()) == 0:
+                os._exit(0)
+            os.waitpid(pid, 0)
         else:
             confine.prctl(confine.PR_SET_CHILD_SUBREAPER, 1)
 
@@ -512,30 +519,28 @@ def _text(data: bytes) -> str:
     return b64encode(data).decode()
 
 
-def main(settings: str) -> None:
-    """Lock in, say so, serve."""
-    config = json.loads(settings)
-    errors = os.dup(2)  # each candidate gets another one
+def locked_in(config: dict[str, Any], make: Callable[[socket.socket, Sealed], T]) -> T:
+    """What a server is, made once this process is locked in; the harness is told that, or why not."""
     link = socket.socket(fileno=config["link"])
     try:
-        sys.path += config["path"]
+        sys.path += config["packages"]
         for name in (*WARM, *config["preload"]):
             importlib.import_module(name)
-        sealed = Sealed(config)
-        keeper = Keeper(link, sealed, errors, config)
-        if keeper.own_processes:
-            # That a candidate can begin a namespace of its own is found out here, not at the first candidate.
-            confine.unshare_processes(keeper.original)
-            pid = os.fork()
-            if pid == 0:
-                os._exit(0)
-            os.waitpid(pid, 0)
+        server = make(link, Sealed(config))
     except Exception as error:
         send(link, {"error": f"{type(error).__name__}: {error}"})
         os._exit(1)
     gc.collect()
     gc.freeze()
     send(link, {})
+    return server
+
+
+def main(settings: str) -> None:
+    """Lock in, say so, serve."""
+    config = json.loads(settings)
+    errors = os.dup(2)  # each candidate gets another one
+    keeper = locked_in(config, lambda link, sealed: Keeper(link, sealed, errors, config))
     try:
         keeper.serve()
     except Exception as error:

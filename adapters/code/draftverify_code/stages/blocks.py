@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from draftverify import Check, Proposal, ResourceError, Verification
 from draftverify_code.program import Reason, program_of
@@ -276,5 +277,5 @@ def _installed(name: str) -> bool:
 def verification(stage: str, checks: Iterable[Check], box: Sandbox | None) -> Verification:
     """What a static stage returns; `box` is the sandbox that it used, if it did."""
     notes = {"integrity": "static"} if box is None else {"isolation": box.tier, "integrity": "static"}
-    named = tuple(msgspec.structs.replace(check, stage=stage) for check in checks)
+    named = tuple(replace(check, stage=stage) for check in checks)
     return Verification(checks=named, notes=notes)

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
 from draftverify_code.program import Reason
@@ -119,7 +120,7 @@ class _CaseTable(msgspec.Struct, frozen=True):
                 failed = self._compare(cases[case], ended)
                 if checks[index] is None and failed is not None:
                     message = f"case {case + 1} of {len(cases)}: {failed.feedback}"
-                    failures[index][case] = failed = msgspec.structs.replace(failed, feedback=message)
+                    failures[index][case] = failed = replace(failed, feedback=message)
                     if failed.verdict != "reject":
                         checks[index] = failed
                     elif failed.reason not in GO_ON:
@@ -131,7 +132,7 @@ class _CaseTable(msgspec.Struct, frozen=True):
 
     def _command(self, program: BuiltProgram, case: tuple[str, str]) -> SandboxCommand:
         most = max(MIB, 2 * len(case[1].encode(errors="replace")))
-        limits = msgspec.structs.replace(self.limits, output=most)
+        limits = replace(self.limits, output=most)
         return program.run(limits, case[0].encode(errors="replace"))
 
     def _compare(self, case: tuple[str, str], ended: CommandExit) -> Check | None:
@@ -166,7 +167,7 @@ def _rejected(failures: Mapping[int, Check], count: int, left: int = 0) -> Check
     if not failures:
         return None
     (_, first), *others = failures.items()
-    first = msgspec.structs.replace(first, score=(count - left - len(failures)) / count)
+    first = replace(first, score=(count - left - len(failures)) / count)
     return also_failed(first, [f"case {case + 1}" for case, _ in others])
 
 

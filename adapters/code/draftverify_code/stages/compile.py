@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from draftverify import Check, ConfigError, Context, Proposal, ResourceError, Task, Verification
 from draftverify.traits import VerifierTraits
@@ -112,9 +112,7 @@ class Compile(Static):
         call = (*toolchain.words(toolchain.check, ""), *flags)
         # Of the clock: a busy machine is no fault of the program's.
         reserve = toolchain.reserve * MIB
-        allowed = msgspec.structs.replace(
-            BUILD, wall=2 * self.timeout + 5, cpu=self.timeout, reserve=reserve, disk=64 * MIB
-        )
+        allowed = replace(BUILD, wall=2 * self.timeout + 5, cpu=self.timeout, reserve=reserve, disk=64 * MIB)
         texts = [text for text in dict.fromkeys(programs) if not_text(text, "compile") is None]
         names = [toolchain.file_name(text, "program") for text in texts]
         commands = [

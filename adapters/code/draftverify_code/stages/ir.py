@@ -18,7 +18,7 @@ from functools import lru_cache
 from importlib import util
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from draftverify import Check, Context, Proposal, ResourceError, Verification
 from draftverify.traits import VerifierTraits
@@ -78,7 +78,7 @@ def _job(programs: Sequence[str]) -> Job:
     requests = [json.dumps({"text": program.replace("\0", "\x01")}) + "\n" for program in programs]
     stdin = "".join(requests).encode()
     allowed = limits(len(programs), further=0.05)
-    allowed = msgspec.structs.replace(allowed, output=allowed.output + len(stdin))
+    allowed = replace(allowed, output=allowed.output + len(stdin))
 
     def read(ended: CommandExit) -> dict[int, Check]:
         lines = ended.stdout.decode(errors="replace").split("\n")[:-1]

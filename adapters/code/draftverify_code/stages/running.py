@@ -11,7 +11,7 @@ from importlib import metadata
 from math import inf
 from typing import Any, ClassVar
 
-import msgspec
+from msgspec.structs import replace
 
 from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Verification
 from draftverify.traits import EvidenceKind, VerifierTraits
@@ -160,7 +160,7 @@ def verified(
     if integrity == SHARED:
         checks = map(weakened, checks)
     notes = {"isolation": sandbox.tier, "integrity": integrity}
-    return Verification(checks=reported(checks, context.enough, stage), notes=notes)
+    return Verification(checks=reported(checks, stage), notes=notes)
 
 
 def once(
@@ -203,20 +203,12 @@ _JUDGED = ("pass", "reject", "timeout")
 
 def weakened(check: Check) -> Check:
     """The check of a program that ran in one process with what judged it."""
-    return msgspec.structs.replace(check, caveat=SHARED) if check.verdict in _JUDGED else check
+    return replace(check, caveat=SHARED) if check.verdict in _JUDGED else check
 
 
-def reported(checks: Iterable[Check], enough: int | None, stage: str) -> tuple[Check, ...]:
-    """The checks with the stage's name, those after the `enough`-th passed one "unchecked"."""
-    marked: list[Check] = []
-    passed = 0
-    for check in checks:
-        if check.verdict == "unchecked" or (enough is not None and passed >= enough):
-            marked.append(UNCHECKED)
-        else:
-            marked.append(msgspec.structs.replace(check, stage=stage))
-            passed += check.verdict == "pass"
-    return tuple(marked)
+def reported(checks: Iterable[Check], stage: str) -> tuple[Check, ...]:
+    """The checks with the name of the stage that made them."""
+    return tuple(check if check is UNCHECKED else replace(check, stage=stage) for check in checks)
 
 
 def abnormal(ended: CommandExit, limits: Limits) -> Check | None:
@@ -260,7 +252,7 @@ def also_failed(check: Check, tests: Sequence[str]) -> Check:
         return check
     more = f" and {len(tests) - NAMED} more" if len(tests) > NAMED else ""
     feedback = f"{check.feedback}\nalso failed: {', '.join(tests[:NAMED])}{more}"
-    return msgspec.structs.replace(check, feedback=feedback)
+    return replace(check, feedback=feedback)
 
 
 def capped(text: str, most: int = FEEDBACK) -> str:

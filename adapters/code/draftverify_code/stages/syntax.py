@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from draftverify import Check, Context, Proposal, Verification
 from draftverify.traits import VerifierTraits
@@ -131,7 +132,7 @@ def _read_apart(programs: Sequence[str], box: Sandbox, bare: bool, names: bool) 
             return checks
 
         allowed = limits(len(group))
-        allowed = msgspec.structs.replace(allowed, output=allowed.output + 10 * size)
+        allowed = replace(allowed, output=allowed.output + 10 * size)
         argv = (sys.executable, "-I", "-S", "-c", _script())
         return Job(SandboxCommand(argv, stdin="".join(requests).encode(), limits=allowed), read)
 

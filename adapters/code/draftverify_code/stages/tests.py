@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from doctest import SKIP, DocTestParser
 from typing import Any, Literal
 
-import msgspec
+from msgspec.structs import replace
 
 from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Task, Verification
 from draftverify_code.names import BUILTINS, bound
@@ -119,7 +119,7 @@ class Tests(Sandboxed):
         checks = [_naming(suite, finding) for finding in findings]
         integrity = integrity_of(checks) if self.integrity == "auto" else self.integrity
         notes = {"isolation": self.box(suite, programs).tier, "integrity": integrity}
-        return Verification(checks=reported(checks, context.enough, self.traits.name), notes=notes)
+        return Verification(checks=reported(checks, self.traits.name), notes=notes)
 
     def _verify_file(
         self, context: Context, proposal: Proposal, framework: Literal["pytest", "unittest"]
@@ -138,9 +138,9 @@ class Tests(Sandboxed):
         )
         # Another stage may have other files of the same task.
         scratch = context.scratch.setdefault((Tests, framework), {})
-        verification = suites.verify(msgspec.structs.replace(context, task=task, scratch=scratch), proposal)
-        checks = [msgspec.structs.replace(check, stage=check.stage and name) for check in verification.checks]
-        return msgspec.structs.replace(verification, checks=tuple(checks))
+        verification = suites.verify(replace(context, task=task, scratch=scratch), proposal)
+        checks = [replace(check, stage=check.stage and name) for check in verification.checks]
+        return replace(verification, checks=tuple(checks))
 
     def box(self, suite: Suite, programs: Iterable[str]) -> Sandbox:
         """Where these programs run."""
@@ -303,8 +303,8 @@ def _advised(finding: SuiteFinding) -> SuiteFinding:
     check = finding.check
     if check.reason not in ("tests", "refused", "exception"):
         return finding
-    check = msgspec.structs.replace(check, feedback=check.feedback + lacking(check.feedback))
-    return msgspec.structs.replace(finding, check=check)
+    check = replace(check, feedback=check.feedback + lacking(check.feedback))
+    return replace(finding, check=check)
 
 
 def _parsed(source: str, owner: str) -> ast.Module:

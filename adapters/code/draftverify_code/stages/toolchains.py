@@ -16,8 +16,10 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec.structs import replace
 
 from draftverify import Check, ConfigError, ResourceError
+from draftverify_code.program import language_of
 from draftverify_code.sandbox.host import Sandbox, default_sandbox
 from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxCommand
 from draftverify_code.stages.blocks import broken, executable, outside
@@ -89,9 +91,9 @@ class Toolchain(msgspec.Struct, frozen=True):
         """The one for a task's tests, which may need a framework's runner."""
         if self.test_build is None or self.test_build[0] not in test:
             # A main() of Go's is nobody's to call.
-            return msgspec.structs.replace(self, ending=Ending()) if self.ending is _COLLECTED else self
+            return replace(self, ending=Ending()) if self.ending is _COLLECTED else self
         _, command, suffix = self.test_build
-        return msgspec.structs.replace(self, build=command, suffix=suffix)
+        return replace(self, build=command, suffix=suffix)
 
     @property
     def readable(self) -> tuple[Path, ...]:
@@ -140,7 +142,7 @@ class BuiltProgram(msgspec.Struct, frozen=True):
     def run(self, limits: Limits, stdin: bytes = b"") -> SandboxCommand:
         """What runs it; with the address space that its runtime takes."""
         argv = self.toolchain.words(self.toolchain.run, self.file, memory=limits.memory // MIB)
-        limits = msgspec.structs.replace(limits, reserve=self.toolchain.reserve * MIB)
+        limits = replace(limits, reserve=self.toolchain.reserve * MIB)
         return SandboxCommand(argv, self.files, stdin, (self.nonce,) if self.nonce else (), limits=limits)
 
 
@@ -241,14 +243,6 @@ LANGUAGES: dict[str, Toolchain] = {
         built="main.js", ending=_AROUND, sample="const one: number = 1;\n", reserve=VIRTUAL,
     ),
 }  # fmt: skip
-_OTHER_NAMES = {
-    "cpp": "c++",
-    "py": "python",
-    "rs": "rust",
-    "golang": "go",
-    "js": "javascript",
-    "ts": "typescript",
-}
 
 
 def toolchain_of(language: str) -> Toolchain:
@@ -257,8 +251,7 @@ def toolchain_of(language: str) -> Toolchain:
     Raises:
         ConfigError: it has none here.
     """
-    name = language.lower()
-    toolchain = LANGUAGES.get(_OTHER_NAMES.get(name, name))
+    toolchain = LANGUAGES.get(language_of(language))
     if toolchain is None:
         raise ConfigError(
             f"{language!r} is not among {', '.join(LANGUAGES)}; give `code.command` a command for it",
@@ -353,7 +346,7 @@ def _made(program: BuiltProgram, built: Mapping[str, bytes]) -> BuiltProgram | C
             files = {name: ending.ahead.encode() + content + end for name, content in files.items()}
         elif "{name}" in toolchain.run:
             file = _filled(ending.file, file, nonce=program.nonce)
-    return msgspec.structs.replace(program, files=files, file=file)
+    return replace(program, files=files, file=file)
 
 
 def refusal(ended: CommandExit, limits: Limits) -> Check | None:
@@ -364,7 +357,7 @@ def refusal(ended: CommandExit, limits: Limits) -> Check | None:
     if ended.limit or ended.status is None or (ended.status and broke(ended.status, output)):
         # One of the compiler's processes may have been ended for it; the kernel's ticks run ahead of what usage says.
         if not ended.limit and ended.cpu >= limits.cpu / 2:
-            ended = msgspec.structs.replace(ended, limit="cpu")
+            ended = replace(ended, limit="cpu")
         return broken("the compiler", ended, limits)
     if ended.status:
         output = output or f"the compiler ended with status {ended.status}"
