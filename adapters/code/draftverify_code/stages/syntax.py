@@ -36,6 +36,7 @@ from draftverify_code.stages.blocks import (
     refused,
     verification,
 )
+from draftverify_code.stages.running import Sandboxed
 
 __all__ = ["LONG", "SyntaxReading", "Syntax", "read_programs"]
 
@@ -55,6 +56,7 @@ class Syntax(Static):
     sandbox: Sandbox | None = None
 
     traits = VerifierTraits(name="syntax", reads=frozenset())
+    open = Sandboxed.open
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Compile every program of the block; nothing of any is executed."""

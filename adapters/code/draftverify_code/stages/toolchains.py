@@ -26,7 +26,8 @@ from draftverify_code.stages.blocks import broken, executable, outside
 from draftverify_code.stages.running import abnormal, capped
 
 __all__ = [
-    "LANGUAGES", "BuiltProgram", "Toolchain", "box_for", "build", "by_status", "refusal", "toolchain_of",
+    "LANGUAGES", "BuiltProgram", "Toolchain", "box_for", "build", "by_status", "refusal", "run_each",
+    "toolchain_of",
 ]  # fmt: skip
 
 BUILD = Limits(
@@ -270,13 +271,7 @@ def box_for(sandbox: Sandbox | None, toolchain: Toolchain) -> Sandbox:
     proven = _proven.setdefault(box, set())
     if not toolchain.tools or toolchain in proven:
         return box
-    [program] = build(box, toolchain, [toolchain.sample])
-    if isinstance(program, BuiltProgram):
-        limits = Limits()
-        [ended] = box.run([program.run(limits)])
-        check = abnormal(ended, limits) or by_status(ended)
-    else:
-        check = program
+    [check] = run_each(box, build(box, toolchain, [toolchain.sample]), Limits())
     if check.verdict != "pass":
         raise ResourceError(
             f"{toolchain.tools[0]} does not compile and run {toolchain.sample!r} in the sandbox (tier {box.tier}); a "
@@ -347,6 +342,24 @@ def _made(program: BuiltProgram, built: Mapping[str, bytes]) -> BuiltProgram | C
         elif "{name}" in toolchain.run:
             file = _filled(ending.file, file, nonce=program.nonce)
     return replace(program, files=files, file=file)
+
+
+def run_each(box: Sandbox, programs: Sequence[Check | BuiltProgram], limits: Limits) -> list[Check]:
+    """Run what could be built: status 0, once `main` has come to its end where its language can tell, passes."""
+    ends = iter(box.run([program.run(limits) for program in programs if isinstance(program, BuiltProgram)]))
+    return [
+        program
+        if isinstance(program, Check)
+        else abnormal(ended := next(ends), limits) or _ended_early(program, ended) or by_status(ended)
+        for program in programs
+    ]
+
+
+def _ended_early(program: BuiltProgram, ended: CommandExit) -> Check | None:
+    """The rejection of a program that ended its process itself, before its `main` had come to its end."""
+    if ended.status or program.nonce in ("", *ended.files):
+        return None
+    return Check("reject", reason="exit", feedback="its process ended with status 0 before its tests did")
 
 
 def refusal(ended: CommandExit, limits: Limits) -> Check | None:
