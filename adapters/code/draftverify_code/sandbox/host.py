@@ -123,15 +123,7 @@ class Sandbox:
     def places(self) -> dict[str, Any]:
         """What a program may read beside its scratch directory, which modules it misses, whether it has sockets."""
         state = self._opened()
-        if state.tier == "none":
-            return {}
-        grants = state.grants
-        readable = (*grants.granted, *grants.listed) if state.tier == "landlock" else (*grants.shown, "/proc")
-        return {
-            "readable": [*readable, *grants.packages],
-            "absent": list(grants.absent),
-            "sockets": self.sockets,
-        }
+        return {} if state.tier == "none" else _places(state.tier, state.grants, self.sockets)
 
     def open(self) -> None:
         """Choose the isolation and start a first keeper.
@@ -301,6 +293,8 @@ class _State:
                 self._judges, lambda: _JudgeServer(self), lambda judge: judge.has(encoded)
             ) as judge:
                 broken = self.unloadable.get(encoded) or judge.load(encoded)
+                if not judge.alive:
+                    self.unloadable[encoded] = broken
                 if broken:
                     return SuiteFinding(Check("error", reason="tests", feedback=broken))
                 # The judge keeps the time, and may begin anew once. What takes longer is its own work on an answer.
@@ -312,9 +306,6 @@ class _State:
             return SuiteFinding(Check("timeout", reason="wall", feedback=message))
         except ResourceError as error:
             return SuiteFinding(Check("error", reason="sandbox", feedback=str(error)))
-        except _Unloadable as error:
-            self.unloadable[encoded] = str(error)
-            return SuiteFinding(Check("error", reason="tests", feedback=str(error)))
         try:
             check = Check(answer["verdict"], answer["score"], answer["reason"], answer["feedback"])
             return SuiteFinding(check, tuple(answer["passed"]), answer["seconds"])
@@ -355,10 +346,6 @@ class _State:
 
 class _Unanswered(ResourceError, TimeoutError):
     """A server did not answer in time."""
-
-
-class _Unloadable(Exception):
-    """A suite with which no judge comes to an end."""
 
 
 class _Server:
@@ -469,11 +456,8 @@ class _JudgeServer(_Server):
         return self._loaded == encoded
 
     def load(self, encoded: bytes) -> str:
-        """Give it the tests, unless it has them; says what is wrong with them.
-
-        Raises:
-            _Unloadable: it did not come to an end with them.
-        """
+        """Give it the tests, unless it has them; says what is wrong with them. With some it comes to no end, and is
+        ended."""
         if not self.has(encoded):
             if self._loaded is not None:
                 send(self.link, {"op": "drop"})
@@ -481,7 +465,8 @@ class _JudgeServer(_Server):
             try:
                 answer = self.ask({"op": "load", "suite": json.loads(encoded)}, LOADING)
             except TimeoutError:
-                raise _Unloadable(f"the tests cannot be loaded within {LOADING:.0f} s") from None
+                self.kill()
+                return f"the tests cannot be loaded within {LOADING:.0f} s"
             self._broken = str(answer.get("broken", "")) if isinstance(answer, dict) else "no answer"
             self._loaded = encoded
         return self._broken
@@ -489,6 +474,12 @@ class _JudgeServer(_Server):
     def kill(self) -> None:
         super().kill()
         self._keeper.kill()
+
+
+def _places(tier: Tier, grants: Grants, sockets: bool) -> dict[str, Any]:
+    """What a tier leaves open to programs, as `surroundings.Refusals` takes it."""
+    readable = (*grants.granted, *grants.listed) if tier == "landlock" else (*grants.shown, "/proc")
+    return {"readable": [*readable, *grants.packages], "absent": grants.absent, "sockets": sockets}
 
 
 def _start(
@@ -534,7 +525,7 @@ def _start(
         "user": user,
         "keep_reading": not all(map(_readable_by_others, grants.shown)),
         "preload": list(preload),
-        "sockets": sockets,
+        "places": _places(tier, grants, sockets),
         "keeper": keeper,
     }
     ours, theirs = socket.socketpair()

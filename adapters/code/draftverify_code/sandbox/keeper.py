@@ -56,7 +56,7 @@ class Sealed:
     def __init__(self, config: dict[str, Any]) -> None:
         tier = config["tier"]
         self.own_processes = tier in ("namespaces", "bubblewrap")
-        self.sockets = bool(config["sockets"])
+        self.sockets = bool(config["places"]["sockets"])
         self.scratch = Scratch(config["scratch"], mounts=self.own_processes)
         self.ruleset = -1
         self.filter: confine.Filter | None = None
@@ -101,13 +101,8 @@ class Sealed:
         """What sees that a candidate is refused something; None where nothing is."""
         if not self.confined:
             return None
-        writable = [config["scratch"], "/dev"]
-        if self.own_processes:
-            readable = [*config["shown"], "/proc"]
-            writable += ["/tmp"] if os.path.islink("/tmp") else []
-        else:
-            readable = [*config["granted"], *config["listed"], *config["packages"]]
-        return Refusals(readable, writable, config["absent"], self.sockets)
+        own_tmp = self.own_processes and os.path.islink("/tmp")
+        return Refusals(writable=[config["scratch"], "/dev", *["/tmp"][:own_tmp]], **config["places"])
 
     def seal(self, cpu: float, memory: int, disk: int, threads: int) -> list[confine.Step]:
         """What a process does to enter what cannot be left, before anything of the candidate."""
