@@ -11,14 +11,15 @@ import re
 import textwrap
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from draftverify_code.generators.examples import before_examples
 from draftverify_code.names import BUILTINS, FUNCTIONS, binds, bound, free, is_definition
 from draftverify_code.program import language_of
 
-__all__ = ["extract", "fenced", "parsed", "preamble", "truncate"]
+__all__ = ["extract", "fenced", "parsed", "preamble", "program_in", "truncate"]
 
 LONGEST = 100_000  # characters; a longer text is not parsed
 TRIES = 24  # how often a run of lines is cut and parsed again, and how many runs are looked for in one text
@@ -105,6 +106,24 @@ def extract(
         return _guess(text, regions, prompt if continues else "", entry_point)
     snippets = [snippet for region in regions if (snippet := _ParsedProgram.of(region)) is not None]
     return reader.completed(reader.without_examples(chosen), snippets).text
+
+
+def program_in(answer: str, fields: Mapping[str, Any], prompt: str | None = None) -> str:
+    """The program in an answer to a task.
+
+    Args:
+        answer: the model's text.
+        fields: the task's input.
+        prompt: what was asked, where it is not the input's.
+    """
+    return extract(
+        answer,
+        prompt=fields.get("prompt", "") if prompt is None else prompt,
+        entry_point=fields.get("entry_point", ""),
+        continues=fields.get("form") == "completion",
+        language=fields.get("language") or "python",
+        stop=fields.get("stop_tokens", ()),
+    )
 
 
 def fenced(text: str) -> Iterator[tuple[str, str]]:

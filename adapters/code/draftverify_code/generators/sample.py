@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from draftverify import ConfigError, Context, Feedback, Proposal, Task
 from draftverify.traits import GeneratorTraits
-from draftverify_code.generators.extract import extract, truncate
+from draftverify_code.generators.extract import program_in, truncate
 from draftverify_code.program import language_of, program_of
 from draftverify_llm import Message, TextModel, read_sampling, sampling_traits
 from draftverify_llm import Sample as SampleText
@@ -146,14 +146,7 @@ class SamplePrograms:
 
     def _program(self, task: _CodeTask, text: str, stop: Sequence[str]) -> str:
         if self.chat:
-            return extract(
-                text,
-                prompt=task.prompt,
-                entry_point=task.entry_point,
-                continues=task.continues,
-                language=task.language,
-                stop=task.stop_tokens,
-            )
+            return program_in(text, task.fields)
         # A backend may know only some of the stop strings.
         return (task.prompt if task.continues else "") + truncate(text, stop)
 
@@ -166,9 +159,9 @@ class _CodeTask:
         if not isinstance(prompt, str):
             fields = ", ".join(map(str, task.input)) or "nothing"
             raise ConfigError(f"a task for code.sample needs `prompt` (text); {task.id} has {fields}")
+        self.fields = task.input
         self.prompt = prompt
         self.continues = task.input.get("form") == "completion"
-        self.entry_point: str = task.input.get("entry_point", "")
         self.language = language_of(str(task.input.get("language") or "python"))
         self.stop_tokens: Sequence[str] = task.input.get("stop_tokens", ())
 

@@ -10,16 +10,9 @@ import msgspec
 from draftverify import Check
 
 __all__ = [
-    "SandboxCommand",
-    "CommandExit",
-    "SuiteFinding",
-    "Integrity",
-    "Isolation",
-    "Limits",
-    "Suite",
-    "SuiteKind",
+    "SandboxCommand", "CommandExit", "SuiteFinding", "Integrity", "Isolation", "Limits", "Suite", "SuiteKind",
     "Tier",
-]
+]  # fmt: skip
 
 Tier: TypeAlias = Literal["bubblewrap", "namespaces", "landlock", "none"]
 Isolation: TypeAlias = Literal["auto", "bubblewrap", "namespaces", "landlock", "none"]

@@ -265,13 +265,13 @@ class CodeWatch:
         ]
         self.before = self._now()
 
-    def changed(self):
-        """The first function that is another one now; "" when none is."""
+    def report(self, tell):
+        """Tell of the first function that is another one now."""
         now = self._now()
         for place, code in self.before.items():
             if now.get(place) is not code:
-                return f"it changed {'.'.join(place)}, which belongs to the tests"
-        return ""
+                tell({"tampered": f"it changed {'.'.join(place)}, which belongs to the tests"})
+                return
 
     def _now(self):
         codes = {}
@@ -314,7 +314,7 @@ def run_pytest(job, tell, collected):
         def pytest_sessionfinish(self):  # pytest itself puts some back later
             nonlocal ended
             ended = True
-            report_changes(framework)
+            framework.report(tell)
 
         @pytest.hookimpl(trylast=True)
         def pytest_collection_finish(self, session):
@@ -332,7 +332,7 @@ def run_pytest(job, tell, collected):
 
         def pytest_runtest_logstart(self, nodeid, location):
             tell({"start": nodeid})
-            report_changes(watch)
+            watch.report(tell)
             self.result = None
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -371,13 +371,8 @@ def run_pytest(job, tell, collected):
     if job["collect"]:
         options += ["--collect-only"]
 
-    def report_changes(watch):
-        changed = watch.changed()
-        if changed:
-            tell({"tampered": changed})
-
     pytest.main(options, plugins=[PytestPlugin()])
-    report_changes(watch)
+    watch.report(tell)
     if not ended:
         tell({"tampered": "it ended pytest's session"})
 
@@ -455,9 +450,8 @@ def run_unittest(job, tell, collected):
     result = _results(tell, watch, job["target"])
     for suite in suites:
         suite.run(result)
-    changed = watch.changed() or framework.changed()
-    if changed:
-        tell({"tampered": changed})
+    watch.report(tell)
+    framework.report(tell)
 
 
 def _flat(suites):
@@ -472,25 +466,18 @@ def _results(tell, watch, target):
     """Tells each result as it comes."""
 
     class Results(unittest.TestResult):
-        def look(self):
-            """Whether the tests are still the same."""
-            changed = watch.changed()
-            if changed:
-                tell({"tampered": changed})
-
         def startTest(self, test):  # noqa: N802 - unittest's name
             super().startTest(test)
             tell({"start": test.id()})
-            self.look()
+            watch.report(tell)
 
         def addSuccess(self, test):  # noqa: N802
             tell(_result(test.id(), "passed"))
 
-        def addFailure(self, test, err):  # noqa: N802
-            self._failed(test, err)
-
         def addError(self, test, err):  # noqa: N802
             self._failed(test, err)
+
+        addFailure = addError  # noqa: N815
 
         def addSkip(self, test, reason):  # noqa: N802
             tell(_result(test.id(), "skipped", "", str(reason)[-TEXT:]))

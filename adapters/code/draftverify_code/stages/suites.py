@@ -284,17 +284,11 @@ def _unlike_the_lists(
     if strange is not None and strange.verdict != "reject":
         return strange
     ends = {_short(event.id, workspace.listed): event for event in before if event.id}
+    absent = Event(outcome="failed", text=strange.feedback if strange is not None else "it is not there")
     for id in workspace.must_stay if workspace.is_begun else ():
-        end = ends.get(id) or ends.get(id.partition("::")[0])
-        if end is None or end.outcome == "failed" or "Skipped" in end.text:
-            text = (
-                end.text
-                if end is not None
-                else strange.feedback
-                if strange is not None
-                else "it is not there"
-            )
-            return _broken(f"{id} of PASS_TO_PASS does not pass before any candidate: {text}")
+        end = ends.get(id) or ends.get(id.partition("::")[0], absent)
+        if end.outcome == "failed" or "Skipped" in end.text:
+            return _broken(f"{id} of PASS_TO_PASS does not pass before any candidate: {end.text}")
     for id in workspace.must_turn:
         if id in ends and ends[id].outcome == "passed":
             return _broken(f"{id} of FAIL_TO_PASS passes before any candidate")
