@@ -14,7 +14,6 @@ import errno
 import gc
 import importlib
 import os
-import re
 import signal
 import sys
 import warnings
@@ -29,31 +28,16 @@ __all__ = ["Refusals", "Surroundings"]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2)
 
 
-_REACHING = re.compile(
-    r"environ|putenv|chdir|warn|locale|signal|alarm|itimer|fork|process|spawn|popen|system|gc\b|import_|importlib|ctypes"
-)
-"""Words without one of which a program's own text changes no seldom changed setting."""
-
-
 class Surroundings:
-    """The state of this process that tests could see. Made before the fork: what is looked at is copied for the child.
+    """The state of this process that tests could see, before a program is loaded.
 
-    What a module holds is looked at if its name stands in the program's text, and seldom changed settings if one of
-    their words does, or if a module was imported.
+    Args:
+        modules: the names of those that the tests import: what they hold is looked at, and random numbers, decimal
+            contexts and NumPy's settings where they are among them, if their name stands in the program's text.
+        text: the program's.
     """
 
-    def __init__(self) -> None:
-        self._settings = _settings()
-        self._seldom = _seldom_changed()
-
-    def begin(self, modules: Sequence[str], text: str) -> None:
-        """Before a program is loaded.
-
-        Args:
-            modules: the names of those that the tests import: what they hold is looked at, and random numbers, decimal
-                contexts and NumPy's settings where they are among them.
-            text: the program's.
-        """
+    def __init__(self, modules: Sequence[str] = (), text: str = "") -> None:
         packages = (name.partition(".")[0] for name in modules)
         names = [name for name in dict.fromkeys(("builtins", *packages, *modules)) if name in text]
         for name in names:
@@ -62,9 +46,7 @@ class Surroundings:
         names = [name for name in names if name in sys.modules]
         self._modules = [(sys.modules[name], dict(vars(sys.modules[name]))) for name in names]
         self._more = [(*_MORE[name], _MORE[name][1]()) for name in names if name in _MORE]
-        self._reaches = _REACHING.search(text) is not None
-        self._place = _place() if "chdir" in text else None
-        self._count = len(sys.modules)
+        self._settings = _settings()
 
     def changed(self) -> str:
         """What the program changed; "" when nothing."""
@@ -78,30 +60,17 @@ class Surroundings:
         for name, setting, value in self._more:
             if setting() != value:
                 return name
-        if self._place is not None and _place() != self._place:
-            return "the working directory"
-        return _difference(self._settings, _settings()) or (
-            _difference(self._seldom, _seldom_changed())
-            if self._reaches or len(sys.modules) != self._count
-            else ""
-        )
-
-
-def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
-    return next((name for name, value in before.items() if now[name] != value), "")
+        settings = _settings()
+        return next((name for name, value in self._settings.items() if settings[name] != value), "")
 
 
 def _settings() -> dict[str, Any]:
     return {
+        "the working directory": os.stat(".")[1:3],  # its path may be longer than anybody wants to wait for
         "the number of threads": _thread._count(),
         "the recursion limit": sys.getrecursionlimit(),
         "the limit of digits": getattr(sys, "get_int_max_str_digits", int)(),
         "the trace function": (sys.gettrace(), sys.getprofile()),
-    }
-
-
-def _seldom_changed() -> dict[str, Any]:
-    return {
         "the processes that it started": _has_child(),
         "the garbage collector's setting": gc.isenabled(),
         "the environment": dict(os.environ._data),  # type: ignore[attr-defined]
@@ -115,12 +84,6 @@ def _seldom_changed() -> dict[str, Any]:
 def _is_new_socket(frame: FrameType) -> bool:
     """Whether a call makes one; a socket of a pair has its descriptor already."""
     return frame.f_locals.get("fileno") is None
-
-
-def _place() -> tuple[int, int]:
-    """Which directory is the working one; its path may be longer than anybody wants to wait for."""
-    status = os.stat(".")
-    return status.st_dev, status.st_ino
 
 
 def _has_child() -> bool:
