@@ -17,6 +17,7 @@ import warnings
 import zlib
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -57,6 +58,7 @@ INSTRUCTION = (
 """For models that answer turns."""
 
 
+@dataclass(eq=False)
 class GeneratedTests(Shared[dict[str, RecordedTask]]):
     """Runs every program of the block against every generated test.
 
@@ -88,38 +90,20 @@ class GeneratedTests(Shared[dict[str, RecordedTask]]):
         Chen et al., CodeT: Code Generation with Generated Tests, 2207.10397.
     """
 
-    def __init__(
-        self,
-        path: Path | None = None,
-        fields: Mapping[str, str] = {},
-        match: Literal["task_id", "prompt"] = "task_id",
-        model: TextModel | None = None,
-        samples: int = 10,
-        limit: int = 5,
-        score: Literal["share", "agreement"] = "share",
-        template: str | None = None,
-        chat: bool = True,
-        temperature: float = 0.8,
-        max_tokens: int = 300,
-        timeout: float = 10.0,
-        memory: int = 1024,
-        sandbox: Sandbox | None = None,
-    ) -> None:
-        super().__init__()
-        self.path = path
-        self.fields = fields
-        self.match: Literal["task_id", "prompt"] = match
-        self.model = model
-        self.samples = samples
-        self.limit = limit
-        self.score: Literal["share", "agreement"] = score
-        self.template = template
-        self.chat = chat
-        self.temperature = temperature
-        self.max_tokens = max_tokens
-        self.timeout = timeout
-        self.memory = memory
-        self.sandbox = sandbox
+    path: Path | None = None
+    fields: Mapping[str, str] | None = None
+    match: Literal["task_id", "prompt"] = "task_id"
+    model: TextModel | None = None
+    samples: int = 10
+    limit: int = 5
+    score: Literal["share", "agreement"] = "share"
+    template: str | None = None
+    chat: bool = True
+    temperature: float = 0.8
+    max_tokens: int = 300
+    timeout: float = 10.0
+    memory: int = 1024
+    sandbox: Sandbox | None = None
 
     @cached_property
     def traits(self) -> VerifierTraits:
@@ -151,7 +135,7 @@ class GeneratedTests(Shared[dict[str, RecordedTask]]):
         super().open()
 
     def _make(self) -> dict[str, RecordedTask]:
-        return {} if self.path is None else read_tests(self.path, self.fields, self.match)
+        return {} if self.path is None else read_tests(self.path, self.fields or {}, self.match)
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One pass of the whole block; `context.enough` is not heeded, since the rule compares all.
