@@ -30,7 +30,7 @@ import msgspec
 
 from draftverify import Check, ConfigError, ResourceError
 from draftverify_code.program import texts_of
-from draftverify_code.sandbox.confine import LONGEST
+from draftverify_code.sandbox.confine import LONGEST, STREAMS
 from draftverify_code.sandbox.frames import receive, send
 from draftverify_code.sandbox.jobs import (
     CommandExit,
@@ -598,6 +598,7 @@ def _bubblewrap(grants: Grants, scratch: str) -> list[str]:
     for path in ("/proc", *(f"/dev/{device}" for device in ("null", "zero", "full", "random", "urandom"))):
         argv += ["--dev-bind", path, path]
     argv += ["--symlink", scratch, "/dev/shm"]  # where semaphores are made, which process pools need
+    argv += [word for name, target in STREAMS.items() for word in ("--symlink", target, name)]
     if "/tmp" not in parents:  # something there may be readable
         argv += ["--symlink", scratch, "/tmp"]
     return [*argv, "--dir", scratch, "--remount-ro", "/", "--chdir", "/", "--"]

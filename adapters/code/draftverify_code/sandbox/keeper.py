@@ -150,8 +150,6 @@ class Keeper:
         else:
             confine.prctl(confine.PR_SET_CHILD_SUBREAPER, 1)
 
-        self.bounds = 0.0, 0, 0, 0  # of the last candidate: processor seconds, memory, disk, threads
-        self.steps: list[confine.Step] = []
         self.own = [number for number in (link.fileno(), errors, self.original) if number >= 0]
         self.program = child.rehearse()
 
@@ -251,12 +249,10 @@ class Keeper:
         """What makes a candidate of a forked process."""
         # Who may be busy for as long as the clock lets him is ended by this process's clock, with all that he started.
         cpu = limits["cpu"] + (limits["cpu"] >= limits["wall"])
-        bounds = cpu, limits["memory"] + limits["reserve"], limits["disk"], limits["threads"]
-        if bounds != self.bounds:  # most candidates have those of the one before
-            closed: list[confine.Step] = [(os.close, (number,)) for number in self.own]
-            leading_steps = [(os.setsid, ()), *closed, (os.chdir, (self.scratch.path,))]
-            self.bounds, self.steps = bounds, [*leading_steps, *self.sealed.seal(*bounds)]
-        return self.steps
+        memory = limits["memory"] + limits["reserve"]
+        sealing = self.sealed.seal(cpu, memory, limits["disk"], limits["threads"])
+        closing: list[confine.Step] = [(os.close, (number,)) for number in self.own]
+        return [(os.setsid, ()), *closing, (os.chdir, (self.scratch.path,)), *sealing]
 
     def _execute(self, request: dict[str, Any], pipes: list[tuple[int, int]]) -> NoReturn:
         why = pipes[3][1]
