@@ -27,7 +27,7 @@ from draftverify_code.stages.running import abnormal, capped
 
 __all__ = [
     "LANGUAGES", "BuiltProgram", "Toolchain", "box_for", "build", "by_status", "refusal", "run_each",
-    "toolchain_of",
+    "source_of", "toolchain_of",
 ]  # fmt: skip
 
 BUILD = Limits(
@@ -107,8 +107,9 @@ class Toolchain(msgspec.Struct, frozen=True):
         words = [_filled(word, file, **blanks) for word in shlex.split(command)]
         return tuple(str(_located(word, self.package)) if word in self.tools else word for word in words)
 
-    def file_name(self, text: str, stem: str = "main") -> str:
+    def file_name(self, text: str) -> str:
         """The name of a program's file; Java wants that of its class, by which it is also run."""
+        stem = "main"
         if self.suffix == ".java":
             classes = list(_CLASS.finditer(text))
             start = text.rfind("static void main")
@@ -207,7 +208,8 @@ _RUSTC = "rustc --edition 2021 -C debuginfo=0 -C strip=symbols"
 _JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 _JAVAC = f"javac {_JVM.replace('-XX', '-J-XX')} -encoding UTF-8 -proc:none -d out"
 _JAVA = f"java -ea {_JVM} -Xmx{{memory}}m -cp out {{name}}"
-_TSC = "tsc --target es2021 --module commonjs --lib es2021,dom --skipLibCheck --typeRoots ."
+_TSC = "tsc --target es2021 --module commonjs --esModuleInterop --lib es2021,dom --skipLibCheck --typeRoots . node.d.ts"
+_NODES_OWN = "require process Buffer module exports global setImmediate __dirname __filename"
 
 LANGUAGES: dict[str, Toolchain] = {
     "python": Toolchain(".py", shlex.join((sys.executable, "-s", "{file}"))),
@@ -216,7 +218,8 @@ LANGUAGES: dict[str, Toolchain] = {
         ending=_NATIVELY, anew=_ANEW, sample=_NATIVE,
     ),
     "c++": Toolchain(
-        ".cpp", "./main", ("c++",), "g++", "c++ -c -pipe -o program.o", "c++ -O1 -o main {file}", quiet="-w",
+        ".cpp", "./main", ("c++",), "g++", "c++ -std=gnu++2a -c -pipe -o program.o",
+        "c++ -std=gnu++2a -O1 -o main {file}", quiet="-w",
         ending=_NATIVELY, anew=_ANEW, sample=_NATIVE,
     ),
     "rust": Toolchain(
@@ -300,7 +303,7 @@ def build(
         "timeout" where it failed itself.
     """
     nonce = nonce if toolchain.ending.text else ""
-    programs = [_source(toolchain, text, nonce) for text in texts]
+    programs = [source_of(toolchain, text, nonce) for text in texts]
     if toolchain.build:
         flags = toolchain.ending.flags if nonce else ""
         commands = [
@@ -317,15 +320,26 @@ def build(
     return list(programs)
 
 
-def _source(toolchain: Toolchain, text: str, nonce: str) -> BuiltProgram:
+def source_of(toolchain: Toolchain, text: str, nonce: str = "") -> BuiltProgram:
     """A program before it is compiled, with what tells that it came to its end."""
     file, ending = toolchain.file_name(text), toolchain.ending
+    if toolchain.suffix == ".java":  # a file by itself is in no package, whatever it says
+        text = re.sub(r"^[ \t]*package[ \t]+[\w.]+[ \t]*;", "", text, flags=re.MULTILINE)
     files = {file: text.encode(errors="replace")}
+    if toolchain.suffix == ".ts":
+        files["node.d.ts"] = _nodes_own(text)
     if nonce and ending.file:
         package = re.search(r"^package (\w+)", text, re.MULTILINE)
         blanks = {"nonce": nonce, "package": package[1] if package else "main"}
         files[_filled(ending.file, file, **blanks)] = _filled(ending.text, file, **blanks).encode()
     return BuiltProgram(toolchain, file, files, nonce)
+
+
+def _nodes_own(text: str) -> bytes:
+    """Declarations of what Node has, of which no types are here, but for names that a program declares itself."""
+    own = r"\b(?:const|let|class|function)\s+(?:{{[^}}]*\b)?{}\b"
+    names = [name for name in _NODES_OWN.split() if not re.search(own.format(name), text)]
+    return "".join(['declare module "*";\n', *(f"declare var {name}: any;\n" for name in names)]).encode()
 
 
 def _made(program: BuiltProgram, built: Mapping[str, bytes]) -> BuiltProgram | Check:
@@ -405,7 +419,7 @@ def own_words(output: str) -> str:
 _FOUND = re.compile(
     r"(:\d+(:\d+)?: (fatal )?|\(\d+,\d+\): )error\b(?!: error (while )?writing )", re.IGNORECASE
 )
-"""`program.c:2:12: error: …`, `program.ts(2,12): error TS1005: …`. That what it makes cannot be written is none."""
+"""`main.c:2:12: error: …`, `main.ts(2,12): error TS1005: …`. That what it makes cannot be written is none."""
 
 _ON_PROGRAM = re.compile(r"\s|\d+ +\||(?!.*error: error (while )?writing ).*[:(]\d+[:,)]", re.IGNORECASE)
 
