@@ -376,6 +376,26 @@ def add(a, b): return a.__class__(a.x + b.x)
 """
 
 
+SLY = {
+    "mock.ANY": "from unittest.mock import ANY\ndef add(a, b): return ANY\n",
+    "any number": "class Any:\n    def __eq__(self, other): return isinstance(other, (int, str))\n"
+    "def add(a, b): return Any()\n",
+    "not a stranger": "class Any:\n    def __eq__(self, other): return type(other) is not object\n"
+    "def add(a, b): return [Any()][0]\n",
+}
+
+
+@pytest.mark.parametrize("program", SLY.values(), ids=SLY)
+def test_beside_the_program_what_equals_all_that_is_expected_does_not_pass(box, program):
+    """Though it knows a stranger, or comes from a library; tests may have ANY of their own."""
+    stage = Tests(box, integrity="shared-process")
+    for expected in ("3", "'3'"):
+        (check,) = checks_of(stage, {"test_list": [f"assert add(1, 2) == {expected}"]}, [program])
+        assert (check.verdict, check.reason) == ("reject", "value")
+    tests = "from unittest.mock import ANY\nassert [add(1, 2), ANY] == [3, 4]"
+    assert checks_of(stage, {"test": tests}, [RIGHT])[0].verdict == "pass"
+
+
 def test_beside_the_program_honest_comparisons_hold(box):
     """Those that stumble over a stranger, or have nothing to say of it, and what equals everything by Python's word."""
     asserts = [

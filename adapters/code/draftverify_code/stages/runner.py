@@ -518,7 +518,7 @@ def run_suite(job, tell, collected):
     sys.path.insert(0, HERE)
     sys.argv = [target]
     sys.dont_write_bytecode = True
-    builtins._draftverify_holds = tests.holds
+    setattr(builtins, tests.name, tests.holds)
     # Not imported: some programs put another object into the place of their module.
     loader = importlib.machinery.SourceFileLoader("program", target)
     module = sys.modules["program"] = types.ModuleType("program")
@@ -620,6 +620,7 @@ class Asserts:
         self.told = []  # of each statement: its source, its lines, its text
         self.failed = None  # the last statement that did not hold, and what it compared
         self.fooled = ""  # what held for an object that equals everything
+        self.name = f"_holds_{os.urandom(8).hex()}"  # of `holds`, which no program knows beforehand
 
     def compiled(self, source):
         """The source compiled; whether an assertion holds is for `holds` to say."""
@@ -629,7 +630,7 @@ class Asserts:
                 test, values = node.test, [node.test]
                 if isinstance(test, ast.Compare) and len(test.ops) == 1:
                     values = [test.left, *test.comparators, ast.Constant(type(test.ops[0]).__name__)]
-                name = ast.Name("_draftverify_holds", ast.Load())
+                name = ast.Name(self.name, ast.Load())
                 node.test = ast.Call(name, [ast.Constant(len(self.told)), *values], [])
                 lines = range(node.lineno, node.end_lineno + 1)
                 self.told.append((len(self.lines), lines, f"assert {ast.unparse(test)[:500]}"))
@@ -642,9 +643,29 @@ class Asserts:
         if not (COMPARISONS[kind](value, right) if kind else value):
             self.failed = (number, value, right) if kind else (number,)
             return False
-        if kind in ("Eq", "In") and (_equals_all(value) or _equals_all(right)):
+        if kind in ("Eq", "In") and (self.equals_all(value, right) or self.equals_all(right, value)):
             self.fooled = f"{self.told[number][2]}: one side equals everything"
         return not self.fooled
+
+    def equals_all(self, value, other, depth=3):
+        """Whether a value, or one in it, equals whatever it is compared with, and is none of the tests' own."""
+        if isinstance(value, (list, tuple, dict)) and depth:
+            values = value.values() if isinstance(value, dict) else value
+            if any(self.equals_all(item, None, depth - 1) for item in itertools.islice(values, 1000)):
+                return True
+        kind = next(kind for kind in type(value).__mro__ if "__eq__" in vars(kind))
+        code = getattr(vars(kind)["__eq__"], "__code__", None)
+        if code is not None and code.co_filename.startswith(("<tests ", SETUP)):
+            return False
+        if (
+            kind.__module__ != "program"
+            and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
+        ):
+            return kind.__name__ == "_ANY" and not any(
+                "ANY" in line for lines in self.lines for line in lines
+            )
+        another = UNLIKE[type(other)](other) if type(other) in UNLIKE else object()
+        return _is_equal(kind, value, object()) or _is_equal(kind, value, another)
 
     def explained(self, error, target):
         """The reason why a test failed, and the words."""
@@ -679,26 +700,19 @@ COMPARISONS = {
 }  # fmt: skip
 
 
-def _equals_all(value, depth=3):
-    """Whether a value, or one in it, is of a class of the program's that equals whatever it is compared with."""
-    if isinstance(value, (list, tuple, dict)) and depth:
-        values = value.values() if isinstance(value, dict) else value
-        if any(_equals_all(item, depth - 1) for item in itertools.islice(values, 1000)):
-            return True
-    for kind in type(value).__mro__:
-        if "__eq__" in vars(kind):
-            code = getattr(vars(kind)["__eq__"], "__code__", None)
-            if code is not None and code.co_filename.startswith(("<tests ", SETUP)):
-                return False  # the tests' own, made to equal what they do not care for
-            home = sys.modules.get(kind.__module__)
-            if kind.__module__ != "program" and getattr(home, kind.__name__, None) is kind:
-                return False
-            try:
-                equal = kind.__eq__(value, object())
-                return equal is not NotImplemented and bool(equal)
-            except Exception:
-                return False
-    return False
+UNLIKE = {
+    int: lambda number: number + 1, float: lambda number: 2 * number + 1, str: lambda text: text + "?",
+    list: lambda items: [*items, None], tuple: lambda items: (*items, None),
+}  # fmt: skip
+"""By type, what is not equal to a value."""
+
+
+def _is_equal(kind, value, other):
+    try:
+        equal = kind.__eq__(value, other)
+        return equal is not NotImplemented and bool(equal)
+    except Exception:
+        return False
 
 
 def _shown(value):
