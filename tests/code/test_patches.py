@@ -111,6 +111,25 @@ def test_what_is_taken_of_a_passed_patch_is_what_was_judged(ledger, box, tmp_pat
     assert (clone / "tests/test_money.py").read_bytes() == (folder / "tests/test_money.py").read_bytes()
 
 
+def test_files_that_pytest_is_told_to_look_into_are_protected(box, tmp_path):
+    """Whatever the repository's own configuration calls them."""
+    files = {
+        "pytest.ini": "[pytest]\npython_files = test_*.py check_*.py\n",
+        "a.py": "def f():\n    return 0\n",
+        "test_a.py": "import a\n\ndef test_a():\n    assert a.f() is not None\n",
+        "check_a.py": "import a\n\ndef test_f():\n    assert a.f() == 1\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    edited = {"a.py": "def f():\n    return 2\n", "check_a.py": "def test_f():\n    pass\n"}
+    right = {"a.py": "def f():\n    return 1\n"}
+    checks = checks_of(Suites(box), tmp_path, [edited, {**edited, **right}], base_commit=None)
+    assert [check.verdict for check in checks] == ["reject", "pass"]
+    assert checks[1].correction == right
+    (check,) = checks_of(Suites(box, protected=[]), tmp_path, [edited], base_commit=None)
+    assert check.verdict == "pass"
+
+
 def test_protection_can_be_taken_away(ledger, box):
     """Then a patch may change the tests, but not make those vanish that there were."""
     folder, patches = ledger

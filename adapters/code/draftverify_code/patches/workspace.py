@@ -82,6 +82,9 @@ class Workspace:
         task: with these.
         protected: patterns of what candidates may not change.
 
+    Attributes:
+        holding: files in which a run has found tests, and which they may not change either.
+
     Raises:
         ContractError: what the task has of it is not as it must be.
     """
@@ -90,6 +93,7 @@ class Workspace:
         self.fields = fields = task.input
         self.name = f"task {task.id}"
         self.protected = texts_of(protected, "`protected`")
+        self.holding: frozenset[str] = frozenset()
         self.image = str(fields.get("image") or "")
         target = fields.get("target")
         self.target = posixpath.normpath(target) if isinstance(target, str) and target else ""
@@ -266,7 +270,7 @@ class Workspace:
     def protects(self, path: str) -> bool:
         """Whether candidates may not change a path."""
         *folders, name = path.split("/")
-        if path in self.tests or path in self._listed_files:
+        if path in self.tests or path in self._listed_files or path in self.holding:
             return True
         return any(
             pattern[:-1] in folders

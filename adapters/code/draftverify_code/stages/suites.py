@@ -111,6 +111,8 @@ class Suites(Sandboxed):
         if key not in context.scratch:
             context.scratch[key] = self._plan(box, workspace, tests)
         plan: SuitePlan = context.scratch[key]
+        if self.protected and self.runner == "pytest":  # whose configuration may say where tests are
+            workspace.holding = frozenset(id.partition("::")[0] for id in plan.expected.tests)
         if plan.trouble is not None and (
             plan.trouble.verdict == "timeout" or plan.trouble.reason == "sandbox"
         ):
@@ -215,7 +217,11 @@ class Suites(Sandboxed):
             "mode": self.runner,
             "collect": collect,
             "target": workspace.target,
-            "files": [path for path in (*workspace.watched, *plan.canaries) if path not in change],
+            "files": [
+                path
+                for path in (*workspace.watched, *workspace.holding, *plan.canaries)
+                if path not in change
+            ],
             "tests": plan.tests,
             "plugins": any(name.startswith(("pytest-", "pytest_")) for name in box.packages),
             "configured": any(name in workspace.paths for name in CONFIGURATION),
