@@ -546,7 +546,7 @@ def _start(
     if elsewhere := [path for path in grants.packages if path not in site.getsitepackages()]:
         environment["PYTHONPATH"] = os.pathsep.join(elsewhere)
     code = f"{SERVER}module.main(sys.argv[3])"
-    argv = [sys.executable, "-I", "-S", "-c", code, HERE, name, json.dumps(config)]
+    argv = [sys.executable, "-I", "-S", "-B", "-c", code, HERE, name, json.dumps(config)]
     if tier == "bubblewrap":
         argv = [*_bubblewrap(grants, scratch), *argv]
     try:

@@ -86,6 +86,13 @@ def _is_new_socket(frame: FrameType) -> bool:
     return frame.f_locals.get("fileno") is None
 
 
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported: what a package asks for then it may do without."""
+    while frame is not None and frame.f_code.co_name != "_find_and_load":
+        frame = frame.f_back
+    return frame is not None
+
+
 def _has_child() -> bool:
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -150,20 +157,25 @@ class Refusals:
         if isinstance(error, OSError) and error.errno in _ERRORS:
             place = "" if error.filename is None else f" {error.filename!r:.80}"
             self.calls.append(f"{error.strerror}{place}")
+        elif isinstance(error, ModuleNotFoundError) and error.name in self._absent:
+            self.calls.append(f"import {error.name}")
         elif isinstance(error, RuntimeError) and "can't start new thread" in error.args:
             self.calls.append("a thread, for its limits of threads and memory")
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        refused = ""
         if event == "import":
             name = str(arguments[0])
             if name in self._absent and PathFinder.find_spec(name) is None:
-                self.calls.append(f"import {name}")
+                refused = f"import {name}"
         elif event in _READING or event in _WRITING:
             writes = event in _WRITING or (event == "open" and bool((arguments[2] or 0) & _WRITES))
             if not self._open_to(arguments[0], self._writable if writes else self._readable):
-                self.calls.append(f"{event}({arguments[0]!r:.80})")
+                refused = f"{event}({arguments[0]!r:.80})"
         elif event == "socket.__new__" and not self._sockets and _is_new_socket(sys._getframe(1)):
-            self.calls.append("socket.socket()")
+            refused = "socket.socket()"
+        if refused and not _is_importing(sys._getframe(1)):
+            self.calls.append(refused)
 
     def _open_to(self, path: Any, places: tuple[str, ...]) -> bool:
         if isinstance(path, bytes):
