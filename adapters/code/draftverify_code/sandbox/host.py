@@ -152,7 +152,7 @@ class Sandbox:
             ConfigError: a file's path is absolute or leads out of the scratch directory.
         """
         for command in commands:
-            for name in (*command.files, *command.collect):
+            for name in (*command.files, *command.collect, *filter(None, [command.input])):
                 parts = name.split("/")
                 if not name or os.path.isabs(name) or ".." in parts or "\0" in name or "" in parts:
                     raise ConfigError(f"{name!r} is no path inside the scratch directory", path="files")
@@ -271,6 +271,7 @@ class _State:
             "argv": list(command.argv),
             "files": {name: b64encode(content).decode() for name, content in command.files.items()},
             "stdin": b64encode(command.stdin).decode(),
+            "input": command.input,
             "collect": list(command.collect),
             "env": dict(command.env),
             "limits": msgspec.to_builtins(limits),

@@ -14,7 +14,7 @@ Requests and answers are frames: 4 bytes of length, big-endian, and JSON (bytes 
 | {op: "drop"} | none; it is ended |
 | {op: "ready"} | {}, when its place is empty |
 | {op: "measure"} | {cpu, waited}: seconds that the candidate used of the processor, and was kept from it |
-| {op: "run", argv, files, stdin, collect, env, limits} | how the command ended, with its output |
+| {op: "run", argv, files, stdin, input, collect, env, limits} | how the command ended, with its output |
 """
 
 from __future__ import annotations
@@ -101,8 +101,10 @@ class Sealed:
         """What sees that a candidate is refused something; None where nothing is."""
         if not self.confined:
             return None
-        own_tmp = self.own_processes and os.path.islink("/tmp")
-        return Refusals(writable=[config["scratch"], "/dev", *["/tmp"][:own_tmp]], **config["places"])
+        writable = [config["scratch"], "/dev"]
+        if self.own_processes and os.path.islink("/tmp"):
+            writable.append("/tmp")
+        return Refusals(writable=writable, **config["places"])
 
     def seal(self, cpu: float, memory: int, disk: int, threads: int) -> list[confine.Step]:
         """What a process does to enter what cannot be left, before anything of the candidate."""
@@ -258,6 +260,12 @@ class Keeper:
         why = pipes[3][1]
         try:
             os.dup2(pipes[0][0], 0)
+            if request["input"]:
+                path = os.path.join(self.scratch.path, request["input"])
+                number = os.open(path, os.O_RDONLY)
+                os.dup2(number, 0)
+                os.close(number)
+                os.unlink(path)
             os.dup2(pipes[1][1], 1)
             os.dup2(pipes[2][1], 2)
             for number in (n for pair in pipes for n in pair if n != why):

@@ -42,9 +42,9 @@ class Cases(Sandboxed):
     """Runs each program on the task's `cases` ([{input, output}]) and compares what it writes.
 
     The score is the share of the cases that hold. A program that ends for a limit, or does not parse, is not run on
-    the cases that are left. Each case is a process of its own in an empty directory. Outputs are compared here, in the
-    harness, and the expected ones never enter the sandbox; white space at the end of lines and empty lines at the end
-    do not count.
+    the cases that are left. Each case is a process of its own in an empty directory, with a file as standard input.
+    Outputs are compared here, in the harness, and the expected ones never enter the sandbox; white space at the end of
+    lines and empty lines at the end do not count.
 
     Args:
         sandbox: where programs run; a shared one with the strongest isolation of this machine when None.

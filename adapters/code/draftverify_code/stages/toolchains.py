@@ -34,6 +34,7 @@ BUILD = Limits(
     wall=60.0, cpu=120.0, memory=4096 * MIB, reserve=16384 * MIB, disk=256 * MIB, files=8192, processes=128,
     threads=512,
 )  # fmt: skip
+INPUT = ".input"
 VIRTUAL = 4096
 """MiB of address space that a runtime reserves beside what its program uses: Java's, Go's, JavaScript's."""
 
@@ -141,11 +142,15 @@ class BuiltProgram(msgspec.Struct, frozen=True):
     files: Mapping[str, bytes]
     nonce: str = ""
 
-    def run(self, limits: Limits, stdin: bytes = b"") -> SandboxCommand:
+    def run(self, limits: Limits, stdin: bytes | None = None) -> SandboxCommand:
         """What runs it; with the address space that its runtime takes."""
         argv = self.toolchain.words(self.toolchain.run, self.file, memory=limits.memory // MIB)
         limits = replace(limits, reserve=self.toolchain.reserve * MIB)
-        return SandboxCommand(argv, self.files, stdin, (self.nonce,) if self.nonce else (), limits=limits)
+        command = SandboxCommand(argv, self.files, collect=(self.nonce,) if self.nonce else (), limits=limits)
+        if stdin is None:
+            return command
+        # A file, as in contests: programs may ask how long their input is.
+        return replace(command, files={**self.files, INPUT: stdin}, input=INPUT)
 
 
 @lru_cache
