@@ -331,6 +331,42 @@ def test_programs_as_models_write_them_compile(language):
     assert [check.reason for check in checks] == [*[""] * len(ADDING[language]), "output"]
 
 
+@needs("javascript")
+def test_programs_may_be_modules():
+    """Node takes a file that imports or exports for one, and `require` is not there then."""
+    problem = Problem("", PROBLEMS["javascript"].bodies, "console.assert(add(1, 2) === 3)")
+    programs = [
+        "export const add = (a, b) => a {} b",
+        "import fs from 'fs';\nfunction add(a, b) {{ return a {} b }}",
+    ]
+    checks = checks_of(
+        LanguageTests("javascript"), problem, [text.format(s) for text in programs for s in "+-"]
+    )
+    assert [check.verdict for check in checks] == ["pass", "reject"] * 2
+    ending = [f"{PROBLEMS['javascript'].prompt}return a - b }}\nexport const x = 1\nprocess.exit(0)"]
+    assert checks_of(LanguageTests("javascript"), problem, ending)[0].verdict == "reject"
+
+
+@needs("java")
+def test_a_public_class_may_stand_beside_the_tests():
+    """As models write a whole program; javac wants each in a file of its name."""
+    problem = PROBLEMS["java"]._replace(
+        prompt=PROBLEMS["java"].prompt.replace("class Sol", "public final class Sol")
+    )
+    checks = checks_of(LanguageTests("java"), problem, problem.bodies[:2])
+    assert [check.verdict for check in checks] == ["pass", "reject"]
+
+
+@needs("c")
+def test_tests_that_end_the_process_are_an_error():
+    """They might be the program, and a right one is not to be refused for them."""
+    problem = PROBLEMS["c"]._replace(
+        test="#include <stdlib.h>\nint main(void) { if (add(1, 2) != 3) abort(); exit(0); }"
+    )
+    (check,) = checks_of(LanguageTests("c"), problem, problem.bodies[:1])
+    assert (check.verdict, check.reason) == ("error", "tests")
+
+
 @needs("typescript")
 def test_types_are_still_compared():
     """What is declared of Node's has no types, and all else has."""

@@ -85,6 +85,14 @@ class LanguageTests(Sandboxed):
         def check(programs: Sequence[str]) -> list[Check]:
             texts = [f"{start}{program}\n{end}" for program in programs]
             built = build(box, toolchain.for_tests(test), texts, nonce=f"End{secrets.token_hex(12)}")
-            return run_each(box, built, limits)
+            return [_exiting(check, test) for check in run_each(box, built, limits)]
 
         return verified(context, proposal, box, self.traits.name, "shared-process", check)
+
+
+def _exiting(check: Check, test: str) -> Check:
+    """The check; of a process that ended early an error, where it may be the tests that end it."""
+    if check.reason != "exit" or not re.search(r"\b_?[eE]xit\s*\(", test):
+        return check
+    message = "the tests end the process themselves, as a program might: let their `main` come to its end"
+    return Check("error", reason="tests", feedback=message)

@@ -204,10 +204,14 @@ class {nonce} {
     "{nonce}.java",
     "{nonce}.java",
 )
+_REQUIRE = (
+    "(globalThis.process.getBuiltinModule || require)"  # the first for modules, which have no `require`
+)
 _AROUND = Ending(
-    '\n;require("fs").writeFileSync("{nonce}", "")\n',
-    ahead='for (const own of [require("assert"), require("assert").strict]) Object.freeze(own); '
-    'Object.defineProperty(console, "assert", { value: require("assert"), writable: false, configurable: false }); ',
+    f'\n;{_REQUIRE}("fs").writeFileSync("{{nonce}}", "")\n',
+    ahead=f'for (const own of [{_REQUIRE}("assert"), {_REQUIRE}("assert").strict]) Object.freeze(own); '
+    'Object.defineProperty(console, "assert", '
+    f'{{ value: {_REQUIRE}("assert"), writable: false, configurable: false }}); ',
 )
 _RUSTC = "rustc --edition 2021 -C debuginfo=0 -C strip=symbols"
 _JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
@@ -328,8 +332,8 @@ def build(
 def source_of(toolchain: Toolchain, text: str, nonce: str = "") -> BuiltProgram:
     """A program before it is compiled, with what tells that it came to its end."""
     file, ending = toolchain.file_name(text), toolchain.ending
-    if toolchain.suffix == ".java":  # a file by itself is in no package, whatever it says
-        text = re.sub(r"^[ \t]*package[ \t]+[\w.]+[ \t]*;", "", text, flags=re.MULTILINE)
+    if toolchain.suffix == ".java":
+        text = _as_one_file(text, file.removesuffix(".java"))
     files = {file: text.encode(errors="replace")}
     if toolchain.suffix == ".ts":
         files["node.d.ts"] = _nodes_own(text)
@@ -338,6 +342,13 @@ def source_of(toolchain: Toolchain, text: str, nonce: str = "") -> BuiltProgram:
         blanks = {"nonce": nonce, "package": package[1] if package else "main"}
         files[_filled(ending.file, file, **blanks)] = _filled(ending.text, file, **blanks).encode()
     return BuiltProgram(toolchain, file, files, nonce)
+
+
+def _as_one_file(text: str, name: str) -> str:
+    """A text of Java as javac takes it in a file by itself: in no package, and public no class but the file's."""
+    text = re.sub(r"^[ \t]*package[ \t]+[\w.]+[ \t]*;", "", text, flags=re.MULTILINE)
+    kinds = r"(?:(?:final|abstract)[ \t]+)?(?:class|interface|enum|record)"
+    return re.sub(rf"^public[ \t]+(?={kinds}[ \t]+(?!{name}\b))", "", text, flags=re.MULTILINE)
 
 
 def _nodes_own(text: str) -> bytes:
