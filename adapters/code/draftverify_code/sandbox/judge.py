@@ -532,7 +532,7 @@ class _SuiteRun:
 
         halt = self._halt
 
-        class Examples(doctest.DocTestRunner):
+        class JudgedExamples(doctest.DocTestRunner):
             def report_failure(self, out: Any, test: Any, example: Any, got: str) -> NoReturn:
                 expected, got = (example.exc_msg or example.want).strip(), got.strip()
                 got = got.rpartition("\n")[2] if example.exc_msg else got  # of a traceback the exception
@@ -545,7 +545,7 @@ class _SuiteRun:
         name = test.code.co_filename.removeprefix("<doctest ").removesuffix("[0]>")
         case = doctest.DocTest([test.example], {}, name, None, None, None)
         case.globs = self.scope  # and no copy: examples go on from each other
-        Examples(verbose=False).run(case, clear_globs=False)
+        JudgedExamples(verbose=False).run(case, clear_globs=False)
 
     def _attempt(self, action: Callable[[], None]) -> _TestOutcome:
         """Run one test, whatever it does."""
