@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from draftverify.engine.requests import Request
 from draftverify.engine.scheduler import Answers, Group
-from draftverify.engine.turns import Turn, missing, release, taken, turns_here
+from draftverify.engine.turns import CallTurn, missing, release, taken, turns_here
 
 PATIENCE = 0.25
 """How long a call waits for tasks that are about to join it, after the last that did, as a share of the shortest that
@@ -224,7 +224,7 @@ class _Line:
         patience = max(each.caller.patience(each.request) for each in served)
         return min(max(since, self._last) + patience, since + 2 * patience) - perf_counter()
 
-    async def _call(self, served: Sequence[_Waiting], turn: Turn) -> None:
+    async def _call(self, served: Sequence[_Waiting], turn: CallTurn) -> None:
         """Make a call that has a turn, in a task of its own, which is nobody's to cancel alone."""
         start = perf_counter()
         call = served[0].context.run(
@@ -247,7 +247,7 @@ class _Line:
 _lines: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Set[int], _Line]] = WeakKeyDictionary()
 
 
-async def _with_turn(turn: Turn, caller: Caller, group: Group) -> Answers:
+async def _with_turn(turn: CallTurn, caller: Caller, group: Group) -> Answers:
     turns_here.set((*turns_here.get(), turn))
     return await caller.aperform(group)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 
-class Turn:
+class CallTurn:
     """What one call has for itself.
 
     Args:
@@ -38,9 +38,9 @@ class Turn:
         return self.loop is not None and self.loop.is_closed() and not self.at_work
 
 
-_turns: set[Turn] = set()
+_turns: set[CallTurn] = set()
 _changed = threading.Condition()
-turns_here: ContextVar[tuple[Turn, ...]] = ContextVar("turns_here", default=())
+turns_here: ContextVar[tuple[CallTurn, ...]] = ContextVar("turns_here", default=())
 """The turns of the call that is under way here, and of those that it is made inside of."""
 
 
@@ -74,19 +74,19 @@ def turn(part: object, things: Set[int]) -> Iterator[None]:
         release(mine)
 
 
-def taken(things: Set[int], loop: AbstractEventLoop | None = None) -> Turn | None:
+def taken(things: Set[int], loop: AbstractEventLoop | None = None) -> CallTurn | None:
     """A turn with these things, where nobody has one of them."""
     with _changed:
         for other in [other for other in _turns if other.things & things]:
             if not other.is_lost:
                 return None
             _turns.discard(other)
-        mine = Turn(things, loop)
+        mine = CallTurn(things, loop)
         _turns.add(mine)
         return mine
 
 
-def release(mine: Turn) -> None:
+def release(mine: CallTurn) -> None:
     """Give a turn back."""
     with _changed:
         _turns.discard(mine)

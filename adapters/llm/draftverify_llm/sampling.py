@@ -74,7 +74,7 @@ def sample(
     ]
     size = 1 if _recurrent(model) else at_once or max(len(rows), 1)
     for start in range(0, len(rows), size):
-        batch = _Batch(model, rows[start : start + size], max_tokens)
+        batch = _PromptBatch(model, rows[start : start + size], max_tokens)
         for _ in range(max_tokens):
             batch.draw(temperature, top_p)
             for row in batch.rows:
@@ -109,7 +109,7 @@ class _AnswerRow:
     read: int = 0
 
 
-class _Batch:
+class _PromptBatch:
     """Rows that are sampled together: their cache, the logits of their next token, and the padding that they ignore.
 
     Attributes:
