@@ -31,7 +31,7 @@ from draftverify.checks.stages import (
     votes_needed,
 )
 from draftverify.engine.async_driver import acalled
-from draftverify.engine.boundary import raised
+from draftverify.engine.failures import raised
 from draftverify.engine.parts import either
 from draftverify.errors import ConfigError
 from draftverify.protocols import (

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from draftverify.engine.boundary import read_verification
-from draftverify.engine.functions import failed
+from draftverify.engine.failures import failed
 from draftverify.errors import ConfigError, ContractError
 from draftverify.exchanges import KEY
 from draftverify.protocols import Verifier

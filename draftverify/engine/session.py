@@ -18,6 +18,7 @@ from draftverify.engine import boundary
 from draftverify.engine.budget import Budget
 from draftverify.engine.ending import WAITING, Ending, ending_after, is_answered_by_none, outcome_of
 from draftverify.engine.events import Event, Listener, RoundDone, StepTaken, TaskDone, TaskStarted
+from draftverify.engine.failures import raised
 from draftverify.engine.open_round import NO_ITEMS, OpenRound
 from draftverify.engine.parts import Parts
 from draftverify.engine.requests import Ask, AskPerson, Decide, Draft, Finish, Prepare, Request, Verify
@@ -234,7 +235,7 @@ class Session:
                 if offers(entry, Closes) and not isinstance(entry, type):
                     entry.close()
             except BaseException as error:  # no reason to lose the task, or a batch
-                boundary.raised(error)
+                raised(error)
                 _log.warning("task %r: an entry of scratch cannot be closed", self.task.id, exc_info=True)
         scratch.clear()
         self.state = replace(self.state, context=replace(self.state.context, last=None))
@@ -340,7 +341,7 @@ class Session:
         try:
             size = self._size()
         except BaseException as error:
-            failure = boundary.raised(error)
+            failure = raised(error)
             return Ending("failed", f"the block size could not be chosen: {failure}", failure)
         if size is None:  # a fallback answers at once
             current.trouble = (self.pipeline.undrafted or "exhausted",)
@@ -426,7 +427,7 @@ class Session:
             try:
                 pipeline.block.observe(self.state.context, round)
             except BaseException as error:
-                broken = boundary.raised(error)
+                broken = raised(error)
         self.state = self.state.after(round, current.proposal, current.verification)
         if self.listened:
             self._events.append(RoundDone(self.task, round, self._number))
@@ -451,7 +452,7 @@ class Session:
             try:
                 self.pipeline.block.settle(self.state.context, outcome)
             except BaseException as error:
-                broken = boundary.raised(error)
+                broken = raised(error)
                 reason = f"the block size could not learn from the task: {broken}"
                 outcome = replace(outcome, status="failed", reason=reason, failure=broken)
         self.outcome = outcome

@@ -12,7 +12,7 @@ The channel is a stream socket. A frame is 4 bytes of length, big-endian, and a 
 - `["call", name, args, kwargs]`: call what had that name when the program was loaded.
 
 An answer is `[n, kind, content, changes, output, refused]`: `n` numbers them from 0; `changes` are what was done to the
-request's lists, dicts and sets (`codec.WireExchange.changes`); `output` is what was printed, None where that was much;
+request's lists, dicts and sets (`codec.WireExchange.changes`); `output` is what was printed, None where it was cut;
 `refused` says what the sandbox refused. Kinds and contents:
 
 - "value": what came of it. For "load" it is a list with `[name, what]` of each name that the program defines:
