@@ -39,6 +39,7 @@ __all__ = [
     "is_asynchronous",
     "name_of",
     "offers",
+    "optional_method",
     "read_by",
     "shared_things",
     "shared_vocabulary",
@@ -380,8 +381,13 @@ def shared_things(part: object, traits: Traits) -> tuple[object, ...]:
 
 def offers(part: object, protocol: type[T]) -> TypeGuard[T]:
     """Whether a part has the method of an optional Protocol; one whose property raises AttributeError has not."""
-    method: str = _method(cast(Any, protocol))
-    return callable(getattr(part, method, None))
+    return optional_method(part, protocol) is not None
+
+
+def optional_method(part: object, protocol: type) -> Callable[..., Any] | None:
+    """A part's method of an optional Protocol; None where it has none."""
+    method = getattr(part, _method(cast(Any, protocol)), None)
+    return method if callable(method) else None
 
 
 def has_methods(part: object, *names: str) -> bool:
