@@ -25,9 +25,18 @@ import msgspec
 
 from draftverify.bench.executors.frames import Begin, Frame, bundled, failing, lost, unbundled
 from draftverify.bench.executors.watched import WatchedProcess
-from draftverify.bench.executors.workers import OnSent, Pace, Team, Workers, at_least_one, check_deadline
-from draftverify.errors import ConfigError, DraftVerifyError, ResourceError
-from draftverify.plugins import did_you_mean, required
+from draftverify.bench.executors.workers import (
+    Count,
+    OnSent,
+    Pace,
+    Seconds,
+    Team,
+    Workers,
+    at_least_one,
+    check_deadline,
+)
+from draftverify.errors import ConfigError, DraftVerifyError, ResourceError, check_known
+from draftverify.plugins import required
 from draftverify.secret import quiet
 
 _log = quiet(logging.getLogger(__name__))
@@ -99,14 +108,14 @@ class Ray:
     def __init__(
         self,
         address: str = LOCAL,
-        actors: int | None = None,
-        batch: int = 1,
+        actors: Count | None = None,
+        batch: Count = 1,
         cpus: float = 1.0,
         gpus: float = 0.0,
         memory: float | None = None,
         resources: Mapping[str, float] = {},
         pipelines: Mapping[str, Placement] = {},
-        deadline: float | None = None,
+        deadline: Seconds | None = None,
     ) -> None:
         self.address = address
         self.actors = actors
@@ -339,10 +348,7 @@ class _Actors(Workers):
         experiment = Experiment.from_json(spec)
         names = {name.partition("@")[0] for name in experiment.names} | set(experiment.names)
         for name in self._where.pipelines:
-            if name not in names:
-                raise ConfigError(
-                    f"there is no pipeline {name!r}{did_you_mean(name, names)}", path="executor.pipelines"
-                )
+            check_known("pipeline", name, names, path="executor.pipelines")
         self._connect()
         begin = Begin(spec, rounds=on_sent is not None, parts=experiment.parts())
         self._begin = msgspec.json.encode(begin)

@@ -66,8 +66,11 @@ class Caller:
         """What comes of a group's calls, made together with other callers' where that holds up nobody."""
         request = group.requests[0]
         pipeline = group.sessions[0].pipeline
-        line = self._stand(pipeline.turn_of(pipeline.verifier) or frozenset({id(pipeline.verifier)}))
-        if missing(things := pipeline.turn_of(request.part)):
+        part, verifier = request.part, pipeline.verifier
+        things = pipeline.turn_of(part)
+        of_verifier = things if part is verifier else pipeline.turn_of(verifier)
+        line = self._stand(of_verifier or frozenset({id(verifier)}))
+        if missing(things):
             return await line.wait(_Waiting(self, group, things))
         many = request.call_many if request.in_place else None
         if many is None or len(line.callers) == 1 or any(map(iscoroutinefunction, (many, request.call))):

@@ -31,6 +31,7 @@ class CallTurn:
     def __init__(self, things: Set[int], loop: AbstractEventLoop | None = None) -> None:
         self.things, self.loop = things, loop
         self.at_work: set[object] = set()  # calls in threads, which no closed loop ends
+        self.waits_for: Set[int] = frozenset()  # what a call inside the one that has it waits for
 
     @property
     def is_lost(self) -> bool:
@@ -54,9 +55,10 @@ def turn(part: object, things: Set[int]) -> Iterator[None]:
     """Have things for oneself while a part is called; nobody waits for what the call under way here has already.
 
     Raises:
-        DraftVerifyError: a task of this thread's event loop has one, and cannot go on while this waits.
+        DraftVerifyError: who has one cannot go on while this waits: a task of this thread's event loop, or a call that
+            waits for what the call under way here has.
     """
-    things = missing(things)
+    things, held = missing(things), turns_here.get()
     loop = _running_loop() if things else None
     with _changed:
         while (mine := taken(things)) is None:
@@ -65,13 +67,36 @@ def turn(part: object, things: Set[int]) -> Iterator[None]:
                     f"{name_of(part)} is not concurrent, and was called from the event loop while a task of the same "
                     "loop has the turn: neither could go on; await arun instead of run"
                 )
-            _changed.wait(0.1)  # a loop that is closed tells nobody
-    before = turns_here.set((*turns_here.get(), mine))
+            if held and not waited_for(things).isdisjoint(held):
+                raise DraftVerifyError(
+                    f"{name_of(part)} is not concurrent, and who has the turn waits for what was called before it: "
+                    "neither could go on; let them have the same (`shares` of their traits)"
+                )
+            for outer in held:
+                outer.waits_for = things
+            try:
+                _changed.wait(0.1)  # a loop that is closed tells nobody
+            finally:
+                for outer in held:
+                    outer.waits_for = frozenset()
+    before = turns_here.set((*held, mine))
     try:
         yield
     finally:
         turns_here.reset(before)
         release(mine)
+
+
+def waited_for(things: Set[int]) -> set[CallTurn]:
+    """The turns that these things wait for: whose they are, and what those wait for in their turn."""
+    reached: set[CallTurn] = set()
+    coming = [things]
+    while coming:
+        wanted = coming.pop()
+        owners = {turn for turn in _turns if turn.things & wanted} - reached
+        reached |= owners
+        coming += [owner.waits_for for owner in owners]
+    return reached
 
 
 def taken(things: Set[int], loop: AbstractEventLoop | None = None) -> CallTurn | None:

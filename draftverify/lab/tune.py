@@ -23,10 +23,9 @@ from draftverify.bench.config.located import read
 from draftverify.bench.config.parameters import parameters
 from draftverify.bench.config.specs import PipelineSpec
 from draftverify.checks.combined import Combined
-from draftverify.errors import ConfigError
+from draftverify.errors import ConfigError, did_you_mean
 from draftverify.lab.recording import Recording, WhatIf, passed_scores
 from draftverify.lab.replay.question import CHANGES
-from draftverify.plugins import did_you_mean
 from draftverify.randomness import stream_key
 from draftverify.traits import GeneratorTraits, traits_of
 from draftverify.values import EMPTY, Shape
