@@ -10,12 +10,12 @@ from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Annotated, ClassVar, Protocol, TypeAlias
 
-from pydantic import Field
+from annotated_types import Ge, Gt
 
 from draftverify.errors import ConfigError
 
-Count: TypeAlias = Annotated[int, Field(ge=1)]
-Seconds: TypeAlias = Annotated[float, Field(gt=0)]
+Count: TypeAlias = Annotated[int, Ge(1)]
+Seconds: TypeAlias = Annotated[float, Gt(0)]
 """A config is checked by these, which knows the line; `at_least_one` and `check_deadline` are for programs."""
 
 OnSent = Callable[[bytes], None]
