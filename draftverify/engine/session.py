@@ -107,28 +107,21 @@ class Session:
         draft_key, self._verify_key, self._rule_key = [
             stream_key(pipeline.seed, task.id, attempt, role) for role in ("draft", "verify", "rule")
         ]
-        settings = pipeline.settings
-        if outer is not None:
-            settings = FrozenDict({**outer.context.settings, **settings})
-        feedback = outer.context.feedback if outer is not None else ()
         context = Context(
             task=self.task,
             accepted=Trail.of(()),
-            held=(),
             rounds=Trail.of(()),
-            last=None,
-            feedback=feedback,
-            refused=(),
-            enough=None,
-            settings=settings,
+            settings=pipeline.settings,
             memory=memory or Memory(),
             draws=Draws(draft_key, 0),
             scratch={},
             attempt=attempt,
-            tries=0,
         )
+        if outer is not None:
+            settings = FrozenDict({**outer.context.settings, **pipeline.settings})
+            context = replace(context, settings=settings, feedback=outer.context.feedback)
         clauses = len(pipeline.policy.clauses)
-        self.state = State(context, pipeline.policy, feedback, (0,) * clauses)
+        self.state = State(context, pipeline.policy, context.feedback, (0,) * clauses)
         for round in restore:
             if any(step.clause >= clauses for step in round.steps):
                 raise DraftVerifyError(
@@ -296,18 +289,22 @@ class Session:
 
         # Finish: a rule may have an answer where nothing was accepted, the best of what it refused
         context, choice = self.state.context, None
-        if ending.valued and pipeline.finishes:
-            if context.accepted.length or context.held or ending.status in ("accepted", "refused"):
-                judging = replace(context, draws=Draws(self._verify_key, context.rounds.length))
-                choice, _, _ = yield Finish(number(), pipeline.rule, judging)
-                if type(choice) is Failure:
-                    ending = Ending("failed", f"the value could not be made: {choice}", choice)
-                    choice = None
-        elif ending.valued:
-            is_empty = ending.status == "accepted" and is_answered_by_none(self.rounds[-1], pipeline)
-            if context.accepted.length or is_empty:
-                choice = Choice(tuple(context.accepted))
+        if not pipeline.finishes:
+            choice = self._all_accepted(ending)
+        elif ending.valued and (
+            context.accepted.length or context.held or ending.status in ("accepted", "refused")
+        ):
+            judging = replace(context, draws=Draws(self._verify_key, context.rounds.length))
+            choice, _, _ = yield Finish(number(), pipeline.rule, judging)
+            if type(choice) is Failure:
+                ending, choice = Ending("failed", f"the value could not be made: {choice}", choice), None
         self._end(ending, choice)
+
+    def _all_accepted(self, ending: Ending) -> Choice | None:
+        """The value where the rule makes none: all that was accepted."""
+        accepted = self.state.context.accepted
+        is_empty = ending.status == "accepted" and is_answered_by_none(self.rounds[-1], self.pipeline)
+        return Choice(tuple(accepted)) if ending.valued and (accepted.length or is_empty) else None
 
     def _prepare(self, value: Any) -> Ending | None:
         """Go on with the task as the verifier has read it."""
