@@ -796,7 +796,7 @@ class CountsSupport(Prefix):
     """Gives the number of votes for their share."""
 
     caught_by = "finish_makes_a_value"
-    says = "the support of what finish() returned is 3.0; 0 to 1 is needed"
+    says = "the support of the value is 3.0; 0 to 1 is needed"
 
     def finish(self, context: Any) -> Any:
         return Choice("it", support=3.0)
