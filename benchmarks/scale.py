@@ -2,7 +2,7 @@
 
     python -m benchmarks.scale [--out benchmarks/results/scale.json] [--rehearse]
 
-Three parts, on two cores (`taskset -c 0,1` where there are more); about six minutes, `--rehearse` about one:
+Four parts, on two cores (`taskset -c 0,1` where there are more); about eight minutes, `--rehearse` about one:
 
 - lost: so many tasks of a verifier that computes for 20 ms through a Ray cluster of three nodes on this machine, of
   which one is killed when a third of them has ended. Every task must have one record, be reported once, and be
@@ -13,6 +13,8 @@ Three parts, on two cores (`taskset -c 0,1` where there are more); about six min
   executor: all of its threads, Ray's and Dask's too. The Dask scheduler is another process, as on a cluster. Of the
   runs of the part before (where under `serial` the verifier computes in the driver's process, and nothing is given),
   and of tasks of a part that returns a constant.
+- whole: 2,000 tasks of 10 ms, from the call of `run` until it returns, start and end of the executors' own processes
+  and clusters on this machine included, beside `serial`.
 """
 
 from __future__ import annotations
@@ -230,6 +232,73 @@ def lost(folder: Path, tasks: int, hashes: int) -> dict[str, Any]:
     return figures
 
 
+def shared(folder: Path, computing: int, constant: int, repeats: int, hashes: int) -> dict[str, Any]:
+    """The parts `cores` and `driver`: runs on clusters that are there already."""
+    driver: dict[str, dict[str, list[float]]] = {"computing": {}, "constant": {}}
+    seconds: dict[str, list[float]] = {}
+    with ray_cluster(2) as cluster, dask_cluster(folder) as dask:
+        executors = {
+            "serial": "{use: serial}",
+            "process": "{use: process, workers: 2}",
+            "ray": f"{{use: ray, address: '{cluster.address}', actors: 2}}",
+            "dask": f"{{use: dask, address: '{dask}'}}",
+        }
+        for name, executor in in_turn(executors, repeats):
+            stamps = perform(folder, executor, computing, hashes)
+            seconds.setdefault(name, []).append(stamps.seconds)
+            if name != "serial":
+                driver["computing"].setdefault(name, []).append(1000 * stamps.processor_seconds)
+            stamps = perform(folder, executor, constant)
+            driver["constant"].setdefault(name, []).append(1000 * stamps.processor_seconds)
+    return {
+        "driver_milliseconds_a_task": {
+            part: {name: interval(values) for name, values in taken.items()} for part, taken in driver.items()
+        },
+        "cores": {
+            "verifier": f"{hashes} hashes, 20 ms alone on this machine",
+            "tasks": computing,
+            "seconds_a_task": seconds,
+            "gain_over_serial": gains(seconds),
+        },
+    }
+
+
+def whole(folder: Path, tasks: int, repeats: int, hashes: int) -> dict[str, Any]:
+    """Runs from the call until it returns, each with processes or a cluster of its own."""
+    executors = {
+        "serial": "{use: serial}",
+        "process": "{use: process, workers: 2}",
+        "ray": "{use: ray, actors: 2}",
+        "dask": "{use: dask, workers: 2}",
+    }
+    seconds: dict[str, list[float]] = {}
+    for name, executor in in_turn(executors, repeats):
+        start = perf_counter()
+        perform(folder, executor, tasks, hashes)
+        seconds.setdefault(name, []).append(perf_counter() - start)
+    return {
+        "verifier": f"{hashes} hashes, 10 ms alone on this machine",
+        "tasks": tasks,
+        "seconds": seconds,
+        "gain_over_serial": gains(seconds),
+    }
+
+
+def in_turn(executors: Mapping[str, str], repeats: int) -> Iterator[tuple[str, str]]:
+    """Each executor so many times, forth and back."""
+    for repeat in range(repeats):
+        yield from list(executors.items())[:: 1 if repeat % 2 == 0 else -1]
+
+
+def gains(seconds: Mapping[str, list[float]]) -> dict[str, Any]:
+    """How many times as fast as `serial` each executor was, turn by turn."""
+    return {
+        name: interval([one / other for one, other in zip(seconds["serial"], values, strict=True)])
+        for name, values in seconds.items()
+        if name != "serial"
+    }
+
+
 def hashes_of(seconds: float) -> int:
     """How many hashes take so long here."""
     import hashlib
@@ -259,50 +328,23 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=10_000, help="of the run that loses a node")
     parser.add_argument("--constant", type=int, default=2000, help="tasks of each run of a constant part")
     parser.add_argument("--computing", type=int, default=400, help="tasks of each run of the cores' part")
-    parser.add_argument("--repeats", type=int, default=6)
+    parser.add_argument("--whole", type=int, default=2000, help="tasks of each run with its start")
+    parser.add_argument("--repeats", type=int, default=6, help="half as many of the runs with their start")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/scale.json"))
     parser.add_argument("--rehearse", action="store_true", help="little of everything, and write nothing")
     options = parser.parse_args()
     if options.rehearse:
-        options.tasks, options.constant, options.computing, options.repeats = 300, 300, 100, 1
+        options.tasks, options.constant, options.computing, options.whole = 300, 300, 100, 300
+        options.repeats = 1
     hashes = hashes_of(0.02)
     start = perf_counter()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        figures: dict[str, Any] = {"lost": lost(folder, options.tasks, hashes)}
-        with ray_cluster(2) as cluster, dask_cluster(folder) as dask:
-            executors = {
-                "serial": "{use: serial}",
-                "process": "{use: process, workers: 2}",
-                "ray": f"{{use: ray, address: '{cluster.address}', actors: 2}}",
-                "dask": f"{{use: dask, address: '{dask}'}}",
-            }
-            driver: dict[str, dict[str, list[float]]] = {
-                "computing": {each: [] for each in executors if each != "serial"},
-                "constant": {each: [] for each in executors},
-            }
-            seconds: dict[str, list[float]] = {each: [] for each in executors}
-            for repeat in range(options.repeats):
-                for each in executors if repeat % 2 == 0 else reversed(executors):
-                    computing = perform(folder, executors[each], options.computing, hashes)
-                    seconds[each].append(computing.seconds)
-                    if each != "serial":
-                        driver["computing"][each].append(1000 * computing.processor_seconds)
-                    constant = perform(folder, executors[each], options.constant)
-                    driver["constant"][each].append(1000 * constant.processor_seconds)
-    figures["driver_milliseconds_a_task"] = {
-        part: {each: interval(values) for each, values in found.items()} for part, found in driver.items()
-    }
-    figures["cores"] = {
-        "verifier": f"{hashes} hashes, 20 ms alone on this machine",
-        "tasks": options.computing,
-        "seconds_a_task": seconds,
-        "gain_over_serial": {
-            each: interval([one / other for one, other in zip(seconds["serial"], values, strict=True)])
-            for each, values in seconds.items()
-            if each != "serial"
-        },
-    }
+        figures: dict[str, Any] = {
+            "lost": lost(folder, options.tasks, hashes),
+            **shared(folder, options.computing, options.constant, options.repeats, hashes),
+            "whole": whole(folder, options.whole, max(1, options.repeats // 2), hashes // 2),
+        }
     figures["seconds"] = perf_counter() - start
     if not options.rehearse:
         write(options.out, "benchmarks.scale", figures)
