@@ -36,27 +36,6 @@ from typing import Any
 
 from draftverify.secret import redact
 
-__all__ = [
-    "ConfigError",
-    "ContractError",
-    "CorruptDownloadError",
-    "DraftVerifyError",
-    "EndpointError",
-    "EndpointTimeout",
-    "NotBoughtError",
-    "OutcomeError",
-    "PipelineError",
-    "PluginError",
-    "ResourceError",
-    "SelfVerificationWarning",
-    "StoreError",
-    "below",
-    "check_known",
-    "did_you_mean",
-    "self_verification_told",
-    "shown",
-]
-
 
 class DraftVerifyError(Exception):
     """The root of the tree. No message shows a secret.

@@ -17,8 +17,6 @@ import numpy as np
 from draftverify.errors import ConfigError
 from draftverify.secret import Secret
 
-__all__ = ["arguments_of", "identity_of", "written_by"]
-
 
 def identity_of(part: object) -> str:
     """The same for two parts that answer alike, as far as can be told: 16 hexadecimal digits.

@@ -24,24 +24,6 @@ import msgspec
 
 from draftverify.errors import ConfigError, DraftVerifyError, PluginError, ResourceError, did_you_mean
 
-__all__ = [
-    "ROLES",
-    "Examined",
-    "PartsFile",
-    "Plugin",
-    "Role",
-    "examine",
-    "find",
-    "hooks",
-    "installed",
-    "load",
-    "missing_package",
-    "required",
-    "roles_of",
-    "unfit",
-    "unknown",
-]
-
 Role: TypeAlias = Literal[
     "generator",
     "verifier",

@@ -33,30 +33,6 @@ from typing import (
 from draftverify.errors import ConfigError, PipelineError, did_you_mean
 from draftverify.values import LawKind, Shape
 
-__all__ = [
-    "TRAITS",
-    "BlockTraits",
-    "Collects",
-    "DraftsFrom",
-    "EvidenceKind",
-    "GeneratorTraits",
-    "RuleTraits",
-    "Traits",
-    "VerifierTraits",
-    "Vocabulary",
-    "families",
-    "has_methods",
-    "is_asynchronous",
-    "name_of",
-    "offers",
-    "optional_method",
-    "read_by",
-    "shared_things",
-    "shared_vocabulary",
-    "traits_of",
-    "vocabulary_of",
-]
-
 EvidenceKind: TypeAlias = Literal["verdicts", "scores", "target", "raw_maxima", "cross", "hidden"]
 """What a verification may carry: a check per item, with scores or without, or rows of the target's distributions, their
 largest entries at temperature 1, each item against each, and hidden states."""

@@ -57,8 +57,6 @@ from draftverify.traits import (
 )
 from draftverify.values import Context, Explanation, Proposal, Task, Verification
 
-__all__ = ["AllOf", "AnyOf", "Combined", "MostOf", "as_stages"]
-
 Recall: TypeAlias = "Callable[[Verifier, Context, Proposal, Sequence[int]], tuple[Verification, float, bool]]"
 """recall(stage, context, items, indices): what a stage said of these items of a block, in how many seconds, and whether
 its call had failed."""

@@ -21,17 +21,6 @@ from draftverify.secret import redact
 from draftverify.traits import offers
 from draftverify.values import EMPTY, Failure, Outcome, Task
 
-__all__ = [
-    "Measure",
-    "Score",
-    "check_metric",
-    "check_metrics",
-    "function",
-    "measure_of",
-    "measures_of",
-    "score",
-]
-
 Mean: TypeAlias = Literal["arithmetic", "geometric"]
 
 

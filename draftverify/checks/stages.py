@@ -37,9 +37,6 @@ from draftverify.values import (
 _HEARD_ALONE = frozenset((*TIMES, "heard", KEY))
 """Of a stage's notes those that stand with what was heard of it, pass by pass."""
 
-__all__ = ["AllWay", "AnyWay", "MostWay", "StagePass", "Way"]
-__all__ += ["heard", "named", "names_of", "numbered", "part_of", "resting_on", "votes_needed"]
-
 
 class StagePass(msgspec.Struct, frozen=True, eq=False):
     """The checks of one stage in one pass.

@@ -21,8 +21,6 @@ from draftverify.errors import ConfigError, ContractError
 from draftverify.traits import VerifierTraits
 from draftverify.values import PASS, Check, Context, Failure, Proposal, Verification, utf8
 
-__all__ = ["Command"]
-
 FEEDBACK = 2000
 """Characters of the command's output that feedback holds at most: its last ones."""
 KEPT = 64 << 10

@@ -13,8 +13,6 @@ from draftverify.errors import ConfigError
 from draftverify.traits import VerifierTraits
 from draftverify.values import PASS, Check, Context, Failure, Proposal, Task, Verification
 
-__all__ = ["Exact", "differences"]
-
 
 class Exact:
     """Passes items that equal a field of the task: a checksum, a total that is known, a query's result.

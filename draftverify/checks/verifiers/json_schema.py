@@ -21,8 +21,6 @@ from draftverify.errors import ConfigError
 from draftverify.traits import VerifierTraits
 from draftverify.values import Check, Context, Failure, Proposal, Task, Verification, utf8
 
-__all__ = ["JsonSchema"]
-
 _deadline: ContextVar[float] = ContextVar("deadline", default=inf)
 
 SHOWN = 5

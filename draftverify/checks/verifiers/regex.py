@@ -11,8 +11,6 @@ from draftverify.errors import ConfigError, ContractError
 from draftverify.traits import VerifierTraits
 from draftverify.values import PASS, Check, Context, Failure, Proposal, Verification
 
-__all__ = ["Regex"]
-
 
 class Regex:
     """Passes texts that a regular expression matches; of the others it tells what does match, and what is too much.
