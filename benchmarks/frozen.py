@@ -22,7 +22,7 @@ from unittest import mock
 
 from benchmarks.provenance import write
 from draftverify import Budget, Pipeline, Proposal, Task, Verification, retry
-from draftverify.engine import boundary, session
+from draftverify.engine import canonical, session
 from draftverify.rules import First
 from draftverify.values import REJECT
 
@@ -54,8 +54,8 @@ class Constant:
 def ordinary() -> Iterator[None]:
     """Lists and dicts in the place of frozen ones, copied all the same."""
     with (
-        mock.patch.object(boundary, "FrozenList", list),
-        mock.patch.object(boundary, "FrozenDict", dict),
+        mock.patch.object(canonical, "FrozenList", list),
+        mock.patch.object(canonical, "FrozenDict", dict),
         mock.patch.object(session, "thaw", lambda value: value),
     ):
         yield

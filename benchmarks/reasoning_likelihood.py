@@ -25,7 +25,8 @@ from benchmarks.provenance import write
 from benchmarks.reasoning_problems import CONFIG, MODEL, TEMPLATE
 from draftverify import Proposal, Task
 from draftverify.kit import make_context
-from draftverify.stats import Estimate, auroc_within, bootstrap
+from draftverify.stats import Estimate, bootstrap
+from draftverify.stats.judgement import auroc_within
 from draftverify_llm import Likelihood, LocalModel
 from draftverify_reasoning import Gym, GymScorer, SolutionSampler, TrainedVerifier, VerifierTraining
 

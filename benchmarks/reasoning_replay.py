@@ -41,7 +41,8 @@ from benchmarks.provenance import write
 from draftverify import Context, Pipeline, Proposal, Task, TaskRecord, retry
 from draftverify.kit import make_context
 from draftverify.rules import AdaptiveConsistency, Best, First, FirstStop, Majority, Rounds, SureMajority
-from draftverify.stats import Estimate, auroc, bootstrap, pass_at_k
+from draftverify.stats import Estimate, bootstrap, pass_at_k
+from draftverify.stats.judgement import auroc
 from draftverify.traits import GeneratorTraits
 from draftverify_llm import read_rows
 from draftverify_reasoning import Problems, RecordedScore, RecordedSolutions, extract, same

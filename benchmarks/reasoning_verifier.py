@@ -40,7 +40,8 @@ from benchmarks.provenance import write
 from draftverify import Proposal
 from draftverify.kit import make_context
 from draftverify.lab import LabelledScore, fit_scores, reliability
-from draftverify.stats import Estimate, auroc, auroc_within, bootstrap
+from draftverify.stats import Estimate, bootstrap
+from draftverify.stats.judgement import auroc, auroc_within
 from draftverify_reasoning import TrainedVerifier, extract
 
 SYSTEMS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")

@@ -33,9 +33,9 @@ from benchmarks.best_of_n import best_of_n
 from benchmarks.provenance import provenance
 from benchmarks.published import ELSEWHERE, FIGURES, FOLDERS, LAST, NAMES, Figure
 from draftverify.bench.monitors.rates import Wealth
-from draftverify.stats import Estimate, auroc, auroc_within, pass_at_k
+from draftverify.stats import Estimate, pass_at_k
 from draftverify.stats.intervals import rate
-from draftverify.stats.judgement import trust
+from draftverify.stats.judgement import auroc, auroc_within, trust
 from draftverify_llm import read_rows
 
 Found: TypeAlias = "Mapping[str, Estimate | float]"

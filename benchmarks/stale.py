@@ -46,7 +46,7 @@ MODULES = {
     "endpoint": f"{RUNS} adapters/llm/draftverify_llm/endpoint.py adapters/llm/draftverify_llm/cache.py",
     "engine_overhead": f"{ENGINE} draftverify/bench/records",
     "extract": f"{RUNS} adapters/llm/draftverify_llm/sampling.py draftverify/checks draftverify/rejection",
-    "frozen": "draftverify/frozen.py draftverify/engine/boundary.py",
+    "frozen": "draftverify/frozen.py draftverify/engine/canonical.py",
     "gathered": f"{TOKENS} draftverify/engine/line.py",
     "generate": MEASURED,
     "generate_avx2": MEASURED,

@@ -11,22 +11,6 @@ from array_api_compat import device, is_torch_array
 from draftverify.randomness import array_namespace
 from draftverify.values import Array, Place
 
-__all__ = [
-    "all_to",
-    "at_hand",
-    "host_to",
-    "leading",
-    "mass",
-    "on_host",
-    "one_hot",
-    "places",
-    "positive",
-    "row_of",
-    "stack",
-    "together",
-    "top",
-]
-
 READ_BY_NUMPY = frozenset({"torch.float32", "torch.float64", "torch.int64"})
 HALF = frozenset({"torch.bfloat16", "torch.float16"})
 

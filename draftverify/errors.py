@@ -26,33 +26,15 @@ is a failure like any other.
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
 from draftverify.secret import redact
-
-__all__ = [
-    "ConfigError",
-    "ContractError",
-    "CorruptDownloadError",
-    "DraftVerifyError",
-    "EndpointError",
-    "EndpointTimeout",
-    "NotBoughtError",
-    "OutcomeError",
-    "PipelineError",
-    "PluginError",
-    "ResourceError",
-    "SelfVerificationWarning",
-    "StoreError",
-    "below",
-    "self_verification_told",
-    "shown",
-]
 
 
 class DraftVerifyError(Exception):
@@ -188,3 +170,32 @@ def shown(value: object) -> str:
     except BaseException:  # a value so odd that it cannot even be shown
         return f"a {type(value).__name__}"
     return f"{text if len(text) <= 60 else text[:59] + '…'} ({type(value).__name__})"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence: the nearest known names, or all of them when none is near."""
+    known = sorted(set(known))
+    near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
+    near = near or [entry for entry in known if entry.rpartition(".")[2] == name.rpartition(".")[2]][:2]
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    return f"; there are {', '.join(known)}" if known else ""
+
+
+def check_known(
+    noun: str, name: str, names: Iterable[str], *, path: str = "", holder: str = "there is"
+) -> None:
+    """Refuse a name that nothing here has.
+
+    Args:
+        noun: what has such names.
+        name: that was given.
+        names: that there are.
+        path: where the name stands.
+        holder: who has none of that name, with its verb.
+
+    Raises:
+        ConfigError: with the nearest names.
+    """
+    if name not in names:
+        raise ConfigError(f"{holder} no {noun} {name!r}{did_you_mean(name, names)}", path=path)

@@ -16,18 +16,6 @@ from draftverify.frozen import FrozenDict, freeze
 from draftverify.secret import redact
 from draftverify.values import Heard, Round
 
-__all__ = [
-    "KEY",
-    "Exchange",
-    "ModelReply",
-    "Turn",
-    "exchanges_of",
-    "exchanges_of_metric",
-    "joined_notes",
-    "noted",
-    "read_notes",
-]
-
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 KEY = "exchanges"

@@ -16,8 +16,6 @@ import numpy as np
 
 from draftverify.errors import ConfigError
 
-__all__ = ["FrozenDict", "FrozenList", "freeze", "frozen_array", "thaw"]
-
 
 def _refuse(self: Any, *_: object, **__: object) -> NoReturn:
     kind = "dict" if isinstance(self, dict) else "list"

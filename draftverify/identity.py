@@ -17,8 +17,6 @@ import numpy as np
 from draftverify.errors import ConfigError
 from draftverify.secret import Secret
 
-__all__ = ["arguments_of", "identity_of", "written_by"]
-
 
 def identity_of(part: object) -> str:
     """The same for two parts that answer alike, as far as can be told: 16 hexadecimal digits.
@@ -98,7 +96,11 @@ def _described(value: Any, enclosing: tuple[Any, ...]) -> Any:
         return [name, _described(value.__self__, enclosing)]
     if isinstance(value, type) or inspect.isbuiltin(value):
         return name
-    value = getattr(value, "__wrapped__", value)
+    return _object_described(getattr(value, "__wrapped__", value), enclosing)
+
+
+def _object_described(value: Any, enclosing: tuple[Any, ...]) -> Any:
+    """What a part, or another object of a class of its own, is: by its own word, or by its constructor's arguments."""
     kind = type(value)
     identity = getattr(value, "identity", None)
     if isinstance(identity, str):

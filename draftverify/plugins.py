@@ -7,7 +7,6 @@ only when it is used; so are two plugins of one name.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import inspect
 import re
@@ -23,26 +22,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from draftverify.errors import ConfigError, DraftVerifyError, PluginError, ResourceError
-
-__all__ = [
-    "ROLES",
-    "Examined",
-    "PartsFile",
-    "Plugin",
-    "Role",
-    "did_you_mean",
-    "examine",
-    "find",
-    "hooks",
-    "installed",
-    "load",
-    "missing_package",
-    "required",
-    "roles_of",
-    "unfit",
-    "unknown",
-]
+from draftverify.errors import ConfigError, DraftVerifyError, PluginError, ResourceError, did_you_mean
 
 Role: TypeAlias = Literal[
     "generator",
@@ -327,16 +307,6 @@ def load(role: Role, name: str) -> Factory:
         ResourceError: an optional package is missing.
     """
     return find(role, name).load()
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence: the nearest known names, or all of them when none is near."""
-    known = sorted(set(known))
-    near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
-    near = near or [entry for entry in known if entry.rpartition(".")[2] == name.rpartition(".")[2]][:2]
-    if near:
-        return f"; did you mean {' or '.join(near)}?"
-    return f"; there are {', '.join(known)}" if known else ""
 
 
 def unfit(target: Any, *roles: Role) -> str:

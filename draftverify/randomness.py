@@ -20,8 +20,6 @@ import msgspec
 import numpy as np
 from array_api_compat import device
 
-__all__ = ["Array", "Draws", "array_namespace", "inverse_cdf", "philox", "stream_key", "uniforms"]
-
 Array: TypeAlias = Any
 """Any array that follows the array API standard (NumPy, torch, …)."""
 

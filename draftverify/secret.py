@@ -17,8 +17,6 @@ from html.entities import codepoint2name
 from typing import Any, NamedTuple
 from urllib.parse import unquote, unquote_plus
 
-__all__ = ["Secret", "hide_urls", "note_urls", "quiet", "redact", "redacted"]
-
 SHORTEST = 6
 """Characters; a shorter one ("none", "EMPTY") is a placeholder, and would be taken out of ordinary words."""
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from draftverify.errors import StoreError
 
-__all__ = ["FIGURES", "TOP", "TokenSummary", "pack_summaries", "read_summaries"]
-
 TOP = 32
 """The likeliest tokens of p that a summary names."""
 

@@ -11,40 +11,27 @@ optional method, each of which has a Protocol of its own in `draftverify.protoco
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, fields
 from functools import cache
 from inspect import iscoroutinefunction
-from types import FunctionType, MethodType
-from typing import Any, Literal, TypeAlias, TypeGuard, TypeVar, cast, get_args
+from types import FunctionType, MethodType, NoneType, UnionType
+from typing import (
+    Any,
+    Literal,
+    TypeAlias,
+    TypeGuard,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from draftverify.errors import ConfigError, PipelineError
+from draftverify.errors import ConfigError, PipelineError, did_you_mean
 from draftverify.values import LawKind, Shape
-
-__all__ = [
-    "TRAITS",
-    "BlockTraits",
-    "Collects",
-    "DraftsFrom",
-    "EvidenceKind",
-    "GeneratorTraits",
-    "RuleTraits",
-    "Traits",
-    "VerifierTraits",
-    "Vocabulary",
-    "families",
-    "has_methods",
-    "is_asynchronous",
-    "name_of",
-    "offers",
-    "read_by",
-    "shared_things",
-    "shared_vocabulary",
-    "traits_of",
-    "vocabulary_of",
-]
 
 EvidenceKind: TypeAlias = Literal["verdicts", "scores", "target", "raw_maxima", "cross", "hidden"]
 """What a verification may carry: a check per item, with scores or without, or rows of the target's distributions, their
@@ -67,27 +54,13 @@ Vocabulary: TypeAlias = "str | Callable[[], str | None] | None"
 
 T = TypeVar("T")
 
-_FITTING: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "bool": (lambda value: type(value) is bool, "True or False is needed"),
-    "int": (lambda value: type(value) is int and value >= 0, "a number, 0 or more, is needed"),
-    "str": (lambda value: isinstance(value, str), "a text is needed"),
-    "Callable": (callable, "a function is needed"),
-    "Vocabulary": (
-        lambda value: value is None or isinstance(value, str) or callable(value),
-        "a text is needed, or a function that tells it, or None",
-    ),
+_NEEDED: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    bool: (lambda value: type(value) is bool, "True or False"),
+    int: (lambda value: type(value) is int and value >= 0, "a number, 0 or more,"),
+    str: (lambda value: isinstance(value, str), "a text"),
+    Callable: (callable, "a function"),
 }
-"""By the beginning of a trait's annotation, which values fit, and what is needed."""
-_WORDS: dict[str, tuple[Any, str]] = {
-    "shape": (Shape, "shape"),
-    "shapes": (Shape, "shape"),
-    "laws": (LawKind, "law"),
-    "provides": (EvidenceKind, "kind of evidence"),
-    "needs": (EvidenceKind, "kind of evidence"),
-    "collects": (Collects, "word for when a rule collects"),
-    "drafts_from": (DraftsFrom, "source of drafts"),
-}
-"""By the name of a trait, the words that it may have, and what one is called."""
+"""By the type of a trait, which values fit, and what is needed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,34 +99,35 @@ class Traits:
         names = [field.name for field in fields(cls)]
         for name in traits:
             if name not in names:
-                raise PipelineError(
-                    f"{name!r} is no trait of a {cls.role()}{_nearest(name, names)}; there are {_listed(names)}"
-                )
+                raise PipelineError(f"{name!r} is no trait of a {cls.role()}{did_you_mean(name, names)}")
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value, kind = getattr(self, field.name), str(field.type)
-            optional = kind.endswith("| None")
-            if value is None and optional:
+        for name, kinds in _kinds(cast(Any, type(self))).items():
+            value = getattr(self, name)
+            if value is None and NoneType in kinds:
                 continue
-            if kind.startswith("Set["):
-                if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-                    raise self._wrong(field.name, f"a set of names is needed, as {{{value!r}}}")
+            kind = kinds[0]
+            if get_origin(kind) is Set:
                 try:
+                    if isinstance(value, (str, bytes)):
+                        raise TypeError
                     value = frozenset(value)
                 except TypeError:
-                    raise self._wrong(field.name, "a set of names is needed") from None
-                object.__setattr__(self, field.name, value)
-            for word, (fits, needed) in _FITTING.items():
-                if kind.startswith(word) and not fits(value):
-                    raise self._wrong(field.name, needed + (", or None" if optional else ""))
-            if field.name in _WORDS:
-                known, what = _WORDS[field.name]
+                    raise self._wrong(name, f"a set of names is needed, as {{{value!r}}}") from None
+                object.__setattr__(self, name, value)
+                (kind,) = get_args(kind)
+            elif get_origin(kind) is not Literal:
+                fitting = [_NEEDED[get_origin(kind) or kind] for kind in kinds if kind is not NoneType]
+                if not any(fits(value) for fits, _ in fitting):
+                    needed = " or ".join(words for _, words in fitting)
+                    optional = ", or None" if NoneType in kinds else ""
+                    raise self._wrong(name, f"{needed} is needed{optional}")
+            if get_origin(kind) is Literal:
                 words = value if isinstance(value, frozenset) else (value,)
-                for word in sorted((word for word in words if word not in get_args(known)), key=str):
-                    near, listed = _nearest(str(word), get_args(known)), _listed(get_args(known))
-                    raise PipelineError(f"{word!r} is no {what}{near}; {field.name} takes {listed}")
+                for word in sorted((word for word in words if word not in get_args(kind)), key=str):
+                    near = did_you_mean(str(word), get_args(kind))
+                    raise PipelineError(f"{word!r} is no word for {name}{near}")
 
     @classmethod
     def role(cls) -> str:
@@ -272,6 +246,16 @@ class BlockTraits(Traits):
     learns: bool = True
 
 
+@cache
+def _kinds(traits: Any) -> dict[str, tuple[Any, ...]]:
+    """By the name of a trait, the types that it may have."""
+    hints = get_type_hints(traits)
+    return {
+        name: get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        for name, hint in hints.items()
+    }
+
+
 def families(family: str | None) -> frozenset[str]:
     """The families of a part with one model, by what the model says of itself: none where it cannot tell."""
     return frozenset() if family is None else frozenset({family})
@@ -380,8 +364,13 @@ def shared_things(part: object, traits: Traits) -> tuple[object, ...]:
 
 def offers(part: object, protocol: type[T]) -> TypeGuard[T]:
     """Whether a part has the method of an optional Protocol; one whose property raises AttributeError has not."""
-    method: str = _method(cast(Any, protocol))
-    return callable(getattr(part, method, None))
+    return optional_method(part, protocol) is not None
+
+
+def optional_method(part: object, protocol: type) -> Callable[..., Any] | None:
+    """A part's method of an optional Protocol; None where it has none."""
+    method = getattr(part, _method(cast(Any, protocol)), None)
+    return method if callable(method) else None
 
 
 def has_methods(part: object, *names: str) -> bool:
@@ -425,12 +414,3 @@ def name_of(part: object) -> str:
     if isinstance(part, (FunctionType, MethodType)):
         return part.__qualname__.rpartition("<locals>.")[2]
     return getattr(getattr(part, "function", None), "__name__", None) or type(part).__name__
-
-
-def _nearest(word: Any, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(str(word), list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
-
-
-def _listed(words: Iterable[str]) -> str:
-    return ", ".join(sorted(words))

@@ -855,18 +855,18 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     task: Task
     accepted: Trail
-    held: tuple[Held, ...]
+    held: tuple[Held, ...] = ()
     rounds: Trail
-    last: Last | None
-    feedback: tuple[Feedback, ...]
-    refused: tuple[Any, ...]
-    enough: int | None
+    last: Last | None = None
+    feedback: tuple[Feedback, ...] = ()
+    refused: tuple[Any, ...] = ()
+    enough: int | None = None
     settings: Mapping[str, Any]
     memory: Memory
     draws: Draws
     scratch: dict[Any, Any]
-    attempt: int
-    tries: int
+    attempt: int = 0
+    tries: int = 0
 
     @property
     def round(self) -> int:

@@ -31,7 +31,7 @@ from draftverify.checks.stages import (
     votes_needed,
 )
 from draftverify.engine.async_driver import acalled
-from draftverify.engine.boundary import raised
+from draftverify.engine.failures import raised
 from draftverify.engine.parts import either
 from draftverify.errors import ConfigError
 from draftverify.protocols import (
@@ -56,8 +56,6 @@ from draftverify.traits import (
     traits_of,
 )
 from draftverify.values import Context, Explanation, Proposal, Task, Verification
-
-__all__ = ["AllOf", "AnyOf", "Combined", "MostOf", "as_stages"]
 
 Recall: TypeAlias = "Callable[[Verifier, Context, Proposal, Sequence[int]], tuple[Verification, float, bool]]"
 """recall(stage, context, items, indices): what a stage said of these items of a block, in how many seconds, and whether

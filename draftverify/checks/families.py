@@ -12,8 +12,6 @@ from draftverify.engine.parts import Parts
 from draftverify.errors import PipelineError, SelfVerificationWarning, self_verification_told
 from draftverify.traits import name_of
 
-__all__ = ["check_families", "shared_families"]
-
 
 def shared_families(pipeline: Parts) -> tuple[str, ...]:
     """The families of models that both draft and judge in a pipeline, with no outside check behind them.

@@ -9,8 +9,6 @@ from draftverify.errors import below
 from draftverify.protocols import Closes, Opens
 from draftverify.traits import offers
 
-__all__ = ["Members"]
-
 T = TypeVar("T")
 
 

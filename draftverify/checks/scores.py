@@ -13,24 +13,13 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from draftverify.engine.boundary import notes_of_failure, read_notes
+from draftverify.engine.canonical import notes_if_kept, read_notes
 from draftverify.errors import ConfigError, ContractError, below, shown
 from draftverify.frozen import freeze
 from draftverify.protocols import ChecksTasks, Metric
 from draftverify.secret import redact
 from draftverify.traits import offers
 from draftverify.values import EMPTY, Failure, Outcome, Task
-
-__all__ = [
-    "Measure",
-    "Score",
-    "check_metric",
-    "check_metrics",
-    "function",
-    "measure_of",
-    "measures_of",
-    "score",
-]
 
 Mean: TypeAlias = Literal["arithmetic", "geometric"]
 
@@ -144,7 +133,7 @@ def score(metric: Metric, task: Task, outcome: Outcome) -> Score:
         raise
     except BaseException as error:
         failure = Failure.of(error)
-        score = Score(None, str(failure), notes=notes_of_failure(failure))
+        score = Score(None, str(failure), notes=notes_if_kept(failure.notes, "notes"))
     measures = getattr(metric, "unit", None) is not None
     if outcome.status == "waiting" and not measures and score.value is not None:
         return replace(score, value=0.0)

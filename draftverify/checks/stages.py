@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from draftverify.engine.boundary import read_verification
-from draftverify.engine.functions import failed
+from draftverify.engine.failures import failed
 from draftverify.errors import ConfigError, ContractError
 from draftverify.exchanges import KEY
 from draftverify.protocols import Verifier
@@ -36,9 +36,6 @@ from draftverify.values import (
 
 _HEARD_ALONE = frozenset((*TIMES, "heard", KEY))
 """Of a stage's notes those that stand with what was heard of it, pass by pass."""
-
-__all__ = ["AllWay", "AnyWay", "MostWay", "StagePass", "Way"]
-__all__ += ["heard", "named", "names_of", "numbered", "part_of", "resting_on", "votes_needed"]
 
 
 class StagePass(msgspec.Struct, frozen=True, eq=False):

@@ -21,7 +21,15 @@ import msgspec
 
 from draftverify.bench.executors.frames import Begin, Frame, bundled, failing, lost, unbundled
 from draftverify.bench.executors.watched import WatchedProcess
-from draftverify.bench.executors.workers import OnSent, Pace, Workers, at_least_one, check_deadline
+from draftverify.bench.executors.workers import (
+    Count,
+    OnSent,
+    Pace,
+    Seconds,
+    Workers,
+    at_least_one,
+    check_deadline,
+)
 from draftverify.errors import DraftVerifyError, ResourceError
 from draftverify.plugins import required
 
@@ -54,9 +62,9 @@ class Dask:
     def __init__(
         self,
         address: str | None = None,
-        workers: int | None = None,
-        batch: int = 1,
-        deadline: float | None = None,
+        workers: Count | None = None,
+        batch: Count = 1,
+        deadline: Seconds | None = None,
     ) -> None:
         self.address = address
         self.workers: Any = workers

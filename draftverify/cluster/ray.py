@@ -19,15 +19,25 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from time import monotonic
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import msgspec
+from annotated_types import Ge
 
 from draftverify.bench.executors.frames import Begin, Frame, bundled, failing, lost, unbundled
 from draftverify.bench.executors.watched import WatchedProcess
-from draftverify.bench.executors.workers import OnSent, Pace, Team, Workers, at_least_one, check_deadline
-from draftverify.errors import ConfigError, DraftVerifyError, ResourceError
-from draftverify.plugins import did_you_mean, required
+from draftverify.bench.executors.workers import (
+    Count,
+    OnSent,
+    Pace,
+    Seconds,
+    Team,
+    Workers,
+    at_least_one,
+    check_deadline,
+)
+from draftverify.errors import DraftVerifyError, ResourceError, check_known
+from draftverify.plugins import required
 from draftverify.secret import quiet
 
 _log = quiet(logging.getLogger(__name__))
@@ -47,6 +57,9 @@ FAILED_STARTS = 5
 """Actors of a kind that failed as they began, one after the other, before the run is stopped."""
 
 
+Amount: TypeAlias = Annotated[float, Ge(0)]
+
+
 @dataclass(frozen=True)
 class Placement:
     """What each actor of some pipelines needs.
@@ -61,64 +74,46 @@ class Placement:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}  # a misspelt key is an error
 
-    actors: int | None = None
-    batch: int = 1
-    cpus: float = 1.0
-    gpus: float = 0.0
-    memory: float | None = None
+    actors: Count | None = None
+    batch: Count = 1
+    cpus: Amount = 1.0
+    gpus: Amount = 0.0
+    memory: Amount | None = None
     resources: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         at_least_one("batch", self.batch)
         if self.actors is not None:
             at_least_one("actors", self.actors)
-        for name, amount in (("cpus", self.cpus), ("gpus", self.gpus), ("memory", self.memory or 0.0)):
-            if not 0 <= amount < float("inf"):
-                raise ConfigError(f"{name} is {amount:g}; a number of at least 0 is needed", path=name)
 
 
-class Ray:
+@dataclass(frozen=True)
+class Ray(Placement):
     """Actors of a Ray cluster, which keep models resident.
 
     Args:
-        address: of the cluster (`auto`: the one of this machine, `host:6379`, `ray://host:10001`), or `local` for one
-            of our own, which ends with the run.
         actors: how many; None for as many as the cluster has room for when the run begins.
         batch: how many tasks are under way at once in each: those that wait for the same part share one pass of it.
         cpus, gpus: of each actor; parts of one are fine (0.25: four actors on a GPU).
         memory: of each actor, in gigabytes, for Ray to reckon with.
         resources: of each actor, by the names that the cluster's nodes have for them.
+        address: of the cluster (`auto`: the one of this machine, `host:6379`, `ray://host:10001`), or `local` for one
+            of our own, which ends with the run.
         pipelines: by name, those that have actors of their own, and what those need.
         deadline: seconds after which a task that has begun and not ended is recorded as failed, and its process ended,
             whatever it is doing; None for no bound.
     """
 
     local: ClassVar[bool] = False
-    workers = 1
+    workers: ClassVar[int] = 1
 
-    def __init__(
-        self,
-        address: str = LOCAL,
-        actors: int | None = None,
-        batch: int = 1,
-        cpus: float = 1.0,
-        gpus: float = 0.0,
-        memory: float | None = None,
-        resources: Mapping[str, float] = {},
-        pipelines: Mapping[str, Placement] = {},
-        deadline: float | None = None,
-    ) -> None:
-        self.address = address
-        self.actors = actors
-        self.batch = batch
-        self.cpus = cpus
-        self.gpus = gpus
-        self.memory = memory
-        self.resources = resources
-        self.pipelines = pipelines
-        self.deadline = deadline
-        self.placement = Placement(actors, batch, cpus, gpus, memory, resources)
-        check_deadline(deadline)
+    address: str = LOCAL
+    pipelines: Mapping[str, Placement] = field(default_factory=dict)
+    deadline: Seconds | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_deadline(self.deadline)
 
     def pool(self) -> Workers:
         """Fresh actors."""
@@ -339,10 +334,7 @@ class _Actors(Workers):
         experiment = Experiment.from_json(spec)
         names = {name.partition("@")[0] for name in experiment.names} | set(experiment.names)
         for name in self._where.pipelines:
-            if name not in names:
-                raise ConfigError(
-                    f"there is no pipeline {name!r}{did_you_mean(name, names)}", path="executor.pipelines"
-                )
+            check_known("pipeline", name, names, path="executor.pipelines")
         self._connect()
         begin = Begin(spec, rounds=on_sent is not None, parts=experiment.parts())
         self._begin = msgspec.json.encode(begin)
@@ -350,7 +342,7 @@ class _Actors(Workers):
         placed = self._where.pipelines
         self._groups = {name: _Group(self, name, placement) for name, placement in placed.items()}
         if any(self._group_name(name) is None for name in experiment.names):
-            self._shared = _Group(self, "", self._where.placement)
+            self._shared = _Group(self, "", self._where)
         self._clerk.start()
         for group in self._all:
             group.begin(self._count(group.placement))

@@ -9,8 +9,8 @@ from contextvars import copy_context
 from time import perf_counter
 from typing import Any
 
-from draftverify.engine.boundary import raised
 from draftverify.engine.drivers import answers_of, call_for_all, columns, perform, shared_answers
+from draftverify.engine.failures import raised
 from draftverify.engine.line import Caller, outlast
 from draftverify.engine.scheduler import Answers, Group, Scheduler
 from draftverify.engine.session import Session

@@ -14,7 +14,7 @@ from time import perf_counter
 from types import CoroutineType
 from typing import Any
 
-from draftverify.engine.boundary import raised
+from draftverify.engine.failures import raised
 from draftverify.engine.parts import Parts
 from draftverify.engine.scheduler import Answers, Group, Scheduler
 from draftverify.engine.session import Session

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import astuple, replace
 
-from draftverify.engine.functions import failure_of
+from draftverify.engine.failures import failure_of
 from draftverify.engine.parts import Parts
 from draftverify.engine.state import State
 from draftverify.frozen import thaw

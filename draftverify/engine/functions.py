@@ -8,10 +8,11 @@ from functools import cached_property
 from inspect import isawaitable, iscoroutinefunction
 from itertools import islice
 from types import CoroutineType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 
+from draftverify.engine.failures import failed
 from draftverify.errors import ContractError, PipelineError, shown
 from draftverify.traits import GeneratorTraits, VerifierTraits, families
 from draftverify.values import PASS, REJECT, UNCHECKED, Check, Context, Failure, Proposal, Shape, Verification
@@ -84,19 +85,6 @@ def each_item(context: Context, proposal: Proposal, judge: Callable[[Any], Check
             checks.append(judge(item))
             passed += checks[-1].verdict == "pass"
     return Verification(checks=tuple(checks))
-
-
-def failed(failure: Failure) -> Check:
-    """The check of an item whose checking failed: an error, or a timeout, and never a rejection."""
-    if failure.kind == "timeout":
-        return Check("timeout", reason="timeout", feedback=failure.message)
-    return Check("error", reason=failure.error, feedback=failure.message)
-
-
-def failure_of(check: Check) -> Failure:
-    """What `failed` made the check of, but for the traceback."""
-    kind: Literal["error", "timeout"] = "timeout" if check.verdict == "timeout" else "error"
-    return Failure(kind, check.reason or kind, check.feedback)
 
 
 class verifier:  # noqa: N801

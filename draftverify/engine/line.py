@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from draftverify.engine.requests import Request
 from draftverify.engine.scheduler import Answers, Group
-from draftverify.engine.turns import Turn, missing, release, taken, turns_here
+from draftverify.engine.turns import CallTurn, missing, release, taken, turns_here
 
 PATIENCE = 0.25
 """How long a call waits for tasks that are about to join it, after the last that did, as a share of the shortest that
@@ -66,8 +66,11 @@ class Caller:
         """What comes of a group's calls, made together with other callers' where that holds up nobody."""
         request = group.requests[0]
         pipeline = group.sessions[0].pipeline
-        line = self._stand(pipeline.turn_of(pipeline.verifier) or frozenset({id(pipeline.verifier)}))
-        if missing(things := pipeline.turn_of(request.part)):
+        part, verifier = request.part, pipeline.verifier
+        things = pipeline.turn_of(part)
+        of_verifier = things if part is verifier else pipeline.turn_of(verifier)
+        line = self._stand(of_verifier or frozenset({id(verifier)}))
+        if missing(things):
             return await line.wait(_Waiting(self, group, things))
         many = request.call_many if request.in_place else None
         if many is None or len(line.callers) == 1 or any(map(iscoroutinefunction, (many, request.call))):
@@ -224,7 +227,7 @@ class _Line:
         patience = max(each.caller.patience(each.request) for each in served)
         return min(max(since, self._last) + patience, since + 2 * patience) - perf_counter()
 
-    async def _call(self, served: Sequence[_Waiting], turn: Turn) -> None:
+    async def _call(self, served: Sequence[_Waiting], turn: CallTurn) -> None:
         """Make a call that has a turn, in a task of its own, which is nobody's to cancel alone."""
         start = perf_counter()
         call = served[0].context.run(
@@ -247,7 +250,7 @@ class _Line:
 _lines: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Set[int], _Line]] = WeakKeyDictionary()
 
 
-async def _with_turn(turn: Turn, caller: Caller, group: Group) -> Answers:
+async def _with_turn(turn: CallTurn, caller: Caller, group: Group) -> Answers:
     turns_here.set((*turns_here.get(), turn))
     return await caller.aperform(group)
 

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from draftverify.engine import boundary
-from draftverify.engine.functions import failed
+from draftverify.engine.failures import failed, raised
 from draftverify.engine.parts import Parts
 from draftverify.engine.state import holding
 from draftverify.engine.trials import tally
@@ -142,7 +142,7 @@ class OpenRound(msgspec.Struct, eq=False, gc=False):
         try:
             decision = self.decision = self._emitting(value, judging)
         except BaseException as error:
-            self._fail(boundary.raised(error))
+            self._fail(raised(error))
             return
         progress = decision.kept or decision.spliced or decision.progress
         if decision.done or (progress and not self.pipeline.partial):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -13,6 +12,7 @@ from draftverify.errors import (
     ConfigError,
     PipelineError,
     below,
+    did_you_mean,
     shown,
 )
 from draftverify.frozen import freeze
@@ -205,12 +205,9 @@ class Parts:
             return
         for name in self.settings:
             if name not in reads:
-                near = difflib.get_close_matches(str(name), reads, n=1)
-                listed = f"; there are {', '.join(sorted(reads))}" if reads else "; none reads any"
+                near = did_you_mean(str(name), reads) or "; none reads any"
                 raise ConfigError(
-                    f"no part of this pipeline reads the setting {name!r}"
-                    + (f"; did you mean {near[0]}?" if near else listed),
-                    path=f"settings.{name}",
+                    f"no part of this pipeline reads the setting {name!r}{near}", path=f"settings.{name}"
                 )
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:

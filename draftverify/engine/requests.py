@@ -7,6 +7,7 @@ another. No component sees a request, so none can become part of a cycle: the ga
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec.structs import astuple
 from draftverify.errors import ContractError
 from draftverify.protocols import DecidesMany, ProposesMany, VerifiesMany
 from draftverify.randomness import Draws
-from draftverify.traits import offers
+from draftverify.traits import optional_method
 from draftverify.values import Candidate, Context, Failure, Proposal, Task, Trouble, Verification
 
 
@@ -25,6 +26,8 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
     Attributes:
         id: which one, within the session.
         part: whose call it is; of a question, what plays the person.
+        method: gives the part's method.
+        for_many: the Protocol of the method that serves several such requests at once; None where there is none.
         step: requests of a lower step are made first, so that sessions which are behind catch up.
         in_place: whether an event loop makes the call itself rather than put it into a thread.
     """
@@ -32,6 +35,8 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
     id: int
     part: Any
 
+    method: ClassVar[attrgetter[Any]]
+    for_many: ClassVar[type | None] = None
     step: ClassVar[int] = 0
     in_place: ClassVar[bool] = False
 
@@ -43,22 +48,19 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
     @property
     def call(self) -> Callable[..., Any]:
         """The part's method."""
-        raise NotImplementedError
+        return self.method(self.part)  # type: ignore[no-any-return]
 
     @property
     def call_many(self) -> Callable[..., Any] | None:
         """The part's method that serves several such requests at once, where it has one."""
-        return None
+        return None if self.for_many is None else optional_method(self.part, self.for_many)
 
 
 class Prepare(Request, frozen=True, eq=False, gc=False):
     """Let the verifier read the task. Answer: a Task."""
 
     task: Task
-
-    @property
-    def call(self) -> Callable[..., Any]:
-        return self.part.prepare  # type: ignore[no-any-return]
+    method = attrgetter("prepare")
 
 
 class Draft(Request, frozen=True, eq=False, gc=False):
@@ -66,19 +68,9 @@ class Draft(Request, frozen=True, eq=False, gc=False):
 
     context: Context
     n: int
-    step: ClassVar[int] = 1
-
-    @property
-    def call(self) -> Callable[..., Any]:
-        return self.part.propose  # type: ignore[no-any-return]
-
-    @property
-    def call_many(self) -> Callable[..., Any] | None:
-        return self.part.propose_many if offers(self.part, ProposesMany) else None
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        return self.context, self.n
+    method = attrgetter("propose")
+    for_many = ProposesMany
+    step = 1
 
 
 class Verify(Request, frozen=True, eq=False, gc=False):
@@ -86,19 +78,9 @@ class Verify(Request, frozen=True, eq=False, gc=False):
 
     context: Context
     proposal: Proposal
-    step: ClassVar[int] = 2
-
-    @property
-    def call(self) -> Callable[..., Any]:
-        return self.part.verify  # type: ignore[no-any-return]
-
-    @property
-    def call_many(self) -> Callable[..., Any] | None:
-        return self.part.verify_many if offers(self.part, VerifiesMany) else None
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        return self.context, self.proposal
+    method = attrgetter("verify")
+    for_many = VerifiesMany
+    step = 2
 
 
 class Decide(Request, frozen=True, eq=False, gc=False):
@@ -108,31 +90,18 @@ class Decide(Request, frozen=True, eq=False, gc=False):
     proposal: Proposal
     verification: Verification
     rng: Draws
-    in_place: ClassVar[bool] = True
-    step: ClassVar[int] = 3
-
-    @property
-    def call(self) -> Callable[..., Any]:
-        return self.part.decide  # type: ignore[no-any-return]
-
-    @property
-    def call_many(self) -> Callable[..., Any] | None:
-        return self.part.decide_many if offers(self.part, DecidesMany) else None
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        return self.context, self.proposal, self.verification, self.rng
+    method = attrgetter("decide")
+    for_many = DecidesMany
+    step = 3
+    in_place = True
 
 
 class Finish(Request, frozen=True, eq=False, gc=False):
     """Let the rule make the value of the whole context; votes are counted here. Answer: it, a Choice, or None."""
 
     context: Context
-    in_place: ClassVar[bool] = True
-
-    @property
-    def call(self) -> Callable[..., Any]:
-        return self.part.finish  # type: ignore[no-any-return]
+    method = attrgetter("finish")
+    in_place = True
 
 
 class Ask(Request, frozen=True, eq=False, gc=False):
@@ -142,15 +111,15 @@ class Ask(Request, frozen=True, eq=False, gc=False):
     candidate: Candidate | None
     trouble: tuple[Trouble, ...]
     failure: Failure | None
-    in_place: ClassVar[bool] = True
+    in_place = True
+
+    @property
+    def call(self) -> AskPerson:
+        return _nobody if self.part is None else self.part
 
     @property
     def arguments(self) -> tuple[Any, ...]:
         return (self,)
-
-    @property
-    def call(self) -> Callable[..., Any]:
-        return _nobody if self.part is None else self.part
 
 
 def _nobody(_: Ask) -> None:

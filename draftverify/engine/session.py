@@ -18,6 +18,7 @@ from draftverify.engine import boundary
 from draftverify.engine.budget import Budget
 from draftverify.engine.ending import WAITING, Ending, ending_after, is_answered_by_none, outcome_of
 from draftverify.engine.events import Event, Listener, RoundDone, StepTaken, TaskDone, TaskStarted
+from draftverify.engine.failures import raised
 from draftverify.engine.open_round import NO_ITEMS, OpenRound
 from draftverify.engine.parts import Parts
 from draftverify.engine.requests import Ask, AskPerson, Decide, Draft, Finish, Prepare, Request, Verify
@@ -106,28 +107,21 @@ class Session:
         draft_key, self._verify_key, self._rule_key = [
             stream_key(pipeline.seed, task.id, attempt, role) for role in ("draft", "verify", "rule")
         ]
-        settings = pipeline.settings
-        if outer is not None:
-            settings = FrozenDict({**outer.context.settings, **settings})
-        feedback = outer.context.feedback if outer is not None else ()
         context = Context(
             task=self.task,
             accepted=Trail.of(()),
-            held=(),
             rounds=Trail.of(()),
-            last=None,
-            feedback=feedback,
-            refused=(),
-            enough=None,
-            settings=settings,
+            settings=pipeline.settings,
             memory=memory or Memory(),
             draws=Draws(draft_key, 0),
             scratch={},
             attempt=attempt,
-            tries=0,
         )
+        if outer is not None:
+            settings = FrozenDict({**outer.context.settings, **pipeline.settings})
+            context = replace(context, settings=settings, feedback=outer.context.feedback)
         clauses = len(pipeline.policy.clauses)
-        self.state = State(context, pipeline.policy, feedback, (0,) * clauses)
+        self.state = State(context, pipeline.policy, context.feedback, (0,) * clauses)
         for round in restore:
             if any(step.clause >= clauses for step in round.steps):
                 raise DraftVerifyError(
@@ -234,7 +228,7 @@ class Session:
                 if offers(entry, Closes) and not isinstance(entry, type):
                     entry.close()
             except BaseException as error:  # no reason to lose the task, or a batch
-                boundary.raised(error)
+                raised(error)
                 _log.warning("task %r: an entry of scratch cannot be closed", self.task.id, exc_info=True)
         scratch.clear()
         self.state = replace(self.state, context=replace(self.state.context, last=None))
@@ -297,18 +291,22 @@ class Session:
 
         # Finish: a rule may have an answer where nothing was accepted, the best of what it refused
         context, choice = self.state.context, None
-        if ending.valued and pipeline.finishes:
-            if context.accepted.length or context.held or ending.status in ("accepted", "refused"):
-                judging = replace(context, draws=Draws(self._verify_key, context.rounds.length))
-                choice, _, _ = yield Finish(number(), pipeline.rule, judging)
-                if type(choice) is Failure:
-                    ending = Ending("failed", f"the value could not be made: {choice}", choice)
-                    choice = None
-        elif ending.valued:
-            is_empty = ending.status == "accepted" and is_answered_by_none(self.rounds[-1], pipeline)
-            if context.accepted.length or is_empty:
-                choice = Choice(tuple(context.accepted))
+        if not pipeline.finishes:
+            choice = self._all_accepted(ending)
+        elif ending.valued and (
+            context.accepted.length or context.held or ending.status in ("accepted", "refused")
+        ):
+            judging = replace(context, draws=Draws(self._verify_key, context.rounds.length))
+            choice, _, _ = yield Finish(number(), pipeline.rule, judging)
+            if type(choice) is Failure:
+                ending, choice = Ending("failed", f"the value could not be made: {choice}", choice), None
         self._end(ending, choice)
+
+    def _all_accepted(self, ending: Ending) -> Choice | None:
+        """The value where the rule makes none: all that was accepted."""
+        accepted = self.state.context.accepted
+        is_empty = ending.status == "accepted" and is_answered_by_none(self.rounds[-1], self.pipeline)
+        return Choice(tuple(accepted)) if ending.valued and (accepted.length or is_empty) else None
 
     def _prepare(self, value: Any) -> Ending | None:
         """Go on with the task as the verifier has read it."""
@@ -342,7 +340,7 @@ class Session:
         try:
             size = self._size()
         except BaseException as error:
-            failure = boundary.raised(error)
+            failure = raised(error)
             return Ending("failed", f"the block size could not be chosen: {failure}", failure)
         if size is None:  # a fallback answers at once
             current.trouble = (self.pipeline.undrafted or "exhausted",)
@@ -373,7 +371,7 @@ class Session:
         try:
             proposal = pipeline.block.drafted(draft.context, draft.n)
         except BaseException as error:
-            proposal = boundary.raised(error)
+            proposal = raised(error)
         return None if proposal is None else boundary.read(draft, proposal, pipeline)
 
     def _spent(self, current: OpenRound) -> str | None:
@@ -439,7 +437,7 @@ class Session:
             try:
                 pipeline.block.observe(self.state.context, round)
             except BaseException as error:
-                broken = boundary.raised(error)
+                broken = raised(error)
         self.state = self.state.after(round, current.proposal, current.verification)
         if self.listened:
             self._events.append(RoundDone(self.task, round, self._number))
@@ -464,7 +462,7 @@ class Session:
             try:
                 self.pipeline.block.settle(self.state.context, outcome)
             except BaseException as error:
-                broken = boundary.raised(error)
+                broken = raised(error)
                 reason = f"the block size could not learn from the task: {broken}"
                 outcome = replace(outcome, status="failed", reason=reason, failure=broken)
         self.outcome = outcome

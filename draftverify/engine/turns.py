@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 
-class Turn:
+class CallTurn:
     """What one call has for itself.
 
     Args:
@@ -31,6 +31,7 @@ class Turn:
     def __init__(self, things: Set[int], loop: AbstractEventLoop | None = None) -> None:
         self.things, self.loop = things, loop
         self.at_work: set[object] = set()  # calls in threads, which no closed loop ends
+        self.waits_for: Set[int] = frozenset()  # what a call inside the one that has it waits for
 
     @property
     def is_lost(self) -> bool:
@@ -38,9 +39,9 @@ class Turn:
         return self.loop is not None and self.loop.is_closed() and not self.at_work
 
 
-_turns: set[Turn] = set()
+_turns: set[CallTurn] = set()
 _changed = threading.Condition()
-turns_here: ContextVar[tuple[Turn, ...]] = ContextVar("turns_here", default=())
+turns_here: ContextVar[tuple[CallTurn, ...]] = ContextVar("turns_here", default=())
 """The turns of the call that is under way here, and of those that it is made inside of."""
 
 
@@ -54,9 +55,10 @@ def turn(part: object, things: Set[int]) -> Iterator[None]:
     """Have things for oneself while a part is called; nobody waits for what the call under way here has already.
 
     Raises:
-        DraftVerifyError: a task of this thread's event loop has one, and cannot go on while this waits.
+        DraftVerifyError: who has one cannot go on while this waits: a task of this thread's event loop, or a call that
+            waits for what the call under way here has.
     """
-    things = missing(things)
+    things, held = missing(things), turns_here.get()
     loop = _running_loop() if things else None
     with _changed:
         while (mine := taken(things)) is None:
@@ -65,8 +67,19 @@ def turn(part: object, things: Set[int]) -> Iterator[None]:
                     f"{name_of(part)} is not concurrent, and was called from the event loop while a task of the same "
                     "loop has the turn: neither could go on; await arun instead of run"
                 )
-            _changed.wait(0.1)  # a loop that is closed tells nobody
-    before = turns_here.set((*turns_here.get(), mine))
+            if held and not waited_for(things).isdisjoint(held):
+                raise DraftVerifyError(
+                    f"{name_of(part)} is not concurrent, and who has the turn waits for what was called before it: "
+                    "neither could go on; let them have the same (`shares` of their traits)"
+                )
+            for outer in held:
+                outer.waits_for = things
+            try:
+                _changed.wait(0.1)  # a loop that is closed tells nobody
+            finally:
+                for outer in held:
+                    outer.waits_for = frozenset()
+    before = turns_here.set((*held, mine))
     try:
         yield
     finally:
@@ -74,19 +87,31 @@ def turn(part: object, things: Set[int]) -> Iterator[None]:
         release(mine)
 
 
-def taken(things: Set[int], loop: AbstractEventLoop | None = None) -> Turn | None:
+def waited_for(things: Set[int]) -> set[CallTurn]:
+    """The turns that these things wait for: whose they are, and what those wait for in their turn."""
+    reached: set[CallTurn] = set()
+    coming = [things]
+    while coming:
+        wanted = coming.pop()
+        owners = {turn for turn in _turns if turn.things & wanted} - reached
+        reached |= owners
+        coming += [owner.waits_for for owner in owners]
+    return reached
+
+
+def taken(things: Set[int], loop: AbstractEventLoop | None = None) -> CallTurn | None:
     """A turn with these things, where nobody has one of them."""
     with _changed:
         for other in [other for other in _turns if other.things & things]:
             if not other.is_lost:
                 return None
             _turns.discard(other)
-        mine = Turn(things, loop)
+        mine = CallTurn(things, loop)
         _turns.add(mine)
         return mine
 
 
-def release(mine: Turn) -> None:
+def release(mine: CallTurn) -> None:
     """Give a turn back."""
     with _changed:
         _turns.discard(mine)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from draftverify.errors import ConfigError, ContractError
+from draftverify.errors import ContractError, check_known
 from draftverify.kit import components as _components
 from draftverify.kit import endings as _endings
 from draftverify.kit import generators as _generators
@@ -175,11 +174,7 @@ class _Run:
         self.expected = expected or {}
         self.done: dict[str, Result] = {}
         for name in self.expected:
-            if name not in CHECKS:
-                near = difflib.get_close_matches(name, CHECKS, 1)
-                raise ConfigError(
-                    f"no check is named {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
-                )
+            check_known("check", name, CHECKS)
 
     def applies(self, name: str) -> bool:
         """Whether the component has the role, and the capability, that a check is about."""

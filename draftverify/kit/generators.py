@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from draftverify.engine.boundary import canonical, plain_problem
+from draftverify.engine.canonical import canonical, plain_problem
 from draftverify.kit.assertions import ERROR_PROBABILITY, ensure, exercised
 from draftverify.kit.contexts import as_numpy
 from draftverify.kit.counts import strays

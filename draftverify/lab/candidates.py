@@ -15,9 +15,8 @@ from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.conditions import conditions_of
 from draftverify.bench.runner.workload import Workload
 from draftverify.engine.pipeline import Pipeline
-from draftverify.errors import ConfigError, below
+from draftverify.errors import ConfigError, below, check_known
 from draftverify.lab.lineage import refuse_overlap
-from draftverify.plugins import did_you_mean
 from draftverify.traits import VerifierTraits, traits_of
 from draftverify.values import Task
 
@@ -109,8 +108,7 @@ def _named(experiment: Experiment, names: Sequence[str]) -> Iterator[tuple[str, 
         of_file.setdefault(spec.name.partition("@")[0], []).append(spec)
     baseline = (experiment.baseline or "").partition("@")[0]
     for name in names:
-        if name not in of_file:
-            raise ConfigError(f"there is no pipeline {name!r}{did_you_mean(name, of_file)}", path="pipelines")
+        check_known("pipeline", name, of_file, path="pipelines")
         if name == baseline:
             raise ConfigError(f"{name} is the baseline, with which the others are compared", path="baseline")
     chosen = list(dict.fromkeys(names)) or [name for name in of_file if name != baseline]

@@ -26,12 +26,11 @@ from draftverify.bench.runner.labelling import judging_metric, solved_by
 from draftverify.checks.combined import Combined
 from draftverify.checks.scores import score
 from draftverify.engine.pipeline import Pipeline
-from draftverify.errors import ConfigError
+from draftverify.errors import ConfigError, check_known, did_you_mean
 from draftverify.lab.expectation import ExpectedBlock, expected_acceptance
 from draftverify.lab.replay.driven import Replay, Replayed
 from draftverify.lab.replay.log import Gap
 from draftverify.lab.replay.question import CHANGES, Change
-from draftverify.plugins import did_you_mean
 from draftverify.protocols import Closes, Metric, Opens, TellsChance
 from draftverify.stats import Estimate
 from draftverify.stats.solved import charged
@@ -169,8 +168,7 @@ class RecordedPipeline:
                 f"{run.path} has {len(names)} pipelines; name one: --pipeline {' or '.join(names[:8])}"
             )
         self.name = names[0] if pipeline is None else pipeline
-        if self.name not in names:
-            raise ConfigError(f"{run.path} has no pipeline {self.name!r}{did_you_mean(self.name, names)}")
+        check_known("pipeline", self.name, names, holder=f"{run.path} has")
         self._file = run.path / "config.json"
         self._base = Path(config).parent if config is not None else made_from(run)
         self._builder = Builder(sends=False)

@@ -23,10 +23,9 @@ from draftverify.bench.config.located import read
 from draftverify.bench.config.parameters import parameters
 from draftverify.bench.config.specs import PipelineSpec
 from draftverify.checks.combined import Combined
-from draftverify.errors import ConfigError
+from draftverify.errors import ConfigError, did_you_mean
 from draftverify.lab.recording import Recording, WhatIf, passed_scores
 from draftverify.lab.replay.question import CHANGES
-from draftverify.plugins import did_you_mean
 from draftverify.randomness import stream_key
 from draftverify.traits import GeneratorTraits, traits_of
 from draftverify.values import EMPTY, Shape
@@ -126,7 +125,7 @@ def tune(
     )
 
 
-class _Choice(NamedTuple):
+class _TunedChoice(NamedTuple):
     best: WhatIf
     settings: dict[str, Any]
     compared: int
@@ -140,7 +139,7 @@ def _choose(
     base: WhatIf,
     choosing: frozenset[str],
     at_least: Mapping[str, float],
-) -> _Choice:
+) -> _TunedChoice:
     """The candidate whose solved task costs least, of those that keep the bounds, or else solve no less than `base`;
     `base` itself where there is none."""
     best, settings, is_kept = base, {}, not _broken(base, at_least)
@@ -160,7 +159,7 @@ def _choose(
             keeps = replayed.at_worst.solved.value >= base.whole.solved.value
         if keeps and (not is_kept or _cost(replayed) < _cost(best)):
             best, settings, is_kept = replayed, candidate, True
-    return _Choice(best, settings, compared, gapped, refused)
+    return _TunedChoice(best, settings, compared, gapped, refused)
 
 
 def _check_space(recording: Recording, space: Mapping[str, Sequence[Any]]) -> None:

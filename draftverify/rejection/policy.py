@@ -50,6 +50,7 @@ class Clause(msgspec.Struct, frozen=True, kw_only=True):
     partial: bool = False
 
     def __post_init__(self) -> None:
+        step = f"the policy step {self.do!r}"
         if self.do not in ACTIONS:
             raise PipelineError(f"{self.do!r} is no policy step; one of {', '.join(ACTIONS)} is")
         if isinstance(self.on, str):  # type: ignore[unreachable]
@@ -58,25 +59,17 @@ class Clause(msgspec.Struct, frozen=True, kw_only=True):
             )
         for name in ("times", "rounds"):
             number = getattr(self, name)
-            if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
-                raise PipelineError(
-                    f"the policy step {self.do!r} has {name} {number!r}; a whole number is needed"
-                )
+            if number is not None and (type(number) is not int or number < 1):
+                raise PipelineError(f"{step} has {name} {number!r}; a whole number, at least 1, is needed")
         for name, kind in (("name", str), ("verified", bool), ("partial", bool)):
-            if not isinstance(getattr(self, name), kind):
-                raise PipelineError(
-                    f"the policy step {self.do!r} has {name} {getattr(self, name)!r}; a {kind.__name__} is needed"
-                )
+            if not isinstance(value := getattr(self, name), kind):
+                raise PipelineError(f"{step} has {name} {value!r}; a {kind.__name__} is needed")
         for trouble in self.on:
             if trouble not in TROUBLES:
                 raise PipelineError(f"{trouble!r} is no trouble; one of {', '.join(TROUBLES)} is")
         if (self.generator is None) == (self.do == "fallback"):
             needs = "needs a generator" if self.do == "fallback" else "takes no generator"
-            raise PipelineError(f"the policy step {self.do!r} {needs}")
-        if self.times is not None and self.times < 1:
-            raise PipelineError(f"the policy step {self.do!r} has times {self.times}; at least 1 is needed")
-        if self.rounds is not None and self.rounds < 1:
-            raise PipelineError(f"the policy step {self.do!r} has rounds {self.rounds}; at least 1 is needed")
+            raise PipelineError(f"{step} {needs}")
         if self.do == "fallback" and self.name in ("generator", "person"):
             raise PipelineError(f"a fallback cannot be named {self.name!r}: the records use that word")
         if self.do == "reverify" and {"reject", "exhausted"} & set(self.on):

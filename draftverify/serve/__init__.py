@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from draftverify.errors import ResourceError
+from draftverify.plugins import required
 from draftverify.secret import Secret
 from draftverify.serve.limits import DEFAULT, Recorded, ServerLimits
 
@@ -41,12 +41,5 @@ def serve(
         StoreError: the run directory is of another config, or in use.
         ResourceError: a package is missing, or the port is taken.
     """
-    try:
-        from draftverify.serve.server import run_server
-    except ImportError as error:
-        from draftverify.plugins import missing_package
-
-        missing = missing_package(error, prefer="serve")
-        missing = missing or f"needs {error.name}: install draftverify with the extra 'serve'"
-        raise ResourceError(f"the server {missing}") from error
-    run_server(experiment, host=host, port=port, token=token, limits=limits, record=record)
+    server = required("draftverify.serve.server", "the server", "serve")
+    server.run_server(experiment, host=host, port=port, token=token, limits=limits, record=record)

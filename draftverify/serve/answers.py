@@ -15,8 +15,6 @@ from draftverify.serve.body import CompletionRequest
 from draftverify.serve.model import ServedAnswer
 from draftverify.values import Round, TaskRecord
 
-__all__ = ["Chunks", "completion", "failed", "failure", "headers", "rendered", "unexpected"]
-
 
 def failure(
     status: int,

@@ -45,8 +45,6 @@ from draftverify.serve.request import ServedRequest, TooLate
 from draftverify.serve.tasks import Tasks
 from draftverify.serve.waiting import await_tasks, read_body, refusal, too_late
 
-__all__ = ["ServedApi"]
-
 _log = quiet(logging.getLogger(__name__))
 
 

@@ -26,8 +26,6 @@ from draftverify.serve.request import ServedRequest
 from draftverify.serve.tasks import Full, Tasks
 from draftverify.serve.waiting import await_tasks, read_body, refusal
 
-__all__ = ["ServedQuestions"]
-
 _log = quiet(logging.getLogger(__name__))
 
 PAUSE = 1.0

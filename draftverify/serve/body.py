@@ -12,10 +12,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from draftverify.engine.boundary import plain_problem
+from draftverify.engine.canonical import plain_problem
 from draftverify.errors import ConfigError
-
-__all__ = ["MOST_CHOICES", "OWN_FIELD", "CompletionRequest", "read_chat", "read_completion"]
 
 MOST_CHOICES = 64
 """Of one request."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["Connection"]
-
 
 class Connection(H11Protocol):
     """Uvicorn's, which waits for a head that trickles in, and for the rest of a body that nobody reads, forever.

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["MOST", "Recorded", "ServerLimits"]
-
 MOST = 2 << 20
 """Bytes of a request's body."""
 

@@ -23,8 +23,6 @@ from draftverify.errors import DraftVerifyError
 from draftverify.serve.model import ServedModel
 from draftverify.values import Round, Task, TaskRecord
 
-__all__ = ["Lockstep"]
-
 
 class _Entry(NamedTuple):
     session: Session

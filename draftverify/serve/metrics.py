@@ -11,8 +11,6 @@ from prometheus_client.core import GaugeMetricFamily
 
 from draftverify.serve.model import ServedAnswer, ServedModel
 
-__all__ = ["Metrics"]
-
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250)
 
 

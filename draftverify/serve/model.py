@@ -26,8 +26,6 @@ from draftverify.serve.body import CompletionRequest
 from draftverify.traits import offers
 from draftverify.values import Context, Task, TaskRecord
 
-__all__ = ["Cut", "ServedAnswer", "ServedModel", "ServedTask", "before_stop", "check_schema"]
-
 _log = quiet(logging.getLogger(__name__))
 
 KEPT = 64

@@ -19,8 +19,6 @@ from draftverify.secret import redact
 from draftverify.serve.model import ServedTask
 from draftverify.values import TaskRecord
 
-__all__ = ["KEPT", "OpenQuestion", "OpenQuestions", "PersonsReply"]
-
 KEPT = 1_000
 
 

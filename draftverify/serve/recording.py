@@ -27,8 +27,6 @@ from draftverify.serve.model import ServedModel, ServedTask
 from draftverify.serve.questions import OpenQuestion
 from draftverify.values import Task
 
-__all__ = ["AnsweredQuestion", "ServedRecords"]
-
 T = TypeVar("T")
 _log = quiet(logging.getLogger(__name__))
 

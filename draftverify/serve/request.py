@@ -16,8 +16,6 @@ from draftverify.serve.model import ServedAnswer, ServedModel, ServedTask, befor
 from draftverify.serve.tasks import Tasks
 from draftverify.values import TaskRecord
 
-__all__ = ["TooLate", "ServedRequest", "all_ended"]
-
 
 class TooLate(Exception):
     """A request took longer than it may."""

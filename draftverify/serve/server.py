@@ -32,8 +32,6 @@ from draftverify.serve.limits import Recorded, ServerLimits
 from draftverify.serve.lockstep import Lockstep
 from draftverify.serve.model import ServedModel
 
-__all__ = ["directory_of_served", "listening_socket", "made_server", "models_of", "run_server"]
-
 _log = quiet(logging.getLogger("uvicorn"))
 
 

@@ -21,8 +21,6 @@ from draftverify.serve.model import ServedTask
 from draftverify.serve.recording import AnsweredQuestion, ServedRecords
 from draftverify.values import Failure, TaskRecord
 
-__all__ = ["Full", "Tasks"]
-
 LEFT = Failure("timeout", "Left", "its client went away before it ended, or waited for longer than --timeout")
 """Of a task that nobody waited for any more."""
 

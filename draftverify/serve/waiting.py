@@ -17,8 +17,6 @@ from draftverify.serve.limits import MOST, ServerLimits
 from draftverify.serve.request import all_ended
 from draftverify.serve.tasks import Full
 
-__all__ = ["await_tasks", "read_body", "refusal", "too_late"]
-
 
 async def read_body(request: Request, limits: ServerLimits) -> bytes | Response:
     """The whole body of a request, or the answer that says why it is not read."""

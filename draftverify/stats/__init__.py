@@ -11,7 +11,7 @@ from draftverify.stats.acceptance import (
 )
 from draftverify.stats.costs import CostModel, Curve, fit_costs
 from draftverify.stats.drafting import DraftingAccount, drafting
-from draftverify.stats.intervals import Estimate, log_interval, log_jackknife
+from draftverify.stats.intervals import Estimate, bootstrap, log_interval, log_jackknife
 from draftverify.stats.paired import (
     PairedTest,
     holm,
@@ -20,7 +20,6 @@ from draftverify.stats.paired import (
     paired_shares,
     paired_total_ratio,
 )
-from draftverify.stats.places import Places, StageCounts
 from draftverify.stats.prediction import (
     SpeedupPrediction,
     Spent,
@@ -30,7 +29,6 @@ from draftverify.stats.prediction import (
     remaining,
 )
 from draftverify.stats.progress import geometric_progress, is_alternatives
-from draftverify.stats.selective import auroc, auroc_within, bootstrap
 from draftverify.stats.solved import (
     Scored,
     accepted_rate,
@@ -51,15 +49,12 @@ __all__ = [
     "Estimate",
     "PairedTest",
     "PassAtK",
-    "Places",
     "SpeedupPrediction",
     "Scored",
     "Spent",
     "acceptance_rate",
     "accepted_rate",
     "arithmetic_mean",
-    "auroc",
-    "auroc_within",
     "bootstrap",
     "cost_per_solved",
     "coverage",
@@ -88,5 +83,4 @@ __all__ = [
     "solved_ratio",
     "tally",
     "fit_costs",
-    "StageCounts",
 ]

@@ -17,8 +17,7 @@ import msgspec
 import numpy as np
 
 from draftverify.errors import ConfigError
-from draftverify.stats.intervals import TAIL, Estimate, binomial_cdf, log_mean, over, ratio
-from draftverify.stats.selective import bootstrap
+from draftverify.stats.intervals import TAIL, Estimate, binomial_cdf, bootstrap, log_mean, over, ratio
 
 EXACT = 14
 """Pairs that differ; up to so many, all 2^n ways to change places are counted."""

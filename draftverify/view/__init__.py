@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from draftverify.errors import ResourceError
+from draftverify.plugins import required
 
 __all__ = ["serve"]
 
@@ -31,11 +31,5 @@ def serve(
         ResourceError: a package is missing, or the port is taken.
         StoreError: there are no such runs.
     """
-    try:
-        from draftverify.view.server import run_server
-    except ImportError as error:
-        from draftverify.plugins import missing_package
-
-        missing = missing_package(error) or f"needs {error.name}: install draftverify with the extra 'view'"
-        raise ResourceError(f"the local server {missing}") from error
-    run_server(root, store=store, port=port, open_browser=open_browser)
+    server = required("draftverify.view.server", "the local server", "view")
+    server.run_server(root, store=store, port=port, open_browser=open_browser)

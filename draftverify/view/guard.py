@@ -22,6 +22,7 @@ from collections.abc import Callable
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -79,7 +80,7 @@ class Guard:
         headers = Headers(scope=scope)
         refused = self._foreign(scope, headers) or self._stranger(scope, headers)
         if refused is None and scope["method"] == "POST":
-            body = await _body(headers, receive)
+            body = await _body(scope, receive)
             if isinstance(body, bytes):
                 receive = _replayed(body, receive)
             else:
@@ -144,8 +145,9 @@ def _refusal(scope: Scope, status: int, reason: str) -> Response:
     return HTMLResponse(_REFUSED.format(words=reason, nonce=scope["state"]["nonce"]), status)
 
 
-async def _body(headers: Headers, receive: Receive) -> bytes | Response:
+async def _body(scope: Scope, receive: Receive) -> bytes | Response:
     """The whole body of a request, or the answer that says why it is not read."""
+    headers = Headers(scope=scope)
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         return JSONResponse({"error": "a POST here has the content type application/json"}, 415)
@@ -154,15 +156,14 @@ async def _body(headers: Headers, receive: Receive) -> bytes | Response:
     if not length.isdecimal() or int(length) > MOST:
         return too_long
     body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return JSONResponse({"error": "the request was not sent to its end"}, 400)
-        body += message.get("body", b"")
-        if len(body) > MOST:
-            return too_long
-        if not message.get("more_body", False):
-            return bytes(body)
+    try:
+        async for chunk in Request(scope, receive).stream():
+            body += chunk
+            if len(body) > MOST:
+                return too_long
+    except ClientDisconnect:
+        return JSONResponse({"error": "the request was not sent to its end"}, 400)
+    return bytes(body)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -168,7 +168,8 @@ def test_an_example_overwrites_nothing_and_says_what_it_lacks(
     for name, code, message in (
         ("quickstart", 3, "examples/prompts.jsonl stands there already"),
         ("retrieval-qa", 3, "reads ../docs, which a clone of the repository has"),
-        ("quickest", 2, "there are audit, code-humaneval"),
+        ("quikstart", 2, "did you mean quickstart?"),
+        ("zzz", 2, "there are audit, code-humaneval"),
     ):
         assert main(["init", "--example", name, str(tmp_path)]) == code
         assert message in capsys.readouterr().err

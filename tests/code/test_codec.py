@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from draftverify_code.sandbox import codec
-from draftverify_code.sandbox.codec import CannotCross, Exchange
+from draftverify_code.sandbox.codec import CannotCross, WireExchange
 
 TEXT = st.text(st.characters(blacklist_categories=()))  # lone surrogates too
 HASHABLE = st.recursive(
@@ -54,7 +54,7 @@ def same(a, b):
 
 
 def rebuilt(value):
-    return Exchange().loads(Exchange().dumps(value))
+    return WireExchange().loads(WireExchange().dumps(value))
 
 
 @given(VALUES)
@@ -62,7 +62,7 @@ def rebuilt(value):
 @example(["\ud83d\ude00", "\ud83d", "a\x00", "NaN"])
 def test_what_crosses_is_the_same_and_counts_alike(value):
     """A value arrives equal and of the same types; both ends number alike what can change."""
-    ours, theirs = Exchange(), Exchange()
+    ours, theirs = WireExchange(), WireExchange()
     assert same(theirs.loads(ours.dumps(value)), value)
     assert list(map(type, ours.containers)) == list(map(type, theirs.containers))
 
@@ -133,7 +133,7 @@ def test_what_is_not_plain_does_not_cross(value):
     """Also inside of something, and where it is of a subclass: np.float64 is one of float."""
     for whole in (value, [1, {"a": (value,)}]):
         with pytest.raises(CannotCross):
-            Exchange().dumps(whole)
+            WireExchange().dumps(whole)
 
 
 def test_a_set_that_would_go_through_its_items_in_another_order_does_not_cross():
@@ -144,7 +144,7 @@ def test_a_set_that_would_go_through_its_items_in_another_order_does_not_cross()
             value.discard(number)
     assert list(value) == [1, 64]
     with pytest.raises(CannotCross, match="order"):
-        Exchange().loads(Exchange().dumps(value))
+        WireExchange().loads(WireExchange().dumps(value))
 
 
 def test_shared_values_stay_shared():
@@ -156,7 +156,7 @@ def test_shared_values_stay_shared():
     cycle.append([cycle])
     found = rebuilt(cycle)
     assert found[1][0] is found
-    ours, theirs = Exchange(), Exchange()
+    ours, theirs = WireExchange(), WireExchange()
     first = theirs.loads(ours.dumps([row]))[0]
     assert ours.loads(theirs.dumps((first, [first])))[1][0] is row
 
@@ -165,8 +165,8 @@ def test_what_is_still_referred_to_is_held():
     """By a name, by something else, by itself; not by what is gone or only calls itself."""
 
     def held(make, keep=lambda value: None):
-        exchange = Exchange()
-        value = exchange.loads(Exchange().dumps(make))
+        exchange = WireExchange()
+        value = exchange.loads(WireExchange().dumps(make))
         kept = keep(value)
         del value
         return exchange.is_held(), kept
@@ -194,7 +194,7 @@ def test_what_is_still_referred_to_is_held():
 def test_random_bytes_raise_value_error_or_are_a_value(data):
     """Nothing but ValueError comes out of loads."""
     with contextlib.suppress(ValueError):
-        Exchange().loads(data)
+        WireExchange().loads(data)
 
 
 JSON = st.recursive(
@@ -228,7 +228,7 @@ def types_in(value, seen):
 def test_random_tags_raise_value_error_or_are_a_plain_value(node):
     """Whatever the tags say; `repr` and `==` of it are safe."""
     try:
-        value = Exchange().loads(codec.json.dumps(node).encode())
+        value = WireExchange().loads(codec.json.dumps(node).encode())
     except (ValueError, CannotCross):
         return
     assert types_in(value, {}) <= {*PLAIN}
@@ -239,11 +239,11 @@ def test_random_tags_raise_value_error_or_are_a_plain_value(node):
 @given(VALUES, st.data())
 def test_damaged_bytes_raise_value_error_or_are_a_value(value, data):
     """Bytes of a value with one of them changed."""
-    written = bytearray(Exchange().dumps(value))
+    written = bytearray(WireExchange().dumps(value))
     at = data.draw(st.integers(0, len(written) - 1))
     written[at] = data.draw(st.integers(0, 255))
     with contextlib.suppress(ValueError, CannotCross):
-        Exchange().loads(bytes(written))
+        WireExchange().loads(bytes(written))
 
 
 HOSTILE = {
@@ -280,7 +280,7 @@ HOSTILE = {
 def test_hostile_bytes_raise_value_error(name):
     """And nothing is made of them."""
     with pytest.raises(ValueError, match="not a value"):
-        Exchange().loads(HOSTILE[name])
+        WireExchange().loads(HOSTILE[name])
 
 
 # --- changes in place
@@ -330,7 +330,7 @@ MUTABLE = st.recursive(
 @given(MUTABLE, st.data())
 def test_what_is_changed_over_there_is_changed_here(value, data):
     """Whatever a call does to its arguments in place happens to the caller's own containers."""
-    ours, theirs = Exchange(), Exchange()
+    ours, theirs = WireExchange(), WireExchange()
     other = theirs.loads(ours.dumps([value]))[0]
     bound = len(ours.containers)
     before = theirs.contents()
@@ -348,7 +348,7 @@ def test_what_is_changed_over_there_is_changed_here(value, data):
 )
 def test_a_change_that_cannot_be_raises_value_error(changed):
     """Of something that is not known, or has no such content."""
-    exchange = Exchange()
+    exchange = WireExchange()
     exchange.dumps([[1], {3: 4}])
     with pytest.raises(ValueError, match="not a change"):
         exchange.change(changed, 3)

@@ -35,6 +35,7 @@ from draftverify.bench.records import timeless
 from draftverify.bench.records.encoding import decode, encode
 from draftverify.checks.metrics import score
 from draftverify.engine import boundary
+from draftverify.engine.canonical import canonical
 from draftverify.engine.events import TaskDone
 from draftverify.rejection import Clause
 from draftverify.traits import GeneratorTraits, RuleTraits
@@ -77,7 +78,7 @@ def recorded(value: Any) -> Round | None:
     if isinstance(value, Choice):
         return Round(
             index=0,
-            items=(boundary.canonical(value.value),),
+            items=(canonical(value.value),),
             decision=Decision(spliced=(value.score, value.reason)),
         )
     return None

@@ -658,6 +658,32 @@ def test_a_cancelled_call_keeps_its_turn_until_its_thread_is_done():
     assert part.most == 1
 
 
+def test_two_parts_that_each_run_a_pipeline_of_the_other_s_model_do_not_wait_for_ever():
+    """In threads: who would close the circle fails with an error, and the other goes on."""
+    models, both = ("left", "right"), threading.Barrier(2)
+
+    class OfModel:
+        def __init__(self, model, inner=None):
+            self.inner = inner
+            self.traits = VerifierTraits(concurrent=False, shares=lambda: (model,))
+
+        def verify(self, context, proposal):
+            if self.inner is not None:
+                both.wait(10)
+                self.inner.run("inner").unwrap()
+            return Verification(checks=(Check("pass"),))
+
+    def crossing(mine, other):
+        inner = Pipeline(Blocks([1]), OfModel(other), TakeFirst())
+        return Pipeline(Blocks([1]), OfModel(mine, inner), TakeFirst())
+
+    with ThreadPoolExecutor(2) as threads:
+        runs = [threads.submit(crossing(*names).run, "x") for names in (models, models[::-1])]
+        outcomes = [run.result(timeout=20) for run in runs]
+    assert sorted(outcome.status for outcome in outcomes) == ["accepted", "failed"]
+    assert any("neither could go on" in outcome.reason for outcome in outcomes)
+
+
 def test_run_inside_the_event_loop_does_not_wait_for_the_loop_itself():
     """A rule that calls `run` while a coroutine of the same loop has the turn fails, and says what to do."""
 

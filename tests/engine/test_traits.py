@@ -47,28 +47,28 @@ def built(**attributes: Any) -> Pipeline:
 )
 def test_a_misspelt_trait_is_an_error_with_the_nearest_name(kind: type, name: str, near: str) -> None:
     """Where it is written down, which is before any pipeline."""
-    with pytest.raises(PipelineError, match=rf"'{name}' is no trait of a \w+; did you mean {near}\?"):
+    with pytest.raises(PipelineError, match=rf"'{name}' is no trait of a \w+; did you mean {near}\b"):
         kind(**{name: "x"})
 
 
 @pytest.mark.parametrize(
     ("kind", "traits", "problem"),
     [
-        (GeneratorTraits, {"shape": "chains"}, "'chains' is no shape; did you mean chain"),
-        (GeneratorTraits, {"laws": {"idd"}}, "'idd' is no law; did you mean iid"),
+        (GeneratorTraits, {"shape": "chains"}, "'chains' is no word for shape; did you mean chain"),
+        (GeneratorTraits, {"laws": {"idd"}}, "'idd' is no word for laws; did you mean iid"),
         (GeneratorTraits, {"drafts_from": "lists"}, "did you mean list"),
         (GeneratorTraits, {"reads": "temperature"}, r"a set of names is needed, as \{'temperature'\}"),
-        (GeneratorTraits, {"vocabulary": 7}, "a text is needed, or a function that tells it, or None"),
-        (VerifierTraits, {"provides": {"score"}}, "'score' is no kind of evidence; did you mean scores"),
+        (GeneratorTraits, {"vocabulary": 7}, "a text or a function is needed, or None"),
+        (VerifierTraits, {"provides": {"score"}}, "'score' is no word for provides; did you mean scores"),
         (VerifierTraits, {"concurrent": 0}, "True or False is needed"),
         (VerifierTraits, {"outside": "yes"}, "True or False is needed, or None"),
         (VerifierTraits, {"at_once": -1}, "a number, 0 or more"),
         (RuleTraits, {"enough": "all"}, "a number, 0 or more, is needed, or None"),
         (RuleTraits, {"enough": True}, "a number, 0 or more"),
-        (RuleTraits, {"collects": "sometimes"}, "'sometimes' is no word for when a rule collects"),
+        (RuleTraits, {"collects": "sometimes"}, "'sometimes' is no word for collects"),
         (RuleTraits, {"needs": 5}, "a set of names is needed"),
         (VerifierTraits, {"provides": [["scores"]]}, "a set of names is needed"),
-        (GeneratorTraits, {"shape": ["chain"]}, r"\['chain'\] is no shape; did you mean chain"),
+        (GeneratorTraits, {"shape": ["chain"]}, r"\['chain'\] is no word for shape; did you mean chain"),
     ],
 )
 def test_a_value_that_means_nothing_is_refused(kind: type, traits: dict[str, Any], problem: str) -> None:

@@ -77,7 +77,7 @@ def test_the_ray_example_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "ray.yaml").write_text(blocks(RUNS, "yaml")[0])
     experiment = load_experiment(tmp_path / "ray.yaml")
     executor = Builder().part(experiment.executor)
-    assert executor.placement.gpus == 0.25
+    assert executor.gpus == 0.25
     assert executor.pipelines["careful"].resources == {"fast_disk": 1}
     assert experiment.store == "postgresql://runs:${PGPASSWORD}@database/runs"
     with pytest.raises(ConfigError, match=r"executor\.pipelines\.careful\.gpu"):

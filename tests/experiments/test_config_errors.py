@@ -66,6 +66,13 @@ WRONG = {
         "pipelines.blocks.done.rules.1.m",
         "unknown key 'm'",
     ),
+    "an executor of no workers": (
+        "executor: {use: thread, workers: 2}",
+        "executor: {use: process, workers: 0}",
+        35,
+        "executor.workers",
+        "should be greater than or equal to 1, not 0",
+    ),
     "a key twice": ("seed: 7", "seed: 7\nseed: 8", 3, "seed", "stands twice, first at"),
     "a text for a number": ("seed: 7", 'seed: "7"', 2, "seed", "should be a valid integer, not the text '7'"),
     "a float for an integer": ("least: 3", "least: 3.0", 23, "pipelines.blocks.verifier.least", "not 3.0"),

@@ -13,8 +13,7 @@ from draftverify.bench.artifact import read_artifact
 from draftverify.bench.cli.main import main
 from draftverify.bench.records import load_run
 from draftverify.kit.audit import JudgedItem, JudgedPipeline, VerifierAudit, audit_verifiers
-from draftverify.stats import auroc
-from draftverify.stats.judgement import error_correlation, roc, trust
+from draftverify.stats.judgement import auroc, error_correlation, roc, trust
 from draftverify.view.overview import overview
 from tests.browser import watched
 

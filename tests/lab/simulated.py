@@ -31,18 +31,11 @@ def context_of(task: str, rounds: list[Round], scratch: dict[Any, Any]) -> Conte
     return Context(
         task=Task(id=task),
         accepted=Trail.of(()),
-        held=(),
         rounds=Trail(rounds, len(rounds)),
-        last=None,
-        feedback=(),
-        refused=(),
-        enough=None,
         settings={},
         memory=Memory(),
         draws=None,  # type: ignore[arg-type]
         scratch=scratch,
-        attempt=0,
-        tries=0,
     )
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from draftverify import ConfigError
-from draftverify.stats import auroc, auroc_within, bootstrap
+from draftverify.stats import bootstrap
+from draftverify.stats.judgement import auroc, auroc_within
 
 SCORED = st.lists(
     st.tuples(st.sampled_from([-math.inf, 0.0, 0.1, 0.5, 2.0]), st.booleans()), min_size=1, max_size=6

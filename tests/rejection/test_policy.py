@@ -90,8 +90,8 @@ def test_a_person_is_asked_only_where_there_is_something_new():
         (lambda: Clause(do="fallback", generator=object(), name=3), "name 3"),  # type: ignore[arg-type]
         (lambda: Clause(do="regenerate", partial="no"), "partial 'no'"),  # type: ignore[arg-type]
         (lambda: Clause(do="regenerate", verified=None), "verified None"),  # type: ignore[arg-type]
-        (lambda: retry(0), "times 0; at least 1"),
-        (lambda: fallback(object(), rounds=0), "rounds 0; at least 1"),
+        (lambda: retry(0), "times 0; a whole number, at least 1"),
+        (lambda: fallback(object(), rounds=0), "rounds 0; a whole number, at least 1"),
         (lambda: retry(True), "times True; a whole number"),
         (lambda: fallback(object(), rounds=False), "rounds False; a whole number"),
         (lambda: reverify(on=["reject"]), "a reject stands"),

@@ -278,5 +278,5 @@ def test_a_round_without_a_ballot_is_a_first_try_without_trouble(rule: Any) -> N
 
 def test_an_unknown_word_for_when_a_rule_collects_is_told() -> None:
     """When the pipeline is built."""
-    with pytest.raises(PipelineError, match="'sometimes' is no word for when a rule collects"):
+    with pytest.raises(PipelineError, match="'sometimes' is no word for collects"):
         RuleTraits(collects="sometimes")  # type: ignore[arg-type]

@@ -786,7 +786,7 @@ class SharesByNothing(Prefix):
     """Divides by the votes for another answer, of which there are none."""
 
     caught_by = "finish_makes_a_value"
-    says = "the support of the value is nan (float); a finite number is needed"
+    says = "the support of what finish() returned is nan (float); a finite number is needed"
 
     def finish(self, context: Any) -> Any:
         return Choice("it", support=float("nan"))

@@ -65,7 +65,7 @@ def sample(
     ]
     size = 1 if _recurrent(model) else at_once or max(len(rows), 1)
     for start in range(0, len(rows), size):
-        batch = _Batch(model, rows[start : start + size])
+        batch = _PromptBatch(model, rows[start : start + size])
         going = True
         while going:
             batch.draw(temperature, top_p)
@@ -153,7 +153,7 @@ class PaddedRows:
             self._pads = self._pads[index]
 
 
-class _Batch:
+class _PromptBatch:
     """Answers that are sampled together.
 
     Attributes:

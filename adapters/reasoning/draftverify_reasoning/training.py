@@ -25,7 +25,7 @@ import numpy as np
 
 from draftverify import ConfigError
 from draftverify.lab import LabelledScore, fit_scores
-from draftverify.stats import auroc_within
+from draftverify.stats.judgement import auroc_within
 from draftverify_llm import (
     LocalModel,
     by_length,

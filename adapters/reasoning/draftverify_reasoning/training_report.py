@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from draftverify.stats import auroc, auroc_within, bootstrap
+from draftverify.stats import bootstrap
+from draftverify.stats.judgement import auroc, auroc_within
 
 __all__ = ["elect", "held_out_figures", "select"]
 

@@ -50,7 +50,7 @@ class EagleNetwork(nn.Module):
         width, depths = layer.hidden_size, len(config["eagle_aux_hidden_state_layer_ids"])
         self.flags = {name: bool(config.get(name)) for name in FLAGS}
         self.fc = nn.Linear(depths * width, width, bias=False)
-        self.layers = nn.ModuleList([_Layer(layer)])
+        self.layers = nn.ModuleList([_DraftLayer(layer)])
         self.norm = _Norm(width, layer.rms_norm_eps)
         if self.flags["norm_before_fc"]:
             self.input_norm = _Norm(depths * width, layer.rms_norm_eps)
@@ -120,7 +120,7 @@ class _Norm(nn.RMSNorm):
         return functional.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
 
 
-class _Layer(nn.Module):
+class _DraftLayer(nn.Module):
     """A decoder layer whose queries, keys and values are read from an embedding and a state beside each other."""
 
     def __init__(self, config: Any) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from draftverify.errors import ResourceError
-from draftverify.plugins import CACHES, did_you_mean, hooks
+from draftverify.errors import ResourceError, did_you_mean
+from draftverify.plugins import CACHES, hooks
 
 
 @click.group(invoke_without_command=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import click
 
-from draftverify.errors import ConfigError
+from draftverify.errors import ConfigError, did_you_mean
 
 TEMPLATES = {
     "alternatives": "which number divides n: guesses beside each other",
@@ -112,9 +112,7 @@ def _write_example(name: str, directory: Path) -> None:
     examples |= {path: path.parent.name for path in sorted(folder.glob("*/README.md"))}
     chosen = [path for path, stem in examples.items() if stem == name]
     if not chosen:
-        raise click.UsageError(
-            f"there is no example {name}; there are {', '.join(sorted({*examples.values()}))}"
-        )
+        raise click.UsageError(f"there is no example {name!r}{did_you_mean(name, examples.values())}")
     text = "\n".join(path.read_text(encoding="utf-8") for path in chosen if path.parent == folder)
     if "path: ../docs" in text and not (directory / "docs").is_dir():
         raise ConfigError("the example reads ../docs, which a clone of the repository has", where=name)

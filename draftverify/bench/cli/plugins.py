@@ -13,7 +13,8 @@ import click
 
 from draftverify.bench.cli.exits import ExitCode, exit_with
 from draftverify.bench.tables.words import clean
-from draftverify.plugins import ROLES, Examined, did_you_mean, examine, unknown
+from draftverify.errors import did_you_mean
+from draftverify.plugins import ROLES, Examined, examine, unknown
 
 
 @click.command()

@@ -23,8 +23,7 @@ from draftverify.bench.tables.tables import print_tables
 from draftverify.bench.tables.task_rows import all_rows
 from draftverify.bench.tables.trace import trace_lines
 from draftverify.bench.tables.words import clean, words
-from draftverify.errors import ConfigError, StoreError
-from draftverify.plugins import did_you_mean
+from draftverify.errors import StoreError, check_known
 
 RUNS = "runs"
 """The directory that is listed when none is named."""
@@ -78,9 +77,8 @@ def show(
         raise click.UsageError(f"--tag and --json go with a directory of runs; {run} is none")
     console = Console(highlight=False)
     with load_run(run, url=store) as records:
-        if pipeline is not None and pipeline not in records.names:
-            hint = did_you_mean(pipeline, records.names)
-            raise ConfigError(f"the run has no pipeline {pipeline!r}{hint}", path="--pipeline")
+        if pipeline is not None:
+            check_known("pipeline", pipeline, records.names, path="--pipeline", holder="the run has")
         if trace is not None:
             tracebacks = CommandLine.now().tracebacks
             marks = console.color_system is None

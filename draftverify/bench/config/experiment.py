@@ -21,8 +21,8 @@ from draftverify.bench.config.located import Located, override, read, shown
 from draftverify.bench.config.parameters import Component
 from draftverify.bench.config.specs import ComponentSpec, Experiment
 from draftverify.bench.runner.sweep import Cell, Matrix, assemble, changed, inherited, merged
-from draftverify.errors import ConfigError, DraftVerifyError
-from draftverify.plugins import PartsFile, did_you_mean
+from draftverify.errors import ConfigError, DraftVerifyError, did_you_mean
+from draftverify.plugins import PartsFile
 from draftverify.secret import note_urls
 
 FileName: TypeAlias = "str | os.PathLike[str]"

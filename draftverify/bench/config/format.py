@@ -20,8 +20,7 @@ from draftverify.bench.config.specs import STEPS, ClauseSpec, ComponentSpec, Exp
 from draftverify.bench.records.about import TAG
 from draftverify.bench.runner.sweep import Matrix
 from draftverify.engine.budget import Budget
-from draftverify.errors import ConfigError
-from draftverify.plugins import did_you_mean
+from draftverify.errors import ConfigError, did_you_mean
 from draftverify.values import Trouble
 
 Count = Annotated[int, Field(ge=1)]

@@ -19,8 +19,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from draftverify.errors import ConfigError
-from draftverify.plugins import did_you_mean
+from draftverify.errors import ConfigError, did_you_mean
 
 # A config is written by hand. Both bounds stop a file that unfolds its aliases into more than memory holds.
 MOST_BYTES = 1_000_000

@@ -14,7 +14,7 @@ from draftverify.bench.config.located import Located
 from draftverify.bench.config.parameters import Record
 from draftverify.bench.config.specs import ComponentSpec, MonitorSpec
 from draftverify.bench.monitors.monitor import OnAlarm
-from draftverify.plugins import did_you_mean
+from draftverify.errors import did_you_mean
 from draftverify.protocols import Threshold
 
 Rate = Annotated[float, Field(gt=0, lt=1)]

@@ -28,9 +28,9 @@ from draftverify.bench.config import forms
 from draftverify.bench.config.forms import ConfigReading, Form, Make, Plain, Schema, Wrong, check_each
 from draftverify.bench.config.located import Located, shown
 from draftverify.bench.config.specs import ComponentSpec
-from draftverify.errors import ConfigError, DraftVerifyError, PluginError
+from draftverify.errors import ConfigError, DraftVerifyError, PluginError, did_you_mean
 from draftverify.identity import written_by
-from draftverify.plugins import PartsFile, Role, did_you_mean, roles_of
+from draftverify.plugins import PartsFile, Role, roles_of
 from draftverify.secret import Secret
 
 REQUIRED: Any = inspect.Parameter.empty

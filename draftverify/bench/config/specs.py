@@ -16,8 +16,8 @@ from draftverify import plugins, rejection
 from draftverify.bench.monitors.monitor import OnAlarm
 from draftverify.bench.records.about import FREE
 from draftverify.engine.budget import Budget
-from draftverify.errors import ConfigError
-from draftverify.plugins import PartsFile, Role, did_you_mean
+from draftverify.errors import check_known
+from draftverify.plugins import PartsFile, Role
 from draftverify.rejection import Policy
 from draftverify.secret import note_urls
 
@@ -190,9 +190,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
             ConfigError: there is none of that name.
         """
         for name in names:
-            if name not in self.names:
-                near = did_you_mean(name, self.names)
-                raise ConfigError(f"there is no pipeline {name!r}{near}", path="pipelines")
+            check_known("pipeline", name, self.names, path="pipelines")
         return [spec for spec in self.pipelines if not names or spec.name in names]
 
     def compared_with(self, name: str) -> str | None:

@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from typing import Any, ClassVar
 
-from draftverify.bench.executors.workers import at_least_one
+from draftverify.bench.executors.workers import Count, at_least_one
 from draftverify.engine.parts import Parts
 from draftverify.errors import ResourceError
 
@@ -23,7 +23,7 @@ class Batch:
 
     local: ClassVar[bool] = True
 
-    def __init__(self, size: int = 16) -> None:
+    def __init__(self, size: Count = 16) -> None:
         at_least_one("size", size)
         self.size = size
 
@@ -57,7 +57,7 @@ class Thread:
 
     local: ClassVar[bool] = True
 
-    def __init__(self, workers: int = 8) -> None:
+    def __init__(self, workers: Count = 8) -> None:
         at_least_one("workers", workers)
         self.workers = workers
 

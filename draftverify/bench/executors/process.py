@@ -8,7 +8,15 @@ from typing import ClassVar
 
 from draftverify.bench.executors.frames import Begin
 from draftverify.bench.executors.watched import WatchedProcess
-from draftverify.bench.executors.workers import OnSent, Team, Workers, at_least_one, check_deadline
+from draftverify.bench.executors.workers import (
+    Count,
+    OnSent,
+    Seconds,
+    Team,
+    Workers,
+    at_least_one,
+    check_deadline,
+)
 
 
 class Process:
@@ -24,7 +32,9 @@ class Process:
 
     local: ClassVar[bool] = False
 
-    def __init__(self, workers: int | None = None, batch: int = 1, deadline: float | None = None) -> None:
+    def __init__(
+        self, workers: Count | None = None, batch: Count = 1, deadline: Seconds | None = None
+    ) -> None:
         self.workers = workers if workers is not None else os.cpu_count() or 1
         self.batch = batch
         self.deadline = deadline

@@ -8,9 +8,15 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import Annotated, ClassVar, Protocol, TypeAlias
+
+from annotated_types import Ge, Gt
 
 from draftverify.errors import ConfigError
+
+Count: TypeAlias = Annotated[int, Ge(1)]
+Seconds: TypeAlias = Annotated[float, Gt(0)]
+"""A config is checked by these, which knows the line; `at_least_one` and `check_deadline` are for programs."""
 
 OnSent = Callable[[bytes], None]
 """Called with each round that a worker sends, as bytes, from another thread. It does not raise."""

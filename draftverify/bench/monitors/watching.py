@@ -19,7 +19,7 @@ from draftverify.bench.monitors.monitor import Monitor, RateReport, Shares, shar
 from draftverify.bench.records import MonitorEntry, Store, load_run
 from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.workload import Workload
-from draftverify.errors import ConfigError, StoreError, below
+from draftverify.errors import ConfigError, StoreError, below, check_known
 from draftverify.secret import quiet
 from draftverify.values import Outcome, Round, Task, TaskRecord
 
@@ -223,10 +223,8 @@ def reference_of(spec: MonitorSpec, pipeline: str) -> Mapping[str, float] | Sequ
         return [Shares(acceptance=share) for share in shares]
     with load_run(path) as run:
         names = run.names
-        if pipeline not in names and len(names) > 1:
-            raise ConfigError(
-                f"{path} has no pipeline {pipeline!r}; there are {', '.join(names)}", path="reference"
-            )
+        if len(names) > 1:
+            check_known("pipeline", pipeline, names, path="reference", holder=f"{path} has")
         if not run.summary:
             raise ConfigError(f"the run {path} is not finished; finish it first", path="reference")
         name = pipeline if pipeline in names else names[0]

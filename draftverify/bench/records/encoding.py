@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from draftverify.engine.boundary import plain_problem
+from draftverify.engine.canonical import plain_problem
 from draftverify.errors import ContractError, StoreError
 from draftverify.values import TIMES, Failure, Outcome, Round, TaskRecord, Timing
 

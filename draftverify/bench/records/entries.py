@@ -95,7 +95,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     memory: int = 0
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
+class TaskEnding(msgspec.Struct, frozen=True, kw_only=True):
     """How a task of a pipeline ended or waits, without its rounds; `committed` is an ISO time in UTC."""
 
     pipeline: str

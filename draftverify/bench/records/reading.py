@@ -14,12 +14,12 @@ from draftverify.bench.records import tables
 from draftverify.bench.records.database import Database
 from draftverify.bench.records.encoding import decode
 from draftverify.bench.records.entries import (
-    Ending,
     Entry,
     Key,
     MonitorEntry,
     Question,
     StoredPrediction,
+    TaskEnding,
     Texts,
 )
 from draftverify.errors import StoreError
@@ -144,7 +144,7 @@ class RecordReader(Database):
             for row in some:
                 yield self._entry(row, texts, lot, inner)
 
-    def endings(self, *, phase: str = "measure") -> Iterator[Ending]:
+    def endings(self, *, phase: str = "measure") -> Iterator[TaskEnding]:
         """How tasks ended, or that they wait, without their rounds: in task order, then by pipeline name, of each the
         latest attempt.
 
@@ -167,7 +167,7 @@ class RecordReader(Database):
             }
             for key in ((task, pipeline) for task in some for pipeline in pipelines):
                 if (row := latest.get(key)) is not None:
-                    yield Ending(
+                    yield TaskEnding(
                         pipeline=row.pipeline,
                         task=row.task,
                         attempt=row.attempt,

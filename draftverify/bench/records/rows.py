@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import msgspec
 
 from draftverify.bench.records.directory import RunRecords
-from draftverify.bench.records.entries import Ending, Question, Texts
+from draftverify.bench.records.entries import Question, TaskEnding, Texts
 from draftverify.bench.records.items import fate_of
 from draftverify.checks.scores import Score
 from draftverify.errors import ConfigError, StoreError
@@ -252,7 +252,7 @@ def rows(run: RunRecords, level: Level = "tasks") -> Iterator[dict[str, Any]]:
                 yield from ({**identity, **item_row, **changes} for item_row in _items(round, round_texts))
 
 
-def _task(ending: Ending) -> dict[str, Any]:
+def _task(ending: TaskEnding) -> dict[str, Any]:
     outcome = ending.outcome
     return {
         "status": outcome.status,

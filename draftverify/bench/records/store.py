@@ -24,7 +24,7 @@ from draftverify.bench.records.entries import Entry, Key, MonitorEntry, Question
 from draftverify.bench.records.questions import Questions
 from draftverify.bench.records.reading import RecordReader
 from draftverify.bench.records.scores import Scores
-from draftverify.engine.boundary import plain_problem
+from draftverify.engine.canonical import plain_problem
 from draftverify.errors import ContractError, StoreError
 from draftverify.values import Round, Task, TaskRecord
 

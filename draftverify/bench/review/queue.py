@@ -18,7 +18,7 @@ import msgspec
 
 from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Question
-from draftverify.engine.boundary import canonical
+from draftverify.engine.canonical import canonical
 from draftverify.errors import ConfigError, ContractError
 
 TRIED = 8

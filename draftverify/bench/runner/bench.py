@@ -21,9 +21,9 @@ from draftverify.bench.records.entries import Question, Texts
 from draftverify.bench.runner.memory import Memories, Recall
 from draftverify.bench.telemetry import Spans
 from draftverify.engine.async_driver import adrive
-from draftverify.engine.boundary import raised
 from draftverify.engine.drivers import drive
 from draftverify.engine.events import Event, Listener, RoundDone
+from draftverify.engine.failures import raised
 from draftverify.engine.pipeline import Pipeline
 from draftverify.engine.requests import Answer, Ask
 from draftverify.engine.scheduler import Scheduler

@@ -18,8 +18,7 @@ from draftverify.bench.tables.words import clean
 from draftverify.checks.families import check_families
 from draftverify.checks.scores import check_metrics, measures_of, score
 from draftverify.engine.pipeline import Pipeline
-from draftverify.errors import ConfigError, below
-from draftverify.plugins import did_you_mean
+from draftverify.errors import ConfigError, below, check_known
 from draftverify.protocols import Metric
 from draftverify.secret import redact
 from draftverify.values import EMPTY, Task, TaskRecord, html_table
@@ -135,9 +134,8 @@ def _check(
             raise ConfigError(
                 f"{argument} is a {type(mapping).__name__}; a mapping by name is needed", path=argument
             )
-    if baseline is not None and baseline not in pipelines:
-        near = did_you_mean(baseline, pipelines)
-        raise ConfigError(f"there is no pipeline {baseline!r}{near}", path="baseline")
+    if baseline is not None:
+        check_known("pipeline", baseline, pipelines, path="baseline")
     if len({task.id for task in tasks}) < len(tasks):
         raise ConfigError("two tasks have the same id; ids are unique", path="tasks")
     check_metrics(metrics, tasks)

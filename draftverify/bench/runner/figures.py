@@ -25,7 +25,7 @@ from draftverify.bench.runner.workload import Workload
 from draftverify.bench.tables.summarise import Explain, scored, speedup_kind, summarise
 from draftverify.bench.tables.summary import ALL, Summary
 from draftverify.checks.scores import Measure, measures_of
-from draftverify.engine.boundary import raised
+from draftverify.engine.failures import raised
 from draftverify.errors import ConfigError
 from draftverify.plugins import REPORTS, hooks
 from draftverify.protocols import Reports

@@ -9,8 +9,7 @@ from msgspec import UNSET
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.runner.build import Builder
 from draftverify.checks.scores import measures_of, score
-from draftverify.errors import ConfigError, ContractError
-from draftverify.plugins import did_you_mean
+from draftverify.errors import ConfigError, ContractError, check_known
 from draftverify.protocols import Metric
 from draftverify.values import Check, Outcome, Task
 
@@ -31,8 +30,7 @@ def judging_metric(experiment: Experiment, builder: Builder, metric: str | None 
     if not judging and (metric is None or not metrics):
         raise ConfigError("there are no metrics, and nothing else says which items are right", path="metrics")
     name = metric if metric is not None else next(iter(judging))
-    if name not in metrics:
-        raise ConfigError(f"there is no metric {name!r}{did_you_mean(name, metrics)}", path="metrics")
+    check_known("metric", name, metrics, path="metrics")
     if name not in judging:
         unit = measures_of(metrics)[name].unit
         raise ConfigError(

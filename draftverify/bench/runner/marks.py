@@ -12,7 +12,7 @@ from draftverify.bench.config.specs import ComponentSpec
 from draftverify.bench.records.about import versions
 from draftverify.bench.runner.conditions import conditions_of
 from draftverify.checks.families import shared_families
-from draftverify.engine.boundary import raised
+from draftverify.engine.failures import raised
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import DraftVerifyError
 from draftverify.plugins import MARKS, Plugin, hooks

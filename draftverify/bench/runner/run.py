@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
@@ -72,19 +73,30 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int = 0
 
 
+class PlanOptions(TypedDict, total=False):
+    """What says in which directory a run goes on; `run` says what each means."""
+
+    fresh: bool
+    accept_changed: bool
+    store: str | None
+
+
+class StartOptions(PlanOptions, total=False):
+    """What a start of a run takes by name; `run` says what each means."""
+
+    watcher: Watcher | None
+    command: Sequence[str]
+
+
 def run(
     experiment: Experiment,
     *,
     out: str | Path,
-    fresh: bool = False,
-    accept_changed: bool = False,
     retry_errors: bool = False,
     max_failures: int | None = None,
     max_cost: float | None = None,
-    store: str | None = None,
-    watcher: Watcher | None = None,
-    command: Sequence[str] = (),
     executor: Executor | UnitExecutor | Batch | None = None,
+    **start: Unpack[StartOptions],
 ) -> RunResult:
     """Run an experiment, or go on with it.
 
@@ -108,9 +120,7 @@ def run(
             raise.
         RunStoppedError: at a limit. The directory can be resumed, as after a KeyboardInterrupt, which is passed on.
     """
-    with _begun(
-        experiment, out, fresh, accept_changed, retry_errors, store, watcher, command, executor
-    ) as work:
+    with _begun(experiment, out, executor, retry_errors, **start) as work:
         directory, load, bench, builder = work.directory, work.load, work.bench, work.builder
         started = {name for _, name, status in directory.store.counts() if status != "failed"}
         work.limits = RunLimits(max_failures, max_cost, started)
@@ -144,28 +154,19 @@ def _summed_up(work: Work) -> Summary:
     return summary
 
 
-def estimate(
-    experiment: Experiment,
-    *,
-    out: str | Path,
-    fresh: bool = False,
-    accept_changed: bool = False,
-    store: str | None = None,
-    watcher: Watcher | None = None,
-    command: Sequence[str] = (),
-) -> Forecast:
+def estimate(experiment: Experiment, *, out: str | Path, **start: Unpack[StartOptions]) -> Forecast:
     """Do an experiment's first tasks, and say what the rest will take.
 
     They are committed, so that a run goes on from them: of each pipeline the next six or more that are not done yet,
     two or more of each group.
 
     Args:
-        experiment, out, fresh, accept_changed, store, watcher, command: as for a run.
+        experiment, out, start: as for a run.
 
     Raises:
         DraftVerifyError: as a run.
     """
-    with _begun(experiment, out, fresh, accept_changed, False, store, watcher, command) as work:
+    with _begun(experiment, out, **start) as work:
         load = work.load
         work.foretold = False
         with work.crew, work.recollection:
@@ -182,18 +183,11 @@ def estimate(
         return work.meter.forecast()
 
 
-def plan(
-    experiment: Experiment,
-    *,
-    out: str | Path,
-    fresh: bool = False,
-    accept_changed: bool = False,
-    store: str | None = None,
-) -> Plan:
+def plan(experiment: Experiment, *, out: str | Path, **options: Unpack[PlanOptions]) -> Plan:
     """What a run would do: everything is checked that costs little, and nothing is done or written.
 
     Args:
-        experiment, out, fresh, accept_changed, store: as for a run.
+        experiment, out, options: as for a run.
 
     Raises:
         DraftVerifyError: as a run, but for what shows only when models are loaded or tasks are run.
@@ -209,7 +203,7 @@ def plan(
         bench.close()
     done: set[tuple[str, str]] = set()
     failed = waiting = 0
-    directory = directory_of(experiment, out, fresh, accept_changed, store, marks)
+    directory = directory_of(experiment, out, marks, **options)
     if directory.look():
         with load_run(out, url=directory.url) as records:
             questions = [question for question in records.store.questions() if question.state != "used"]
@@ -234,13 +228,10 @@ def plan(
 def directory_of(
     experiment: Experiment,
     out: str | Path,
-    fresh: bool,
-    accept_changed: bool,
-    store: str | None,
     marks: Mapping[str, Sequence[str]],
-    command: Sequence[str] = (),
     *,
-    served: bool = False,
+    store: str | None = None,
+    **options: Any,
 ) -> RunDirectory:
     """The run directory of an experiment, not opened; the arguments are those of `run` and of RunDirectory."""
     return RunDirectory(
@@ -252,11 +243,8 @@ def directory_of(
         metrics=experiment.metric_parts(),
         marks=marks,
         tags=experiment.tags,
-        fresh=fresh,
-        accept_changed=accept_changed,
         url=store or (experiment.store and store_url(experiment.store)),
-        command=command,
-        served=served,
+        **options,
     )
 
 
@@ -273,13 +261,12 @@ def _check_tasks(experiment: Experiment, load: Workload, builder: Builder, bench
 def _begun(
     experiment: Experiment,
     out: str | Path,
-    fresh: bool,
-    accept_changed: bool,
-    retry_errors: bool,
-    store: str | None,
-    watcher: Watcher | None,
-    command: Sequence[str],
     executor: Executor | UnitExecutor | Batch | None = None,
+    retry_errors: bool = False,
+    *,
+    watcher: Watcher | None = None,
+    fresh: bool = False,
+    **options: Any,
 ) -> Iterator[Work]:
     """A run's parts and its open directory, ready for its phases; all is given back at the end."""
     builder = Builder()
@@ -296,7 +283,7 @@ def _begun(
             for name in experiment.names:
                 bench.open(name)
         marks = _marks(experiment, bench)
-        with directory_of(experiment, out, fresh, accept_changed, store, marks, command) as directory:
+        with directory_of(experiment, out, marks, fresh=fresh, **options) as directory:
             bench.on_round = directory.store.commit_round if experiment.durable == "round" else None
             bench.on_event = watcher.event if watcher is not None else None
             local = bench if where.local else None

@@ -22,8 +22,7 @@ from draftverify.bench.config.forms import AnyValue, ConfigReading, Keyed, ListF
 from draftverify.bench.config.located import Located, put, shown
 from draftverify.bench.config.parameters import Record
 from draftverify.bench.config.specs import Experiment, PipelineSpec
-from draftverify.errors import ConfigError
-from draftverify.plugins import did_you_mean
+from draftverify.errors import ConfigError, did_you_mean
 
 MOST_CELLS = 1_000
 LONGEST = 200

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from draftverify import stats
 from draftverify.bench.records.about import FREE
 from draftverify.bench.records.directory import RunRecords, differences
-from draftverify.errors import ConfigError, StoreError
+from draftverify.errors import ConfigError, StoreError, check_known
 from draftverify.stats import PairedTest
 
 ALPHA = 0.05
@@ -268,10 +268,8 @@ def _couples(
     for source, name in requested:
         if not source.names:
             raise ConfigError(f"{source.run.path}: the run has no pipelines")
-        if name is not None and name not in source.names:
-            raise ConfigError(
-                f"{source.run.path}: the run has no pipeline {name!r}; there are {', '.join(source.names[:8])}"
-            )
+        if name is not None:
+            check_known("pipeline", name, source.names, holder=f"{source.run.path}: the run has")
     base_source, name = requested[0]
     if len(requested) == 1:
         if name is not None:

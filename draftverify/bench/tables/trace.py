@@ -19,9 +19,8 @@ from draftverify.bench.records.items import answer_words, item_of, spliced_in
 from draftverify.bench.tables.expected import differences
 from draftverify.bench.tables.words import NAME, block, clean, cost_words, seconds_words, words
 from draftverify.checks.scores import Score
-from draftverify.errors import ConfigError
+from draftverify.errors import ConfigError, did_you_mean
 from draftverify.exchanges import Exchange, exchanges_of, exchanges_of_metric
-from draftverify.plugins import did_you_mean
 from draftverify.values import Check, Outcome, Round, Task, TaskRecord
 
 STYLES = {"kept": "green", "held": "yellow", "struck": "red strike", "spliced": "bold blue", "left": "dim"}

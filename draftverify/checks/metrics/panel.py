@@ -20,8 +20,6 @@ from draftverify.protocols import Metric
 from draftverify.traits import Traits, name_of, traits_of
 from draftverify.values import PASS, REJECT, Check, Heard, Outcome, Proposal, Task
 
-__all__ = ["MetricMean", "MetricVote"]
-
 
 class MetricPanel(Members[Metric]):
     """What panels of metrics have in common.

@@ -19,8 +19,6 @@ import regex
 from draftverify.errors import ConfigError
 from draftverify.values import Outcome, Task
 
-__all__ = ["Contains", "EqualAnswer", "Numeric", "RegexMatch"]
-
 
 class AgainstTruth(ABC):
     """A metric that compares the answer with one field of what the task expects.

@@ -15,12 +15,11 @@ from selectors import EVENT_READ, DefaultSelector
 from time import monotonic, sleep
 from typing import IO, Any
 
-from draftverify.engine.functions import each_item, failed
+from draftverify.engine.failures import failed
+from draftverify.engine.functions import each_item
 from draftverify.errors import ConfigError, ContractError
 from draftverify.traits import VerifierTraits
 from draftverify.values import PASS, Check, Context, Failure, Proposal, Verification, utf8
-
-__all__ = ["Command"]
 
 FEEDBACK = 2000
 """Characters of the command's output that feedback holds at most: its last ones."""

@@ -7,12 +7,11 @@ from itertools import zip_longest
 from typing import Any
 
 from draftverify.checks.verifiers.text import NotJson, json_of
-from draftverify.engine.functions import each_item, failed
+from draftverify.engine.failures import failed
+from draftverify.engine.functions import each_item
 from draftverify.errors import ConfigError
 from draftverify.traits import VerifierTraits
 from draftverify.values import PASS, Check, Context, Failure, Proposal, Task, Verification
-
-__all__ = ["Exact", "differences"]
 
 
 class Exact:

@@ -15,12 +15,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from draftverify.checks.verifiers.text import NotJson, json_of, shown
-from draftverify.engine.functions import each_item, failed
+from draftverify.engine.failures import failed
+from draftverify.engine.functions import each_item
 from draftverify.errors import ConfigError
 from draftverify.traits import VerifierTraits
 from draftverify.values import Check, Context, Failure, Proposal, Task, Verification, utf8
-
-__all__ = ["JsonSchema"]
 
 _deadline: ContextVar[float] = ContextVar("deadline", default=inf)
 

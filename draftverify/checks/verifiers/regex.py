@@ -5,12 +5,11 @@ from __future__ import annotations
 import regex
 
 from draftverify.checks.verifiers.text import shown, text_of
-from draftverify.engine.functions import each_item, failed
+from draftverify.engine.failures import failed
+from draftverify.engine.functions import each_item
 from draftverify.errors import ConfigError, ContractError
 from draftverify.traits import VerifierTraits
 from draftverify.values import PASS, Check, Context, Failure, Proposal, Verification
-
-__all__ = ["Regex"]
 
 
 class Regex:

@@ -9,8 +9,6 @@ from typing import Any
 from draftverify.errors import ContractError
 from draftverify.values import is_utf8, utf8
 
-__all__ = ["NotJson", "json_of", "shown", "text_of"]
-
 
 class NotJson(ValueError):
     """A text that is no JSON document; the message says where and why."""

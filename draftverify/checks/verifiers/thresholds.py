@@ -8,8 +8,6 @@ from msgspec.structs import replace
 
 from draftverify.values import Check
 
-__all__ = ["at_threshold"]
-
 
 def at_threshold(checks: Iterable[Check], threshold: float, reason: str) -> tuple[Check, ...]:
     """The checks with "pass" from the threshold on, and "reject" below; those without a score stay as they are.

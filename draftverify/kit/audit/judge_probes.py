@@ -25,10 +25,9 @@ import numpy as np
 from draftverify.errors import ConfigError
 from draftverify.kit.audit.comparisons import AnswerComparison
 from draftverify.kit.audit.judges import Choice, PairVerdict, Presented, ShowsReference, Variation, as_judge
-from draftverify.stats.intervals import Estimate, rate
+from draftverify.stats.intervals import Estimate, bootstrap, rate
 from draftverify.stats.judgement.agreement import kappa_of_places, krippendorff_alpha
 from draftverify.stats.judgement.trust import assisted_rate
-from draftverify.stats.selective import bootstrap
 
 ProbeName: TypeAlias = Literal[
     "agreement", "order", "length", "win_rate", "family",

@@ -24,7 +24,7 @@ from draftverify.bench.runner.workload import workload
 from draftverify.checks.families import shared_families
 from draftverify.checks.scores import check_metrics
 from draftverify.engine.pipeline import Pipeline
-from draftverify.errors import ConfigError
+from draftverify.errors import check_known
 from draftverify.kit.audit.verifier_audit import (
     JudgedItem,
     JudgedPipeline,
@@ -32,7 +32,6 @@ from draftverify.kit.audit.verifier_audit import (
     audit_verifiers,
     score_curves,
 )
-from draftverify.plugins import did_you_mean
 from draftverify.protocols import Metric
 from draftverify.stats.places import trials
 from draftverify.values import Check, Round, Task, TaskRecord
@@ -66,8 +65,7 @@ def audit_run(
         DraftVerifyError: a part is not there any more, or the metric failed: what it would have said is unknown.
     """
     for name in pipelines:
-        if name not in run.names:
-            raise ConfigError(f"{run.path} has no pipeline {name!r}{did_you_mean(name, run.names)}")
+        check_known("pipeline", name, run.names, holder=f"{run.path} has")
     base = Path(config).parent if config is not None else made_from(run)
     experiment, builder, bench = load_recorded(run.path / "config.json", base), Builder(), Bench({})
     built = {

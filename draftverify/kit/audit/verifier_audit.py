@@ -11,8 +11,16 @@ import msgspec
 from draftverify.bench.artifact import ArtifactFile
 from draftverify.errors import ConfigError
 from draftverify.kit.audit.judge_probes import Probe, ProbeFigure, figure
-from draftverify.stats import auroc, auroc_within
-from draftverify.stats.judgement import Roc, assisted_rate, blind_spots, error_correlation, roc, trust
+from draftverify.stats.judgement import (
+    Roc,
+    assisted_rate,
+    auroc,
+    auroc_within,
+    blind_spots,
+    error_correlation,
+    roc,
+    trust,
+)
 
 
 class JudgedItem(msgspec.Struct, frozen=True):

@@ -62,8 +62,8 @@ def lossless(
 
     from draftverify.bench.runner.build import Builder
     from draftverify.bench.runner.workload import workload
+    from draftverify.errors import did_you_mean
     from draftverify.kit.audit.report import AuditReport
-    from draftverify.plugins import did_you_mean
 
     pipeline_names = [spec.name for spec in experiment.pipelines]
     for name in names:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from draftverify.engine.boundary import raised
+from draftverify.engine.failures import raised
 from draftverify.engine.requests import Answer, Ask, Decide, Draft, Finish, Prepare, Request, Verify
 from draftverify.engine.session import Session
 from draftverify.lab.replay.drafts import Drafts

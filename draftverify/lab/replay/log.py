@@ -11,7 +11,7 @@ import msgspec
 
 from draftverify.bench.records.encoding import timeless
 from draftverify.engine import boundary
-from draftverify.engine.boundary import raised
+from draftverify.engine.failures import raised
 from draftverify.engine.requests import Draft, Verify
 from draftverify.engine.session import Session
 from draftverify.errors import NotBoughtError

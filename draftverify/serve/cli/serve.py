@@ -15,8 +15,6 @@ from draftverify.secret import Secret
 if TYPE_CHECKING:
     from draftverify.bench.config.specs import Experiment
 
-__all__ = ["serve"]
-
 
 @click.command()
 @options.experiment

@@ -2,6 +2,7 @@
 
 from draftverify.stats.judgement.agreement import cohen_kappa, krippendorff_alpha
 from draftverify.stats.judgement.roc import Roc, RocPoint, roc
+from draftverify.stats.judgement.separation import auroc, auroc_within
 from draftverify.stats.judgement.trust import (
     Assisted,
     BlindSpots,
@@ -20,6 +21,8 @@ __all__ = [
     "RocPoint",
     "Trust",
     "assisted_rate",
+    "auroc",
+    "auroc_within",
     "blind_spots",
     "cohen_kappa",
     "error_correlation",

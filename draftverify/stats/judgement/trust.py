@@ -21,6 +21,7 @@ from draftverify.errors import ConfigError
 from draftverify.stats.intervals import (
     TAIL,
     Estimate,
+    bootstrap,
     log_jackknife,
     numbered,
     over,
@@ -28,7 +29,6 @@ from draftverify.stats.intervals import (
     t_quantile,
     within,
 )
-from draftverify.stats.selective import bootstrap
 
 Z = 1.959963984540054
 """The normal distribution's 97.5 % quantile."""

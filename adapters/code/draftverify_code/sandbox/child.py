@@ -12,7 +12,7 @@ The channel is a stream socket. A frame is 4 bytes of length, big-endian, and a 
 - `["call", name, args, kwargs]`: call what had that name when the program was loaded.
 
 An answer is `[n, kind, content, changes, output, refused]`: `n` numbers them from 0; `changes` are what was done to the
-request's lists, dicts and sets (`codec.Exchange.changes`); `output` is what was printed, None where it was too much;
+request's lists, dicts and sets (`codec.WireExchange.changes`); `output` is what was printed, None where it was cut;
 `refused` says what the sandbox refused. Kinds and contents:
 
 - "value": what came of it. For "load" it is a list with `[name, what]` of each name that the program defines:
@@ -116,9 +116,9 @@ def rehearse() -> _LoadedProgram:
     """
     stdout, argv = sys.stdout, sys.argv
     program = _LoadedProgram()
-    program.answer(0, codec.Exchange().dumps(["load", _COMMON, ["f", "g"], []]))
+    program.answer(0, codec.WireExchange().dumps(["load", _COMMON, ["f", "g"], []]))
     for arguments in ([[1.0, 2.5]], [[3, 4, 5], 4]) * 3:
-        program.answer(0, codec.Exchange().dumps(["call", "f", arguments, {}]))
+        program.answer(0, codec.WireExchange().dumps(["call", "f", arguments, {}]))
     sys.stdout, sys.argv = stdout, argv
     del sys.modules[MODULE], linecache.cache[FILE]
     return _LoadedProgram()
@@ -137,7 +137,7 @@ class _LoadedProgram:
     def answer(self, number: int, request: bytes) -> bytes:
         """Do what is asked, and put the answer into words, whatever happens."""
         try:
-            exchange = codec.Exchange()
+            exchange = codec.WireExchange()
             answer = self._answer(exchange, number, request)
             if not exchange.is_held():
                 return answer
@@ -148,9 +148,9 @@ class _LoadedProgram:
         except BaseException as error:  # it does not cross, or fights back, or no stack is left
             known = isinstance(error, (codec.CannotCross, ValueError))
             why = str(error)[:200] if known else "an answer that could not be given"
-        return codec.Exchange().dumps([number, "apart", [why], [], None, self.refusals.calls[:9]])
+        return codec.WireExchange().dumps([number, "apart", [why], [], None, self.refusals.calls[:9]])
 
-    def _answer(self, exchange: codec.Exchange, number: int, request: bytes) -> bytes:
+    def _answer(self, exchange: codec.WireExchange, number: int, request: bytes) -> bytes:
         operation, *arguments = exchange.loads(request)
         contents = exchange.contents()
         kind = "value"
@@ -269,7 +269,7 @@ def _raised(error: BaseException) -> list[Any]:
     args: tuple[Any, ...] | None = None
     if type(error) in _PLAIN and not (vars(error) or error.__cause__ or error.__context__):
         with suppress(codec.CannotCross):
-            codec.Exchange().dumps(error.args)
+            codec.WireExchange().dumps(error.args)
             args = error.args
     line, step = 0, error.__traceback__
     while step is not None:

@@ -6,7 +6,7 @@ else crosses. `dumps` raises `CannotCross` for it; `loads` takes any bytes, also
 and nothing else, and builds nothing else. Standard library only; this file is also imported alone, by the small server
 processes.
 
-An `Exchange` is one request and its answer. Both ends number its lists, dicts and sets alike, in the order in which
+A `WireExchange` is one request and its answer. Both ends number its lists, dicts and sets alike, in the order in which
 they begin: what stands twice in it is one object at either end, and an argument that comes back is the caller's own.
 
 A value is a JSON atom (None, bool, int, float, str), a JSON array (a list), or an object with one key, the tag:
@@ -32,7 +32,7 @@ from struct import Struct
 from sys import getrefcount
 from typing import Any, NoReturn
 
-__all__ = ["FRAME", "HEAD", "CannotCross", "Exchange"]
+__all__ = ["FRAME", "HEAD", "CannotCross", "WireExchange"]
 
 HEAD = Struct(">I")
 """A frame on the channel is its length and a value."""
@@ -47,7 +47,7 @@ class CannotCross(Exception):
     """Something that is not plain; the message says what."""
 
 
-class Exchange:
+class WireExchange:
     """One end of a request and its answer.
 
     Attributes:
@@ -265,7 +265,7 @@ def _text(data: bytes) -> str:
     return b2a_base64(data, newline=False).decode()
 
 
-_Write = Callable[[Exchange, Any, int], Any]
+_Write = Callable[[WireExchange, Any, int], Any]
 _WRITERS: dict[type, _Write] = {
     list: lambda exchange, value, depth: exchange._nodes(value, depth),
     dict: lambda exchange, value, depth: {"dict": exchange._nodes(_items(value), depth)},
@@ -278,8 +278,8 @@ _WRITERS: dict[type, _Write] = {
 }
 _CONTAINERS = frozenset({list, dict, set})
 
-_READERS: dict[str, Callable[[Exchange, Any, int], Any]] = {
-    "ref": Exchange._read_reference,
+_READERS: dict[str, Callable[[WireExchange, Any, int], Any]] = {
+    "ref": WireExchange._read_reference,
     "tuple": lambda exchange, content, depth: tuple(exchange._values(content, depth)),
     "set": lambda exchange, content, depth: exchange._read(set(), content, depth),
     "frozenset": lambda exchange, content, depth: _frozen(exchange._values(content, depth)),

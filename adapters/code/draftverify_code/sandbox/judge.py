@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from draftverify_code.sandbox import codec
 from draftverify_code.sandbox.confine import LONGEST
-from draftverify_code.sandbox.link import Answer, Gone, Late, Link, Unreadable, checked
+from draftverify_code.sandbox.link import Gone, Late, Link, LinkAnswer, Unreadable, checked
 from draftverify_code.sandbox.suite import MODULE, Broken, CompiledSuite, Test
 from draftverify_code.sandbox.words import (
     clean,
@@ -222,7 +222,7 @@ for _operation in (
     setattr(function, f"__{_operation}__", _stop)
 
 
-class _Call(NamedTuple):
+class _ProgramCall(NamedTuple):
     """A request and what came back, to be put into words when a test fails."""
 
     name: str
@@ -260,7 +260,7 @@ class _SuiteRun:
             None  # the running test's outcome, when it is known before the test ends
         )
         self.left: Exception | None = None  # why the running test's candidate must be ended
-        self.trail: deque[_Call] = deque(maxlen=3)  # the running test's last calls
+        self.trail: deque[_ProgramCall] = deque(maxlen=3)  # the running test's last calls
         self.calls = 0
         self.raised: list[
             tuple[BaseException, str]
@@ -388,13 +388,13 @@ class _SuiteRun:
         """Leave the test, which does what cannot be done from here."""
         self._halt(_apart(f"the test {action}"))
 
-    def _ask(self, name: str, request: list[Any]) -> Answer:
+    def _ask(self, name: str, request: list[Any]) -> LinkAnswer:
         """Ask, and do at once what the answer says happened beside the call: changed arguments, output."""
         if self.stop is not None or self.left is not None or self.link is None:
             raise _Stop  # a test that catches everything goes on, to no avail
         if (os.getpid(), threading.get_ident()) != self.place:
             self.apart("calls the program from a thread or a process of its own")
-        number, exchange = self.link.asked, codec.Exchange()
+        number, exchange = self.link.asked, codec.WireExchange()
         try:
             sent = exchange.dumps(request)
         except codec.CannotCross as error:
@@ -402,7 +402,7 @@ class _SuiteRun:
                 raise
             self.apart(f"gives {name} {error}, which does not cross to its process")
         bound = len(exchange.containers)
-        self.trail.append(_Call(name, sent))
+        self.trail.append(_ProgramCall(name, sent))
         try:
             self.asking, began = True, time.monotonic()
             try:
@@ -410,7 +410,7 @@ class _SuiteRun:
             finally:
                 self.asking = False
                 self.left_to_it -= time.monotonic() - began
-            self.trail[-1] = _Call(name, sent, data)
+            self.trail[-1] = _ProgramCall(name, sent, data)
             answer = checked(exchange.loads(data), number)
             self.refused = [*self.refused, *(cut(call, 100) for call in answer.refused)][:9]
             if answer.kind == "apart":
@@ -615,7 +615,7 @@ class _SuiteRun:
 
     # --- words
 
-    def _not_loaded(self, answer: Answer) -> _TestOutcome:
+    def _not_loaded(self, answer: LinkAnswer) -> _TestOutcome:
         if answer.kind == "syntax":
             message, line = answer.content
             return _TestOutcome("reject", "syntax", f"{cut(message, 300)}{self._program_line(line)}")
@@ -649,7 +649,7 @@ class _SuiteRun:
         )
 
     def _last_call(self) -> str:
-        return _written(self.trail[-1], codec.Exchange())
+        return _written(self.trail[-1], codec.WireExchange())
 
 
 def _is_exception(name: str) -> bool:
@@ -657,9 +657,9 @@ def _is_exception(name: str) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseException)
 
 
-def _told(call: _Call, program_line: Callable[[int], str]) -> str:
+def _told(call: _ProgramCall, program_line: Callable[[int], str]) -> str:
     """A call with what came back. It is read again: the tests may have changed the values since."""
-    exchange = codec.Exchange()
+    exchange = codec.WireExchange()
     text = _written(call, exchange)
     if not call.answer:
         return f"{text} was not answered"
@@ -670,6 +670,6 @@ def _told(call: _Call, program_line: Callable[[int], str]) -> str:
     return f"{text} raised {cut(name, 60)}{message and ': '}{cut(message, 150)}{program_line(line)}"
 
 
-def _written(call: _Call, exchange: codec.Exchange) -> str:
+def _written(call: _ProgramCall, exchange: codec.WireExchange) -> str:
     operation, name, args, kwargs, *_ = [*exchange.loads(call.request), None]
     return written(name, args, kwargs) if operation == "call" else "loading the program"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from draftverify_code.sandbox import codec
 
-__all__ = ["Answer", "Gone", "Late", "Link", "Unreadable", "checked"]
+__all__ = ["LinkAnswer", "Gone", "Late", "Link", "Unreadable", "checked"]
 
 
 class Late(Exception):
@@ -26,7 +26,7 @@ class Unreadable(Exception):
     """What came back is no answer."""
 
 
-class Answer(NamedTuple):
+class LinkAnswer(NamedTuple):
     """What came back; `child` says what each field is."""
 
     number: int
@@ -114,7 +114,7 @@ _CONTENTS: dict[str, tuple[Any, ...]] = {
 }
 
 
-def checked(answer: Any, number: int) -> Answer:
+def checked(answer: Any, number: int) -> LinkAnswer:
     """An answer, as far as its types go.
 
     Raises:
@@ -129,7 +129,7 @@ def checked(answer: Any, number: int) -> Answer:
         raise ValueError("not an answer")
     if not all(type(call) is str for call in refused):
         raise ValueError("not an answer")
-    return Answer(*answer)
+    return LinkAnswer(*answer)
 
 
 def _fits(values: Any, types: tuple[Any, ...]) -> bool:

@@ -39,7 +39,7 @@ VIRTUAL = 4096
 """MiB of address space that a runtime reserves beside what its program uses: Java's, Go's, JavaScript's."""
 
 
-class Ending(msgspec.Struct, frozen=True):
+class ProcessEnding(msgspec.Struct, frozen=True):
     """What makes a file called `{nonce}` once a program's `main` has come to its end.
 
     Args:
@@ -84,7 +84,7 @@ class Toolchain(msgspec.Struct, frozen=True):
     built: str = "main"
     quiet: str = ""
     test_build: tuple[str, str, str] | None = None
-    ending: Ending = Ending()
+    ending: ProcessEnding = ProcessEnding()
     anew: str = ""
     sample: str = ""
     reserve: int = 0
@@ -93,7 +93,7 @@ class Toolchain(msgspec.Struct, frozen=True):
         """The one for a task's tests, which may need a framework's runner."""
         if self.test_build is None or self.test_build[0] not in test:
             # A main() of Go's is nobody's to call.
-            return replace(self, ending=Ending()) if self.ending is _COLLECTED else self
+            return replace(self, ending=ProcessEnding()) if self.ending is _COLLECTED else self
         _, command, suffix = self.test_build
         return replace(self, build=command, suffix=suffix)
 
@@ -172,14 +172,14 @@ int __wrap_main(int count, char **words, char **variables) {
     return status == 0 && creat("{nonce}", 0600) < 0 ? 97 : status;
 }
 """
-_NATIVELY = Ending(_WRAP, "{nonce}.c", "-x c {nonce}.c -Wl,--wrap=main")
-_LINKED = Ending(_WRAP, "{nonce}.c", "-C link-arg={nonce}.c -C link-arg=-Wl,--wrap=main")
+_NATIVELY = ProcessEnding(_WRAP, "{nonce}.c", "-x c {nonce}.c -Wl,--wrap=main")
+_LINKED = ProcessEnding(_WRAP, "{nonce}.c", "-C link-arg={nonce}.c -C link-arg=-Wl,--wrap=main")
 _ANEW = "#undef NDEBUG\n#undef assert\n#undef main\n#include <assert.h>"
 _MACROS = "\n".join(
     f"macro_rules! {name} {{ ($($words:tt)*) => {{ ::std::{name}!($($words)*) }} }}"
     for name in ("assert", "assert_eq", "assert_ne")
 )
-_COLLECTED = Ending(
+_COLLECTED = ProcessEnding(
     """\
 package {package}
 import ("os"; "testing")
@@ -192,7 +192,7 @@ func TestMain(m *testing.M) {
     "{nonce}_test.go",
     "{nonce}_test.go",
 )
-_CALLED = Ending(
+_CALLED = ProcessEnding(
     """\
 class {nonce} {
     public static void main(String[] words) throws Throwable {
@@ -207,7 +207,7 @@ class {nonce} {
 _REQUIRE = (
     "(globalThis.process.getBuiltinModule || require)"  # the first for modules, which have no `require`
 )
-_AROUND = Ending(
+_AROUND = ProcessEnding(
     f'\n;{_REQUIRE}("fs").writeFileSync("{{nonce}}", "")\n',
     ahead=f'for (const own of [{_REQUIRE}("assert"), {_REQUIRE}("assert").strict]) Object.freeze(own); '
     'Object.defineProperty(console, "assert", '

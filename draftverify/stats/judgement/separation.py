@@ -6,7 +6,6 @@ come from drawing whole clusters anew.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -14,9 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from draftverify.errors import ConfigError
-from draftverify.stats.intervals import TAIL, Estimate, members, numbered, over, t_quantile, within
-
-REDRAWS = 2000
+from draftverify.stats.intervals import TAIL, Estimate, bootstrap, members, numbered, over, within
 
 
 def auroc(
@@ -76,43 +73,6 @@ def auroc_within(scores: Sequence[float], right: Sequence[float], clusters: Sequ
         return over(weights[heads] @ won, weights[heads] @ pairs)
 
     return items.estimate(share, pairs[numbered(clusters)[0]] > 0)
-
-
-def bootstrap(
-    statistic: Callable[[Any], float], clusters: Sequence[Hashable], *, redraws: int = REDRAWS
-) -> Estimate:
-    """A figure of items, and a 95 % interval of what it is when whole clusters are drawn anew.
-
-    The interval is the expanded percentile one: with few clusters, G, its tails are those beyond
-    sqrt(G / (G − 1)) · t_{G−1} standard deviations of a normal distribution.
-
-    The draws are the same each time, so that two figures of the same clusters are drawn together: a difference of two
-    scores' figures on the same items is a statistic too.
-
-    Args:
-        statistic: the figure, given how often each item counts, [n]; NaN where it has none. Redraws without one are
-            left out.
-        clusters: [n], what each item belongs to.
-        redraws: how many.
-
-    Returns:
-        `trials` is n; NaN and (−inf, inf) where the items have no figure; the interval is that wide too with one
-        cluster.
-
-    References:
-        Hesterberg, What teachers should know about the bootstrap, The American Statistician 69 (2015), section 5.3.
-    """
-    of_item, size = numbered(clusters)
-    value = statistic(np.ones(len(of_item)))
-    low, high = -math.inf, math.inf
-    if size > 1 and not math.isnan(value):
-        rng, equal = np.random.default_rng(0), np.full(size, 1.0 / size)
-        drawn = [statistic(rng.multinomial(size, equal)[of_item].astype(float)) for _ in range(redraws)]
-        reach = math.sqrt(size / (size - 1)) * t_quantile(TAIL, size - 1)
-        tail = math.erfc(reach / math.sqrt(2.0)) / 2.0
-        if not np.isnan(drawn).all():
-            low, high = np.nanquantile(drawn, [tail, 1.0 - tail]).tolist()
-    return Estimate(value, low, high, len(of_item), size)
 
 
 class _Items:
