@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from itertools import product
+from functools import partial
+from itertools import product, repeat
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,16 @@ from draftverify.values import Last
 from draftverify_llm import LocalModel
 from draftverify_llm.packed import obstacle
 from draftverify_tokens import Eagle, FirstOf, Medusa, PromptLookup, Stop, Target, generate
+from draftverify_tokens.drafter_learning import ReadText, TextBatch, losses, rates_by_place
 from draftverify_tokens.drafter_network import save_network
 from draftverify_tokens.medusa_network import MedusaNetwork, load_medusa
+from draftverify_tokens.medusa_training import MEDUSA
 from tests.tokens.joint import deviation
 from tests.tokens.test_decoding import PROMPTS, generated
 from tests.tokens.test_eagle import DRAFTED, VOCABULARY, Bare, model_of
 from tests.tokens.test_eagle import directory_of as eagle_directory
+from tests.tokens.test_learned_drafters import model_of as teacher
+from tests.tokens.test_learned_drafters import texts
 from tests.tokens.tiny import byte_tokenizer, context_of, tiny_of
 
 HEADS, NODES = 3, 6
@@ -113,6 +118,25 @@ def test_nothing_is_drafted_behind_an_end_token(directory: Path) -> None:
     drafted = [round.parents for round in record.rounds if round.items]
     assert drafted
     assert {parent for parents in drafted for parent in parents} == {-1}
+
+
+def test_heads_learn_what_comes_behind_the_next_token() -> None:
+    """Of texts that the target drew: each head is right more often than the target's own head in its place."""
+    module, (ids, states, _) = teacher(VOCABULARY).model, texts(VOCABULARY)
+    read = [ReadText(*text) for text in zip(ids, repeat(1), states[:, :, None], states)]
+    taught, apart = TextBatch(read[:160], HEADS), TextBatch(read[160:], HEADS)
+    network = MedusaNetwork(MEDUSA.config_of(module, None, HEADS) | {"draft_vocab_size": VOCABULARY})
+    MEDUSA.initialise(network, read, 0)
+    network.take_head(range(VOCABULARY), head := module.lm_head.weight)
+    steps = partial(MEDUSA.steps_of, network, module.get_input_embeddings())
+    before = rates_by_place(steps, network.tokens, [apart], HEADS)
+    optimiser = torch.optim.Adam(network.blocks.parameters(), lr=0.01)
+    for _ in range(60):
+        optimiser.zero_grad()
+        losses(steps(taught, HEADS), head, taught).sum().backward()
+        optimiser.step()
+    after = rates_by_place(steps, network.tokens, [apart], HEADS)
+    assert all(later > 1.2 * earlier for earlier, later in zip(before, after, strict=True))
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ class ReadText(NamedTuple):
     Args:
         ids: [n] int64.
         start: how many of them are the prompt.
-        states: [n, depths, width], those that the layer reads.
+        states: [n, depths, width], those that the network reads.
         last: [n, width], what the target's head reads.
     """
 

@@ -15,8 +15,8 @@ S = TypeVar("S")
 
 def likeliest_tree(
     start: S,
-    likely: Callable[[S], Iterable[tuple[int, float]]],
-    after: Callable[[S, int], S],
+    continuations: Callable[[S], Iterable[tuple[int, float]]],
+    step: Callable[[S, int], S],
     n: int,
     threshold: float = 0.0,
 ) -> Proposal:
@@ -24,8 +24,8 @@ def likeliest_tree(
 
     Args:
         start: the place where the answer ends.
-        likely: the tokens that may follow at a place, with their probabilities.
-        after: the place behind a token.
+        continuations: the tokens that may follow at a place, with their probabilities.
+        step: from a place to that behind one of its tokens.
         n: how many nodes at most.
         threshold: the least path probability.
     """
@@ -36,14 +36,14 @@ def likeliest_tree(
     count = 0
     place, parent, probability = start, -1, 1.0
     while len(items) < n:
-        for token, share in likely(place):
+        for token, share in continuations(place):
             if probability * share >= threshold:
                 heappush(heap, (-probability * share, count, token, parent, place))
                 count += 1
         if not heap:
             break
-        less, _, token, parent, before = heappop(heap)
+        less, _, token, parent, place = heappop(heap)
         items.append(token)
         parents.append(parent)
-        place, parent, probability = after(before, token), len(items) - 1, -less
+        place, parent, probability = step(place, token), len(items) - 1, -less
     return Proposal.tree(tuple(items), parents)
