@@ -84,22 +84,22 @@ class Medusa:
         """`propose` for many sessions, in one pass of the heads."""
         import torch
 
+        rooms = [room(context, n) for context, n in zip(contexts, ns, strict=True)]
         states = {
             index: state
             for index, context in enumerate(contexts)
-            if room(context, ns[index]) and (state := _last_state(context)) is not None
+            if rooms[index] and (state := _last_state(context)) is not None
         }
         proposals = [Proposal.chain(())] * len(contexts)
         if not states:
             return proposals
         with torch.inference_mode():
             shares = self._network.logits(torch.cat(list(states.values()))).float().softmax(-1)
-            top = shares.topk(min(max(ns), shares.shape[-1]))
+            top = shares.topk(min(max(rooms), shares.shape[-1]))
             tokens = self._network.tokens[top.indices]
         for index, *likely in zip(states, tokens.tolist(), top.values.tolist(), strict=True):
-            context = contexts[index]
-            ends = frozenset(context.task.input.get("eos_ids", ()))
-            proposals[index] = _tree(*likely, ends, room(context, ns[index]))
+            ends = frozenset(contexts[index].task.input.get("eos_ids", ()))
+            proposals[index] = _tree(*likely, ends, rooms[index])
         return proposals
 
 
