@@ -3,7 +3,7 @@
     DRAFTVERIFY_DATA=DIR python -m benchmarks.learned prompts      # what to learn from, what to measure on, the overlap
     draftverify run runs/learned/answers.yaml -o runs/learned/answers
     draftverify fit part drafter runs/learned/answers -o runs/learned/eagle
-    draftverify fit part drafter runs/learned/answers -o runs/learned/medusa --set kind=medusa
+    draftverify fit part drafter runs/learned/answers -o runs/learned/medusa --set kind=medusa --set steps=4
     DRAFTVERIFY_DATA=DIR python -m benchmarks.learned measure --out benchmarks/results/learned.json
 
 The target is SmolLM2-135M-Instruct in packed bfloat16. Both learn from its own greedy answers to GSM8K's training
@@ -40,7 +40,7 @@ RUN = 5
 """Words of a run that two prompts may share."""
 GOAL = 1.25
 """Times plain decoding, which a learned drafter should reach."""
-NODES = (4, 8, 16)
+NODES = (2, 4, 8)
 """Of Medusa's trees."""
 MOST = 0.2
 """The largest share of its runs that a prompt may have in common with a measured one."""

@@ -7,9 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from draftverify import BlockSize, Context, Proposal
+from draftverify import Context, Proposal
 from draftverify.traits import GeneratorTraits
-from draftverify_tokens.block_size import default_block
 from draftverify_tokens.likeliest_tree import likeliest_tree
 from draftverify_tokens.models import TokenModel, prompt_of, room
 from draftverify_tokens.target import hidden_states
@@ -18,6 +17,8 @@ __all__ = ["Medusa"]
 
 LAST = -1
 """The state that the target's own head reads."""
+NODES = 4
+"""Of a tree where no block size is given: on a CPU more of them cost more than they bring."""
 
 
 class Medusa:
@@ -72,9 +73,9 @@ class Medusa:
         """Let them go."""
         self.__dict__.pop("_network", None)
 
-    def default_block(self) -> BlockSize | int:
-        """16 nodes: the controller is for chains."""
-        return default_block("tree")
+    def default_block(self) -> int:
+        """A number of nodes: the controller is for chains."""
+        return NODES
 
     def propose(self, context: Context, n: int) -> Proposal:
         """A tree of at most `n` tokens, as deep as there are heads."""
