@@ -45,7 +45,7 @@ from draftverify_reasoning import TrainedVerifier, extract
 
 SYSTEMS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
 SETTINGS = {
-    "model": "smollm2-135m-instruct", "depth": 14, "layers": 2, "epochs": 4, "lm_weight": 0.1, "held_out": 0.15,
+    "model": "smollm2-135m-instruct", "depth": 14, "layers": 2, "epochs": 4, "held_out": 0.15,
 }  # fmt: skip
 AT_ONCE = 8
 

@@ -323,6 +323,14 @@ class TimesPasses(Protocol):
         ...
 
 
+class DraftsAhead(Protocol):
+    """A block size that has the generator draft before it chooses a size."""
+
+    def drafted(self, context: Context, n: int) -> Proposal | None:
+        """The first `n` items of its draft for this round; None where there is none, and the generator is called."""
+        ...
+
+
 class ChoosesTasks(Protocol):
     """May send a task to the policy's fallback undrafted."""
 

@@ -273,4 +273,6 @@ def explained(row: dict[str, Any]) -> str:
     said = [row["ours"][1], row["theirs"][1]]
     if any(text.startswith(("timeout", "timed out")) for text in said):
         return "it ran out of time with one of them: it is slow, or the machine was busy"
+    if "the sandbox refused the program import" in said[0]:
+        return "it wants a package that this sandbox was not given: an error here, and no verdict"
     return ""

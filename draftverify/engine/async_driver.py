@@ -37,7 +37,7 @@ async def _aperform(group: Group) -> Answers:
     shared_call = call_for_all(group)
     if shared_call is not None:
         values, took = await acalled(shared_call, columns(group), in_place=group.requests[0].in_place)
-        answers = shared_answers(group, shared_call, values, took)
+        answers = shared_answers(group, values, took)
         if answers is not None:
             return answers
     calls = (

@@ -55,7 +55,7 @@ def perform(group: Group) -> Answers:
     pipeline, part, shared_call = group.sessions[0].pipeline, group.requests[0].part, call_for_all(group)
     if shared_call is not None:
         values, took = _called(pipeline, part, shared_call, columns(group))
-        answers = shared_answers(group, shared_call, values, took)
+        answers = shared_answers(group, values, took)
         if answers is not None:
             return answers
     calls = [_called(pipeline, part, request.call, request.arguments) for request in group.requests]
@@ -101,7 +101,7 @@ def columns(group: Group) -> tuple[list[Any], ...]:
     return tuple([list(map(attrgetter(name), group.requests)) for name in names])
 
 
-def shared_answers(group: Group, call: Callable[..., Any], values: Any, took: float) -> Answers | None:
+def shared_answers(group: Group, values: Any, took: float) -> Answers | None:
     """The answers of one call for all; None when the call failed and each is to be asked alone."""
     count = len(group.requests)
     if type(values) is not list and type(values) is not Failure:
@@ -116,6 +116,6 @@ def shared_answers(group: Group, call: Callable[..., Any], values: Any, took: fl
         values = Failure("error", "ContractError", f"returned {len(values)} answers to {count} requests")
     if type(values) is Failure:
         part = name_of(group.requests[0].part)
-        _log.info("%s.%s failed for %d tasks, each is asked alone: %s", part, call.__name__, count, values)
+        _log.info("%s: one call for %d tasks failed, each is asked alone: %s", part, count, values)
         return None
     return Answers(values, [took] * count, [took / count] * count)

@@ -27,6 +27,7 @@ from draftverify.protocols import (
     ChecksTasks,
     ChoosesTasks,
     Done,
+    DraftsAhead,
     Finishes,
     Generator,
     KeepsHidden,
@@ -70,6 +71,7 @@ class Parts:
         collects: whether a round that brings the rule nothing is no trouble under this stopping rule.
         partial: whether a policy step answers items that were refused beside accepted ones.
         learns: whether the block size wants to hear of finished rounds; `settles` of finished tasks.
+        drafts_ahead: whether the block size may have drafted when it chooses a size.
         undrafted: the trouble under which a task goes to a fallback at once where the block size says so; None where it
             cannot.
         deterministic: whether nothing here reads clocks or is left to chance.
@@ -124,6 +126,7 @@ class Parts:
         self.partial = any(clause.partial for clause in self.policy.clauses)
         self.learns = self.block_traits.learns
         self.settles = offers(self.block, Settles)
+        self.drafts_ahead = offers(self.block, DraftsAhead)
         self.undrafted = self.policy.undrafted if offers(self.block, ChoosesTasks) else None
         declared: list[Traits] = [self.declared[id(drafter)] for drafter in self.generators]
         declared += [self.verifier_traits, self.rule_traits, self.block_traits]
@@ -452,8 +455,8 @@ def _sized(block: Any, what: str) -> Any:
     Raises:
         PipelineError: it is neither.
     """
-    if isinstance(block, int) and not isinstance(block, bool) and block >= 0:
-        return Fixed(block)
+    if isinstance(block, (int, np.integer)) and not isinstance(block, bool) and block >= 0:
+        return Fixed(int(block))
     if isinstance(block, type) or not has_methods(block, "size", "observe"):
         raise PipelineError(
             f"{what} is {block!r}; a number of items, 0 or more, or a block size (with size() and observe()) is needed"

@@ -266,7 +266,9 @@ class Session:
             else:
                 ending = self._choose_size(current)
                 if ending is None and current.asked:
-                    value, seconds, busy = yield Draft(number(), current.generator, context, current.asked)
+                    draft = Draft(number(), current.generator, context, current.asked)
+                    ahead = self._drafted_ahead(draft, current.source)
+                    value, seconds, busy = (yield draft) if ahead is None else (ahead, 0.0, 0.0)
                     current.take_draft(value, seconds, busy)
             if ending is not None:
                 break
@@ -362,6 +364,17 @@ class Session:
         if has_detour and not boundary.read_drafts(block.drafts(context), block):
             return None
         return boundary.read_size(block.size(context), block)
+
+    def _drafted_ahead(self, draft: Draft, source: str) -> Any:
+        """What the block size has drafted already of what is asked for; None for nothing."""
+        pipeline = self.pipeline
+        if not pipeline.drafts_ahead or source != "generator":
+            return None
+        try:
+            proposal = pipeline.block.drafted(draft.context, draft.n)
+        except BaseException as error:
+            proposal = boundary.raised(error)
+        return None if proposal is None else boundary.read(draft, proposal, pipeline)
 
     def _spent(self, current: OpenRound) -> str | None:
         """Which budget is spent, counting this round's calls so far."""

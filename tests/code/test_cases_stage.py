@@ -108,6 +108,21 @@ def test_expected_outputs_never_enter_the_sandbox(box):
     assert "question" in check.feedback
 
 
+READS = [
+    "import io, os\ninput = io.BytesIO(os.read(0, os.fstat(0).st_size)).readline\nprint(2 * int(input()))\n",
+    "import mmap\nprint(2 * int(mmap.mmap(0, 0, access=mmap.ACCESS_READ).read()))\n",
+    "print(2 * int(open('/dev/stdin').read()))\n",
+    "import sys\nprint(2 * int(sys.stdin.readline()), sys.stdin.read())\n",
+]
+
+
+@pytest.mark.parametrize("program", READS)
+def test_input_is_a_file(box, program):
+    """As in contests, where programs ask how long it is."""
+    (check,) = checks_of(Cases(box), [program], [{"input": "21\n", "output": "42\n"}])
+    assert check.verdict == "pass", check.feedback
+
+
 class Recorder:
     """A sandbox that keeps what it is given, and echoes."""
 
@@ -123,7 +138,7 @@ class Recorder:
         return [
             CommandExit(failure="no room")
             if b"broken" in command.files["main.py"]
-            else CommandExit(0, stdout=command.stdin)
+            else CommandExit(0, stdout=command.files[".input"])
             for command in commands
         ]
 

@@ -151,3 +151,21 @@ def test_a_text_is_no_list_of_texts() -> None:
         ):
             with pytest.raises(ContractError, match=f"{said} must be a list of texts"):
                 wrong()
+
+
+LIBRARIES = {
+    "scipy": "from scipy import stats\ndef f(x): return round(stats.norm.cdf(0) * 2 * x)\n",
+    "sqlalchemy": "import sqlalchemy\ndef f(x):\n    with sqlalchemy.create_engine('sqlite://').connect() as link:\n"
+    "        return link.execute(sqlalchemy.text(f'select {x}')).scalar()\n",
+}
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_package_that_is_shown_may_do_without_what_is_not(name: str) -> None:
+    """It asks for packages, places and sockets while it is imported, and for its bytecode; the program does not."""
+    with Sandbox(packages=[name], workers=1) as box:
+        result = check(LIBRARIES[name], ["assert f(3) == 3"], sandbox=box, timeout=30, memory=4096)
+        assert result.verdict == "pass", result
+        hidden = "def f(x):\n    try:\n        import hypothesis\n    except ImportError:\n        return x\n"
+        result = check(hidden, ["assert f(3) == 3"], sandbox=box)
+        assert (result.verdict, result.reason) == ("error", "refused")

@@ -9,6 +9,8 @@ import pytest
 
 from draftverify import Check, ContractError, Outcome, Pipeline, Task
 from draftverify.bench import evaluate
+from draftverify.bench.cli.exits import ExitCode
+from draftverify.bench.cli.main import main
 from draftverify.rules import First
 from draftverify_code import HiddenTests, HumanEval, Mbpp, RecordedPrograms, Tests
 from draftverify_code.sandbox import SuiteFinding
@@ -39,6 +41,28 @@ def test_a_program_for_the_examples_alone_is_accepted_and_not_solved(tmp_path: P
     assert right.solved["hidden"].rate.value == 1.0
     assert examples.solved["hidden"].rate.value == 0.0
     assert examples.solved["hidden"].precision.value == 0.0
+
+
+CONFIG = """\
+name: hidden
+tasks: {use: code.humaneval, limit: 1, hidden: true}
+metrics: {hidden: {use: code.tests, timeout: 20}}
+pipelines:
+  recorded:
+    generator: {use: code.recorded, path: samples.jsonl, form: completion}
+    verifier: {use: code.tests, doctest: true, timeout: 20}
+    rule: {use: first}
+"""
+
+
+def test_an_experiment_names_it(tmp_path: Path) -> None:
+    """As the documentation has it: the run ends with its figures."""
+    [task] = HumanEval(limit=1).load()
+    (tmp_path / "samples.jsonl").write_text(json.dumps({"task_id": task.id, "samples": [RIGHT]}))
+    (tmp_path / "hidden.yaml").write_text(CONFIG)
+    assert main(["run", str(tmp_path / "hidden.yaml"), "--out", str(tmp_path / "run")]) == ExitCode.OK
+    summary = json.loads((tmp_path / "run/summary.json").read_text())
+    assert summary["metrics"]
 
 
 def test_unhidden_tests_are_the_truth_too() -> None:

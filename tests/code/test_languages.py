@@ -299,6 +299,83 @@ def test_a_compiler_alone_refuses_what_does_not_compile(language):
     ]
 
 
+ADDING = {
+    "typescript": [
+        "import * as fs from 'fs';\nconst [a, b] = fs.readFileSync(0, 'utf8').split(' ').map(Number);\n"
+        "console.log(a + b);",
+        "import readline from 'readline';\nreadline.createInterface({ input: process.stdin }).on('line', line => {\n"
+        "  const [a, b] = line.split(' ').map(Number); console.log(a + b); process.exit(0) });",
+        "const { Buffer } = require('buffer');\nfor (const data of [require('fs').readFileSync('/dev/stdin')]) "
+        "console.log(String(data).split(' ').map(Number).reduce((a: number, b: number) => a + b));",
+    ],
+    "java": [
+        "package com.example;\nimport java.util.*;\npublic class Sum {\n  public static void main(String[] words) {\n"
+        "    Scanner in = new Scanner(System.in); System.out.println(in.nextInt() + in.nextInt()); }\n}",
+    ],
+    "c++": [
+        "#include <concepts>\n#include <iostream>\ntemplate <std::integral T> T sum(T a, T b) { return a + b; }\n"
+        "int main() { int a, b; std::cin >> a >> b; std::cout << sum(a, b); }",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", [pytest.param(language, marks=needs(language)) for language in ADDING])
+def test_programs_as_models_write_them_compile(language):
+    """Node's modules without their types, a package of Java's, C++20; and what is wrong in them is refused."""
+    programs = [
+        *ADDING[language],
+        ADDING[language][0].replace("a + b", "a - b").replace("() + in", "() - in"),
+    ]
+    context = make_context(Task(id="t", input={"cases": [{"input": "1 2\n", "output": "3\n"}]}))
+    checks = Cases(language=language, timeout=10).verify(context, Proposal.alternatives(programs)).checks
+    assert [check.reason for check in checks] == [*[""] * len(ADDING[language]), "output"]
+
+
+@needs("javascript")
+def test_programs_may_be_modules():
+    """Node takes a file that imports or exports for one, and `require` is not there then."""
+    problem = Problem("", PROBLEMS["javascript"].bodies, "console.assert(add(1, 2) === 3)")
+    programs = [
+        "export const add = (a, b) => a {} b",
+        "import fs from 'fs';\nfunction add(a, b) {{ return a {} b }}",
+    ]
+    checks = checks_of(
+        LanguageTests("javascript"), problem, [text.format(s) for text in programs for s in "+-"]
+    )
+    assert [check.verdict for check in checks] == ["pass", "reject"] * 2
+    ending = [f"{PROBLEMS['javascript'].prompt}return a - b }}\nexport const x = 1\nprocess.exit(0)"]
+    assert checks_of(LanguageTests("javascript"), problem, ending)[0].verdict == "reject"
+
+
+@needs("java")
+def test_a_public_class_may_stand_beside_the_tests():
+    """As models write a whole program; javac wants each in a file of its name."""
+    problem = PROBLEMS["java"]._replace(
+        prompt=PROBLEMS["java"].prompt.replace("class Sol", "public final class Sol")
+    )
+    checks = checks_of(LanguageTests("java"), problem, problem.bodies[:2])
+    assert [check.verdict for check in checks] == ["pass", "reject"]
+
+
+@needs("c")
+def test_tests_that_end_the_process_are_an_error():
+    """They might be the program, and a right one is not to be refused for them."""
+    problem = PROBLEMS["c"]._replace(
+        test="#include <stdlib.h>\nint main(void) { if (add(1, 2) != 3) abort(); exit(0); }"
+    )
+    (check,) = checks_of(LanguageTests("c"), problem, problem.bodies[:1])
+    assert (check.verdict, check.reason) == ("error", "tests")
+
+
+@needs("typescript")
+def test_types_are_still_compared():
+    """What is declared of Node's has no types, and all else has."""
+    stage = Compile("typescript")
+    programs = ["const n: number = 'one'", "const n: number = process.pid", "proces.exit(0)"]
+    checks = stage.verify(make_context(), Proposal.alternatives(programs)).checks
+    assert [check.verdict for check in checks] == ["reject", "pass", "reject"]
+
+
 @needs("go")
 def test_cases_are_fed_to_programs_of_a_task_s_language():
     """Compiled once, and run for each."""

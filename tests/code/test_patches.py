@@ -23,7 +23,7 @@ from draftverify.kit import Subject, check_component, make_context
 from draftverify_code.generators.extract import extract
 from draftverify_code.patches import Workspace
 from draftverify_code.patches.container import Container
-from draftverify_code.patches.files import BASE, PackedFiles, files_in
+from draftverify_code.patches.files import BASE, SMALL, PackedFiles, files_in, shelf
 from draftverify_code.patches.workspace import CHANGE, PATCH, PROTECTED
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.stages.command import ExitStatus
@@ -109,6 +109,25 @@ def test_what_is_taken_of_a_passed_patch_is_what_was_judged(ledger, box, tmp_pat
     assert git(clone, "apply", "-", stdin=check.correction.encode()).returncode == 0
     assert RIGHT in (clone / MONEY).read_text()
     assert (clone / "tests/test_money.py").read_bytes() == (folder / "tests/test_money.py").read_bytes()
+
+
+def test_files_that_pytest_is_told_to_look_into_are_protected(box, tmp_path):
+    """Whatever the repository's own configuration calls them."""
+    files = {
+        "pytest.ini": "[pytest]\npython_files = test_*.py check_*.py\n",
+        "a.py": "def f():\n    return 0\n",
+        "test_a.py": "import a\n\ndef test_a():\n    assert a.f() is not None\n",
+        "check_a.py": "import a\n\ndef test_f():\n    assert a.f() == 1\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    edited = {"a.py": "def f():\n    return 2\n", "check_a.py": "def test_f():\n    pass\n"}
+    right = {"a.py": "def f():\n    return 1\n"}
+    checks = checks_of(Suites(box), tmp_path, [edited, {**edited, **right}], base_commit=None)
+    assert [check.verdict for check in checks] == ["reject", "pass"]
+    assert checks[1].correction == right
+    (check,) = checks_of(Suites(box, protected=[]), tmp_path, [edited], base_commit=None)
+    assert check.verdict == "pass"
 
 
 def test_protection_can_be_taken_away(ledger, box):
@@ -523,6 +542,14 @@ def test_an_archive_of_any_size_gives_back_what_went_in(tmp_path):
         assert isinstance(archive, bytes) == (size == 10)
         del tree
     assert not archive.exists()
+
+
+def test_a_sandbox_that_shows_a_large_archive_keeps_its_settings(tmp_path):
+    """What it was given of packages, sockets and workers."""
+    (tmp_path / "large.bin").write_bytes(bytes(SMALL + 1))
+    given = Sandbox(packages=["pytest"], sockets=True, workers=3)
+    shown = Workspace(Task(id="t", input={"repository": str(tmp_path)}), PROTECTED).box(given)
+    assert (shown.packages, shown.sockets, shown.workers, shown.readable) == (["pytest"], True, 3, (shelf(),))
 
 
 def test_protected_paths_are_those_of_tests_and_of_ci():

@@ -188,6 +188,16 @@ def test_standard_input_is_given(box):
     assert run(box, "import sys; print(repr(sys.stdin.read()))").stdout == b"''\n"
 
 
+def test_streams_have_names(box):
+    """As on any Linux: `/dev/stdin` is how many programs read their input."""
+    code = (
+        "import os; data = open('/dev/stdin').read() + os.readlink('/dev/fd')\n"
+        "open('/dev/stdout', 'w').write(data); open('/dev/stderr', 'w').write(data)"
+    )
+    exit = run(box, code, stdin=b"given ")
+    assert (exit.stdout, exit.stderr) == (b"given /proc/self/fd",) * 2
+
+
 def test_files_are_there_and_come_back(box):
     """Written before, collected after, with directories; what is not there is left out."""
     exit = run(

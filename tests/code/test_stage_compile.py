@@ -33,8 +33,8 @@ def test_each_program_has_its_own_word():
         ("pass", ""),
         ("reject", "compile"),
     ]
-    assert found[1].feedback.startswith("program.c: In function")
-    assert "program.c:2:12: error: " in found[1].feedback
+    assert found[1].feedback.startswith("main.c: In function")
+    assert "main.c:2:12: error: " in found[1].feedback
     assert {check.stage for check in found} == {"compile"}
 
 
@@ -61,10 +61,10 @@ HOSTILE = {
     "another file's bytes": 'asm(".incbin \\"/etc/passwd\\"");\nint x;\n',
     "the environment": '#include "/proc/self/environ"\n',
     "the compiler's own memory": 'asm(".incbin \\"/proc/self/maps\\"");\nint x;\n',
-    "itself": '#include "program.c"\n',
+    "itself": '#include "main.c"\n',
     "itself by its name": "#include __FILE__\n",
-    "a neighbour": '#include "../000000/program.c"\n',
-    "another's name": '#line 1 "000000/program.c"\n#error forged\n',
+    "a neighbour": '#include "../000000/main.c"\n',
+    "another's name": '#line 1 "000000/main.c"\n#error forged\n',
     "templates without end": "template<int n> struct A { A<n + 1> a; };\nA<0> a;\n",
     "a device without end": '#include "/dev/zero"\n',
     "macros that double": "#define A(x) x x x x x x x x\n#define B(x) A(A(A(A(A(A(A(A(x))))))))\nint f = B(B(1+));\n",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import venv
 from importlib import util
 from pathlib import Path
 
@@ -133,3 +136,14 @@ def test_it_keeps_the_contract():
     """The kit's checks of a verifier."""
     blocks = [Proposal.alternatives([GOOD, UNKNOWN]), Proposal.alternatives([])]
     check_component(Subject(Ir(), contexts=[CONTEXT], proposals=blocks))
+
+
+def test_packages_may_lie_where_a_pth_file_says(tmp_path):
+    """As in an environment that shares another one's: what is shown in the sandbox is found there."""
+    venv.create(tmp_path, symlinks=True)
+    [site] = tmp_path.glob("lib/python3*/site-packages")
+    (site / "shared.pth").write_text("\n".join(path for path in sys.path if path and Path(path).is_dir()))
+    script = "from tests.code.test_stage_ir import GOOD, checks; print(checks([GOOD])[0].verdict)"
+    root = Path(__file__).parents[2]
+    run = subprocess.run([tmp_path / "bin/python", "-c", script], capture_output=True, text=True, cwd=root)
+    assert run.stdout == "pass\n", run.stderr

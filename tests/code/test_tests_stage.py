@@ -14,7 +14,7 @@ from draftverify.rules import All
 from draftverify.stats import pass_at_k_rate
 from draftverify.values import Tally
 from draftverify_code.sandbox import Limits, Sandbox, SuiteFinding
-from draftverify_code.stages.shared import ExpectedTests, Run, judged
+from draftverify_code.stages.shared import ExpectedTests, Run, judged, report
 from draftverify_code.stages.tests import Tests
 
 RIGHT = "def add(a, b):\n    return a + b\n"
@@ -376,6 +376,26 @@ def add(a, b): return a.__class__(a.x + b.x)
 """
 
 
+SLY = {
+    "mock.ANY": "from unittest.mock import ANY\ndef add(a, b): return ANY\n",
+    "any number": "class Any:\n    def __eq__(self, other): return isinstance(other, (int, str))\n"
+    "def add(a, b): return Any()\n",
+    "not a stranger": "class Any:\n    def __eq__(self, other): return type(other) is not object\n"
+    "def add(a, b): return [Any()][0]\n",
+}
+
+
+@pytest.mark.parametrize("program", SLY.values(), ids=SLY)
+def test_beside_the_program_what_equals_all_that_is_expected_does_not_pass(box, program):
+    """Though it knows a stranger, or comes from a library; tests may have ANY of their own."""
+    stage = Tests(box, integrity="shared-process")
+    for expected in ("3", "'3'"):
+        (check,) = checks_of(stage, {"test_list": [f"assert add(1, 2) == {expected}"]}, [program])
+        assert (check.verdict, check.reason) == ("reject", "value")
+    tests = "from unittest.mock import ANY\nassert [add(1, 2), ANY] == [3, 4]"
+    assert checks_of(stage, {"test": tests}, [RIGHT])[0].verdict == "pass"
+
+
 def test_beside_the_program_honest_comparisons_hold(box):
     """Those that stumble over a stranger, or have nothing to say of it, and what equals everything by Python's word."""
     asserts = [
@@ -669,7 +689,8 @@ def test_beside_the_program_processor_time_runs_out(box):
         ("import os\nos.kill(os.getpid(), 9)", ("reject", "exit")),
     ):
         run = Run.of(job, {"program.py": program.encode()}, limits)
-        check = judged(run, box.run([run.command])[0], expected)
+        [ended] = box.run([run.command])
+        check = judged(report(run, ended), run, ended, expected)
         assert (check.verdict, check.reason) == word
 
 

@@ -161,6 +161,56 @@ def test_a_draft_that_has_its_price_is_made_to_be_verified(how: dict[str, bool])
     assert (len(asked) > sum(map(bool, sizes(answer)))) is how["free"]
 
 
+def test_a_draft_is_made_once_a_round() -> None:
+    """What the size was chosen by is what is verified, cut to the size; the generator is asked once, for the most."""
+    made = []
+
+    class Noting(Foreseen):
+        def propose(self, context: Context, n: int) -> Proposal:
+            made.append((len(context.rounds), n))
+            return replace(super().propose(context, n), notes={"of": len(context.accepted)})
+
+    pipeline = Pipeline(
+        Noting(right), Counting(CHEAP), Speculative(), block=Measured(8), settings={"temperature": 0},
+        done=lambda context, new: len(new) if len(context.accepted) >= 40 else None,
+    )  # fmt: skip
+    answer = pipeline.record("count")
+    assert made == [(round.index, 8) for round in answer.rounds]
+    assert 0 < min(sizes(answer)) < 8
+    assert all(round.draft_notes["of"] % VOCABULARY == round.items[0] for round in answer.rounds)
+
+
+def test_a_draft_with_evidence_of_its_items_is_made_again() -> None:
+    """Cut to the size it would bring more scores than items."""
+
+    class Scoring(Foreseen):
+        def propose(self, context: Context, n: int) -> Proposal:
+            proposal = super().propose(context, n)
+            return replace(proposal, evidence={"scores": [1.0] * len(proposal)})
+
+    class Reading(Counting):
+        def verify(self, context: Context, proposal: Proposal) -> Verification:
+            assert len(proposal.evidence.get("scores", ())) == len(proposal)
+            return super().verify(context, proposal)
+
+    pipeline = Pipeline(
+        Scoring(right), Reading(CHEAP), Speculative(), block=Measured(), settings={"temperature": 0},
+        done=lambda context, new: len(new) if len(context.accepted) >= 40 else None,
+    )  # fmt: skip
+    assert any(sizes(pipeline.record("count")))
+
+
+def test_a_block_size_that_fails_to_hand_its_draft_over_fails_the_task() -> None:
+    """With what it raised as the reason, whatever it is, and no other task."""
+
+    class Losing(Measured):
+        def drafted(self, context: Context, n: int) -> Proposal | None:
+            raise KeyError("no draft")
+
+    pipeline = Pipeline(Foreseen(right), Counting(CHEAP), Speculative(), block=Losing())
+    assert "no draft" in pipeline.run("count").reason
+
+
 def test_a_drafter_that_fails_fails_its_own_call() -> None:
     """The error is the generator's in the records, and not the block size's."""
 
@@ -205,7 +255,7 @@ def test_items_behind_what_was_foretold_are_later_items() -> None:
         ((7,), (8,)),  # a first item again, wrong
         ((), (3,)),
     ):
-        evidence.shadow = shadow
+        evidence.shadow = Proposal.chain(shadow)
         hits.append(evidence.foretold(values))
     assert hits == [(1, 1, 0, 0), (0, 0, 2, 2), (0, 0, 2, 1), (1, 0, 0, 0), None]
     assert evidence.streak == 0

@@ -64,13 +64,14 @@ def rigged(logits: Callable[[str], dict[str, float]]) -> LocalModel:
             super().__init__()
             self.passes: list[int] = []
 
-        def forward(self, input_ids: Any, attention_mask: Any, **_: Any) -> Any:
+        def forward(self, input_ids: Any, attention_mask: Any = None, **_: Any) -> Any:
             self.passes.append(len(input_ids))
             rows = torch.full((len(input_ids), 1, len(tokenizer)), -10.0)
-            for i, (ids, mask) in enumerate(zip(input_ids, attention_mask, strict=True)):
-                prompt = tokenizer.decode(ids[mask.bool()].tolist())
+            mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+            for i, ids in enumerate(input_ids):
+                prompt = tokenizer.decode(ids[mask[i].bool()].tolist())
                 for word, value in logits(prompt).items():
                     rows[i, 0, tokenizer(word, add_special_tokens=False).input_ids[0]] = value
-            return SimpleNamespace(logits=rows)
+            return SimpleNamespace(logits=rows, past_key_values=None)
 
     return LocalModel.from_module(Rigged(), tokenizer)

@@ -108,6 +108,20 @@ def test_overload_is_tried_again(endpoint: Endpoint, server: Server, status: int
     assert len(server.requests) == 3
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [(b'{"choices": []}', "without choices"),
+     (b'{"error": {"code": 502, "message": "no provider"}}', "answered 502 at try 2 of 2: no provider")],
+)  # fmt: skip
+def test_a_router_s_empty_200_is_tried_again(server: Server, body: bytes, said: str) -> None:
+    """No choices, or another server's refusal under status 200, as routers send them."""
+    server.in_turn((200, {}, body), completion)
+    assert Endpoint(server.url, "m", retries=1).complete("hi")[0].text == "answer 0"
+    server.in_turn((200, {}, body))
+    with pytest.raises(EndpointError, match=said):
+        Endpoint(server.url, "m", retries=1).complete("hi")
+
+
 def test_retries_come_to_an_end(server: Server) -> None:
     """After `retries` further tries the last refusal is the error, with the server's words and the count."""
     server.in_turn(busy())
@@ -216,7 +230,6 @@ MALFORMED = [
     b"null",
     b"\xff\xfe",
     b"<html>hello</html>",
-    b'{"choices": []}',
     b'{"choices": [{"index": "a"}]}',
     b'{"choices": [{"message": {"content": 3}}]}',
     b'{"choices": [{}], "usage": {"prompt_tokens": "many"}}',

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from draftverify_llm import CATALOGUE, Endpoint, LlamaCpp, LocalModel, Sample, TextModel, family_of_config
+from draftverify_llm import CATALOGUE, Endpoint, LlamaCpp, LocalModel, Sample, TextModel
+from draftverify_llm.family import family_of_config
 from tests.llm.conftest import build_tiny
 
 

@@ -22,8 +22,9 @@ from draftverify import (
     retry,
 )
 from draftverify.kit import check_component
+from draftverify.rules import Best
 from draftverify.traits import VerifierTraits
-from draftverify_llm import Completion, Endpoint, LlamaCpp, LocalModel, Sample
+from draftverify_llm import Completion, Endpoint, Likelihood, LlamaCpp, LocalModel, Sample
 from draftverify_llm.text import Prompt
 
 
@@ -290,6 +291,14 @@ def test_tasks_of_a_run_are_sampled_in_one_batch(tiny: LocalModel) -> None:
         del tiny.complete_many
     assert sorted(asked) == [1, 3]
     assert [each.value for each in together] == [pipeline.run(task).value for task in tasks]
+
+
+def test_a_task_of_a_batch_that_is_too_long_fails_alone(tiny: LocalModel) -> None:
+    """The call for all is made again one by one, and the others have their answers."""
+    pipeline = Pipeline(Sample(tiny, max_tokens=4), Likelihood(), Best(), block=2)
+    records = pipeline.record(["a", "x" * 600, "b"], size=3)
+    assert [record.outcome.status for record in records] == ["accepted", "failed", "accepted"]
+    assert "the model takes 512 at most" in records[1].outcome.reason
 
 
 def test_a_model_of_one_prompt_at_a_time_makes_no_batch(tiny: LocalModel) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from draftverify.errors import ConfigError, ResourceError
-from draftverify_llm import LocalModel, TextModel, sampling
-from draftverify_llm.sampling import Drawn
+from draftverify_llm import Completion, LocalModel, TextModel, sampling
+from tests.tokens.families import module_of
 
 from .conftest import build_tiny
 
@@ -26,7 +26,7 @@ def logits(model: LocalModel, ids: list[int]) -> Any:
         return model.model(torch.tensor([ids])).logits[0].double()
 
 
-def sample(model: Any, prompt: list[int], *, n: int, seed: int, **how: Any) -> list[Drawn]:
+def sample(model: Any, prompt: list[int], *, n: int, seed: int, **how: Any) -> list[Completion]:
     """Answers to one prompt."""
     return sampling.sample(model, [prompt], n=[n], seeds=[seed], **how)[0]
 
@@ -51,6 +51,18 @@ def test_text_goes_through_the_template_as_one_turn(tiny: LocalModel) -> None:
 def test_chat_false_takes_the_text_as_it_stands(tiny: LocalModel) -> None:
     """No template where the task says so."""
     assert tiny.decode(tiny.encode_prompt({"prompt": "hi", "chat": False})) == "hi"
+
+
+@pytest.mark.parametrize("turns", [["system", "user"], ["assistant"]])
+def test_a_template_that_refuses_turns_is_named_with_them(turns: list[str]) -> None:
+    """As those of models without a system's turn do; and nothing stands before the one that is to be continued."""
+    template = "{% if messages[0].role == 'system' %}{{ raise_exception('no system turn') }}{% endif %}x"
+    model = LocalModel.from_module(*build_tiny(template=template))
+    with pytest.raises(
+        ConfigError, match=rf"chat template does not take these turns \({', '.join(turns)}\): "
+    ):
+        model.encode_prompt({"messages": [{"role": role, "content": "a"} for role in turns]})
+    assert model.decode(model.encode_prompt({"prompt": "hi"})) == "x"
 
 
 def test_a_base_model_takes_text_and_refuses_turns() -> None:
@@ -203,7 +215,7 @@ def test_an_end_token_ends_the_answer(tiny: LocalModel) -> None:
     before = draw(at, ())
     ended = draw(20, (free[5],))
     assert texts[-1] == free[:at]
-    assert (ended.finish_reason, ended.tokens) == ("stop", at + 1)
+    assert (ended.finish_reason, ended.tokens_out) == ("stop", at + 1)
     assert ended.logprob == before.logprob
 
 
@@ -218,18 +230,19 @@ def test_the_prompt_is_counted_once(tiny: LocalModel) -> None:
 MANY: list[Any] = ["a", "count to ten, one number a line", [{"role": "user", "content": "q" * 60}], "a"]
 
 
+@pytest.mark.parametrize("n", [[2, 3, 1, 4], [1, 1, 1, 1]])
 @pytest.mark.parametrize("at_once", [1, 3, 64])
 @pytest.mark.parametrize("temperature", [0, 0.8])
 def test_prompts_in_one_batch_are_answered_as_one_by_one(
-    tiny: LocalModel, temperature: float, at_once: int
+    tiny: LocalModel, temperature: float, at_once: int, n: list[int]
 ) -> None:
     """Prompts of any lengths and numbers of answers, whatever shares the batch, with rows that end before others."""
     model = LocalModel.from_module(tiny.model, tiny.tokenizer)
     model.at_once = at_once
     how: dict[str, Any] = {"max_tokens": 24, "temperature": temperature, "stop": [*"etaoin"]}
-    n, seeds = [2, 3, 1, 4], [3, 4, 5, 6]
+    seeds = [3, 4, 5, 6]
     together = model.complete_many(MANY, n=n, seeds=seeds, **how)
-    assert len({each.tokens_out for answers in together for each in answers}) >= 3
+    assert len({each.tokens_out for answers in together for each in answers}) >= 2
     for k, answers in enumerate(together):
         alone = tiny.complete(MANY[k], n=n[k], seed=seeds[k], **how)
         assert [(each.text, each.tokens_out, each.finish_reason) for each in answers] == [
@@ -268,6 +281,32 @@ def test_other_kinds_of_models_answer_a_batch_as_one_by_one(kind: str) -> None:
     assert [[each.text for each in row] for row in together] == [[each.text for each in row] for row in alone]
     for some, others in zip(together, alone, strict=True):
         assert [each.logprob for each in some] == pytest.approx([each.logprob for each in others], abs=1e-4)
+
+
+@pytest.mark.parametrize("family", ["llama", "mpt", "mamba", "bamba", "minimax"])
+def test_greedy_answers_are_the_module_s_own(family: str) -> None:
+    """Whatever it keeps of what it has read, and whatever it calls that: the tokens of reading all anew each time."""
+    import torch
+
+    model, prompts = module_of(family), [[3, 4, 5], [6, 7, 8, 9, 10, 11]]
+    expected = [list(prompt) for prompt in prompts]
+    with torch.inference_mode():
+        for ids in expected * 5:
+            ids.append(int(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+    answers: list[list[int]] = []
+    sampling.sample(
+        model, prompts, n=[1, 1], seeds=[0, 0], max_tokens=5, temperature=0, top_p=1, ends=(),
+        decode=remembering(answers),
+    )  # fmt: skip
+    assert answers == [ids[len(prompt) :] for ids, prompt in zip(expected, prompts, strict=True)]
+
+
+def test_a_model_without_a_cache_is_refused() -> None:
+    """It would begin each token anew, from nothing."""
+    model = module_of("openai-gpt")
+    for n in (1, 2):
+        with pytest.raises(ConfigError, match="OpenAIGPTLMHeadModel gives no cache back"):
+            sample(model, [3, 4], n=n, seed=0, max_tokens=2, temperature=0, top_p=1, ends=(), decode=str)
 
 
 def test_an_empty_prompt_is_refused_whatever_shares_the_batch(tiny: LocalModel) -> None:
@@ -322,7 +361,17 @@ def test_turns_that_end_with_the_assistants_are_continued(tiny: LocalModel) -> N
 
 
 @pytest.mark.parametrize(
-    "bad", [{"n": 0}, {"max_tokens": 0}, {"temperature": -1.0}, {"top_p": 0.0}, {"top_p": 1.5}]
+    "bad",
+    [
+        {"n": 0},
+        {"max_tokens": 0},
+        {"temperature": -1.0},
+        {"top_p": 0.0},
+        {"top_p": 1.5},
+        {"stop": "END"},
+        {"stop": ["a", ""]},
+        {"stop": None},
+    ],
 )
 def test_settings_out_of_range_are_refused(tiny: LocalModel, bad: dict[str, Any]) -> None:
     """Before anything is computed."""
@@ -371,6 +420,35 @@ def test_a_broken_directory_or_device_is_a_clear_error(tiny_directory: Path, tmp
         LocalModel(str(tmp_path)).open()
     with pytest.raises(ResourceError, match="warp"):
         LocalModel(str(tiny_directory), device="warp").open()
+
+
+@pytest.mark.parametrize("most", [5, 40])
+def test_an_answer_ends_where_the_model_has_no_position_left(most: int) -> None:
+    """Its last token is the one after a full text; beside it shorter texts go on. A longer prompt is refused."""
+    import transformers
+
+    _, tokenizer = build_tiny()
+    config = transformers.GPT2Config(
+        vocab_size=len(tokenizer), n_positions=32, n_embd=32, n_layer=2, n_head=4, eos_token_id=None
+    )
+    model = LocalModel.from_module(transformers.GPT2LMHeadModel(config).eval(), tokenizer)
+    answers = model.complete_many(
+        ["x" * 30, "y" * 12], n=[1, 2], seeds=[1, 2], max_tokens=most, temperature=0, chat=False
+    )
+    ended = [[(answer.tokens_out, answer.finish_reason) for answer in row] for row in answers]
+    assert ended == [[(3, "length")], [(min(most, 21), "length")] * 2]
+    assert answers[1][0].text == model.complete("y" * 12, max_tokens=most, temperature=0, chat=False)[0].text
+    with pytest.raises(ConfigError, match="the prompt has 33 tokens, and the model takes 32"):
+        model.complete("x" * 33, chat=False)
+
+
+def test_weights_without_a_head_are_refused(tmp_path: Path) -> None:
+    """What the files lack would be random numbers, and the answers noise."""
+    model, tokenizer = build_tiny()
+    model.model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ResourceError, match=r"lack lm_head\.weight, which would be random numbers"):
+        LocalModel(str(tmp_path)).open()
 
 
 def test_acomplete_answers_as_complete(tiny: LocalModel) -> None:

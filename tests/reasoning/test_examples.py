@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from draftverify.bench.cli.main import main
+from draftverify.bench.records import load_run
 from draftverify_reasoning import Gym
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -74,3 +75,18 @@ def test_best_of_n(examples: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert tasks_of(Path("runs/reasoning-bestofn")) == dict.fromkeys(
         ("one", "majority", "likeliest", "best"), 1
     )
+
+
+@pytest.mark.weights
+def test_the_cascade_is_a_dial(examples: Path) -> None:
+    """Any first answer is sure enough for a low threshold, and none for one of 0: then eight others are drawn."""
+    fewer = ["--set", "tasks.size=1", "--set", "tasks.datasets=[gcd]", "--set", "tasks.config={}"]
+    grid = "matrix.grid={pipelines.sure.rule.threshold: [-1000, 0]}"
+    assert main(["run", "examples/cascade.yaml", *fewer, "--set", grid]) == 0
+    with load_run("runs/cascade") as run:
+        sources = {
+            name: [round.by for record in run.records(name) for round in record.rounds]
+            for name in run.names
+            if name.startswith("sure")
+        }
+    assert sources == {"sure@threshold=-1000": ["verifier"], "sure@threshold=0": ["verifier", "fallback"]}

@@ -131,7 +131,7 @@ def test_a_scorer_that_breaks_on_its_own_answer_is_broken(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"datasets": "chain_sun"}, "no dataset 'chain_sun'; did you mean 'chain_sum'"),
+        ({"datasets": "chain_sun"}, "no dataset 'chain_sun'; did you mean chain_sum"),
         ({"datasets": "qqqqqq"}, "no dataset 'qqqqqq'; there are"),
         ({"datasets": []}, "should name some"),
         ({"datasets": ["gcd", "gcd"]}, "each once"),
@@ -139,7 +139,7 @@ def test_a_scorer_that_breaks_on_its_own_answer_is_broken(monkeypatch: pytest.Mo
         ({"datasets": "gcd", "config": {"lcm": {}}}, "'lcm' is none of the datasets"),
         (
             {"datasets": "chain_sum", "config": {"chain_sum": {"max_term": 3}}},
-            "no option 'max_term'; did you mean 'max_terms'",
+            "no option 'max_term'; did you mean .*max_terms",
         ),
         ({"datasets": "chain_sum", "config": {"chain_sum": {"seed": 3}}}, "no option 'seed'"),
         (

@@ -57,7 +57,7 @@ def test_other_names_and_forms(tmp_path: Path) -> None:
         ([{"question": " ", "answer": "#### 7"}], {}, "'question' should be a text; not ' '"),
         ([{"question": "q", "answer": "#### 7", "id": None}], {}, "'id' should be a text or a number, not None"),
         ([{"question": "q", "answer": "#### 7", "id": "a"}] * 2, {}, r"jsonl:2: the id a stands twice, .*jsonl:1"),
-        ([{"question": "q", "answer": "#### 7"}], {"fields": {"questoin": "q"}}, "did you mean 'question'"),
+        ([{"question": "q", "answer": "#### 7"}], {"fields": {"questoin": "q"}}, "did you mean question"),
         ([{"question": "q", "answer": "#### 7"}], {"fields": {"id": "number"}}, "'number' should be a text"),
         ([{"question": "q", "answer": "#### 7"}], {"limit": -1}, "limit is -1"),
         ([], {}, "holds no problems"),

@@ -176,6 +176,7 @@ def test_a_link_to_a_task_leads_to_it(chromium, tmp_path):
             rounds.wait_for()
             seen.page.wait_for_selector("html[data-ready]", state="attached")
             assert 0 <= rounds.bounding_box()["y"] < 400
+        assert "1 pipeline" in seen.page.locator(".facts span").all_inner_texts()
         assert seen.errors == []
 
 

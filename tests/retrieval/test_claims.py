@@ -19,7 +19,7 @@ from draftverify_retrieval.claims import Malformed, claims_of
         ('It has "three levels" and "lifts" [1], [3].', [("three levels", ("1", "3")), ("lifts", ("1", "3"))]),
         ('"one" [1] and "two" [2]', [("one", ("1",)), ("two", ("2",))]),
         ('"one"[1]"two"[2]', [("one", ("1",)), ("two", ("2",))]),
-        ('"American style," [a, b] yes.', [("American style,", ("a, b",))]),
+        ('"American style," [a, b] yes.', [("American style,", ("a", "b"))]),
         ('"at the end [^1]."', [("at the end ", ("1",))]),
         ('"has [1]" [2]', [("has [1]", ("2",))]),
         ('"over"\n[1]', [("over", ("1",))]),
@@ -40,6 +40,17 @@ from draftverify_retrieval.claims import Malformed, claims_of
         ('"one" (1), (2). In (3) it is.', [("one", ("1", "2"))]),
         ("It comes (1) first.", []),
         ('"one" [Doc 2] and "two" [Source #3]', [("one", ("2",)), ("two", ("3",))]),
+        ('"one" [Doc 1, Doc 2] "two" [Sources 1 and 3] "three" [source: 4]', [
+            ("one", ("1", "2")), ("two", ("1", "3")), ("three", ("4",)),
+        ]),
+        ('"one" [1–3] "two" [#2, 4-5]', [("one", ("1", "2", "3")), ("two", ("2", "4", "5"))]),
+        ('"one"【1†source】. "two"【2】【3】', [("one", ("1",)), ("two", ("2", "3"))]),
+        ('"one" (source 1). "two" (1, 3). "three" (Doc #2)', [
+            ("one", ("1",)), ("two", ("1", "3")), ("three", ("2",)),
+        ]),
+        ('"one" (see 1). It was (1889). "two" [rock and roll] [2021-04]', [
+            ("one", ("2021-04",)), ("two", ("2021-04",)),
+        ]),
         ("The `serial` executor [1] and `x = 1` (2).", [("serial", ("1",)), ("x = 1", ("2",))]),
         ("```\n`x`\n``` [1]", [("x", ("1",))]),
         ("It says:\n> The oven is\n> lit at \"four\" [1].\nAnd so on.", [('The oven is\nlit at "four"', ("1",))]),

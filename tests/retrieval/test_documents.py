@@ -194,5 +194,5 @@ def test_metadata_of_a_line_come_with_its_passages(tmp_path: Path) -> None:
     assert [each["metadata"] for each in passages(corpus)] == [{"year": 2021}] * 2
     assert corpus.changes.changed == ("a",)
     path.write_text(json.dumps({"id": "a", "text": "x", "about": "2020"}))
-    with pytest.raises(ConfigError, match="an object is needed"):
+    with pytest.raises(ConfigError, match=r"Expected `object \| null`, got `str` - at `\$.metadata`"):
         opened().open()

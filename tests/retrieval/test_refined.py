@@ -47,7 +47,12 @@ def library(folder: Path, count: int = 60) -> Corpus:
         {
             "id": f"book {i}",
             "text": f"A book about the river, number {i}.",
-            "metadata": {"year": 1900 + i, "tongue": "en" if i % 2 else "fr", "shelves": ["a", "b"][: i % 3]},
+            "metadata": {
+                "year": 1900 + i,
+                "tongue": "en" if i % 2 else "fr",
+                "shelves": ["a", "b"][: i % 3],
+                "made": {"by": i % 4},
+            },
         }
         for i in range(count)
     ]
@@ -64,6 +69,7 @@ def library(folder: Path, count: int = 60) -> Corpus:
         ({"tongue": ["fr", "de"]}, lambda i: i % 2 == 0),
         ({"shelves": "b"}, lambda i: i % 3 == 2),
         ({"year": {"max": "1910"}}, lambda i: False),
+        ({"made.by": {"min": 3}}, lambda i: i % 4 == 3),
         ({"editor": "anyone"}, lambda i: False),
     ],
 )
@@ -262,7 +268,7 @@ def test_a_chain_of_searches_may_stand_on_a_memo() -> None:
     def onward(task: Task, steps: Any) -> Any:
         return rows[len(steps) % 2] if len(steps) < 9 else None
 
-    exact = ExactSearch(Memo(Counting(rows)), next_query=onward)
+    exact = ExactSearch(Memo(Counting(rows)), next_query=onward, prefetch=0)
     drafter = CachedSearch(Vectors(rows), next_query=onward)
     outcome = Pipeline(drafter, exact, LongestPrefix(), block=0).run(Task(id="walk"))
     assert [step["rows"] for step in outcome.value] == [[0], [1]] * 4 + [[0]]

@@ -227,6 +227,16 @@ def test_a_wrong_draft_is_corrected_and_what_stands_on_it_is_not_judged():
     assert plain.correction == ({"rows": right[0]},)
 
 
+@pytest.mark.parametrize(("block", "noted"), [(0, [20, 0, 0, 0]), (3, [20, 20])])
+def test_rows_are_noted_where_something_is_drafted_from_them(block, noted):
+    """In a task's first round, and with drafted blocks; plain steps after it ask for their own rows alone."""
+    same = lambda task, found: None if len(found) == 4 else VECTORS[7]
+    drafter, exact = CachedSearch(INDEX, next_query=same), ExactSearch(INDEX, next_query=same)
+    record = Pipeline(drafter, exact, LongestPrefix(), block=block).record(Task(id="t"))
+    assert [len((round.notes or {}).get("near", [[]])[0]) for round in record.rounds] == noted
+    assert record.outcome.value == one_by_one(INDEX, 1, Task(id="t"), same)
+
+
 def test_what_earlier_tasks_found_may_be_in_the_cache():
     """The first round of a task drafts from the run's memory, where it is asked to."""
     from draftverify.values import Memory
@@ -285,11 +295,11 @@ def test_what_cannot_work_is_said_with_what_to_do():
     assert "give one, or a function as `next_query`" in str(plain.run(Task(id="t")).failure)
     with pytest.raises(ConfigError, match="give both the same"):
         Pipeline(CachedSearch(INDEX, k=2), ExactSearch(INDEX), LongestPrefix(), block=2).open()
-    with pytest.raises(ConfigError, match="k must be 1 or more"):
+    with pytest.raises(ConfigError, match="k is 0; at least 1"):
         ExactSearch(INDEX, k=0)
-    with pytest.raises(ConfigError, match="capacity at least k"):
+    with pytest.raises(ConfigError, match="capacity is 8; at least 9"):
         CachedSearch(INDEX, k=9, capacity=8)
-    with pytest.raises(ConfigError, match="k must be 1"):
+    with pytest.raises(ConfigError, match="k is 0"):
         ApproximateSearch(INDEX, k=0)
     for block in (0, 2):
         empty = Pipeline(CachedSearch(INDEX), ExactSearch(INDEX), LongestPrefix(), block=block)

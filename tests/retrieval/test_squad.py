@@ -127,5 +127,5 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
         (tmp_path / "bad.json").write_bytes(bytes)
         with pytest.raises(ConfigError, match="no JSON"):
             Squad(tmp_path / "bad.json").load()
-    with pytest.raises(ConfigError, match="negative"):
+    with pytest.raises(ConfigError, match="limit is -1; at least 0"):
         Squad(tmp_path / "bad.json", limit=-1).load()

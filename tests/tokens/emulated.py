@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
@@ -33,6 +33,8 @@ from unittest import mock
 import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
+
+from draftverify_tokens.slots import RowGroup
 
 __all__ = ["Counts", "Emulation", "OnDevice"]
 
@@ -493,6 +495,27 @@ class Emulation:
     def _unavailable(self) -> Any:
         """Dynamo would save the state of the device's own random numbers."""
         return mock.patch.multiple(torch.cuda, is_available=lambda: False, is_initialized=lambda: False)
+
+
+def warm(reader: Any, rows: int, tokens: int, capacity: int, tails: Sequence[Any] = (None,)) -> None:
+    """Compile and capture ahead what steps of so many rows and tokens need, powers of two both.
+
+    Args:
+        reader: a `BlockReader` on the device.
+        rows: sequences.
+        tokens: of each, up to 64.
+        capacity: of their shelf, a power of two from 256.
+        tails: one step for each of them.
+    """
+    forward = reader._forward
+    nothing = torch.zeros((rows, tokens), dtype=torch.int64, device=reader.device)
+    ends, paths = torch.full_like(nothing, capacity - 1), torch.ones_like(nothing)
+    with torch.inference_mode():  # as in a pass: Dynamo tells such buffers from others
+        shelf = reader.slots.shelf(capacity, rows)
+        group = RowGroup(nothing, nothing, ends, shelf, 0, None, capacity, {}, paths=paths)
+        forward._prepare([group])
+        for tail in tails:
+            forward._compiled([group], tail)
 
 
 @cache

@@ -20,7 +20,7 @@ from draftverify.rules import Speculative
 from draftverify.token_summary import read_summaries
 from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, NoDraft, PromptLookup, Stop, Target
-from tests.tokens.emulated import Counts, Emulation
+from tests.tokens.emulated import Counts, Emulation, warm
 from tests.tokens.tiny import byte_tokenizer, shortened, tiny_llama
 
 GAMMA, TOKENS, WIDTH = 4, 3, 24
@@ -72,7 +72,7 @@ LADDER = [(tokens, capacity) for capacity in (256, 512) for tokens in (1, 2, 4, 
 LENGTHS = [1, 2, 3, 5, 8, 13, *np.linspace(15, 300, 14).astype(int).tolist()]
 
 
-def warm(there: Pipeline, temperature: float) -> None:
+def warm_up(there: Pipeline, temperature: float) -> None:
     """Compile and capture what a session may need on its way to 512 places."""
     settings = make_context({"prompt_ids": [0]}, settings={"temperature": temperature})
     drafter = there.generator
@@ -83,7 +83,7 @@ def warm(there: Pipeline, temperature: float) -> None:
         reader = part._reader
         tail = reader.tail([settings], WIDTH, draws=draws)
         for tokens, capacity in LADDER:
-            reader.warm(1, tokens, capacity, [tail])
+            warm(reader, 1, tokens, capacity, [tail])
 
 
 def counted(
@@ -100,7 +100,7 @@ def counted(
             device.put(model.model)
         there = pipeline(drafter, temperature, made)
         if batch == 1:
-            warm(there, temperature)
+            warm_up(there, temperature)
         for lengths in (first, then):
             device.reset()
             there.verifier.rounds = 0

@@ -117,6 +117,8 @@ def test_the_answers_are_those_of_transformers(drafter):
         (padded(list(map(ids_of, TEXTS)), "right"), False),
         (TEXTS, False),
         (iter(TEXTS), False),
+        (np.array(TEXTS), False),
+        (np.array([{"prompt": text} for text in TEXTS]), False),
         (list(map(ids_of, TEXTS)), False),
         ([torch.tensor(ids_of(text)) for text in TEXTS], False),
         ([padded([ids_of(text)], "left") for text in TEXTS], False),
@@ -278,7 +280,9 @@ def test_each_prompt_of_a_batch_may_have_options_of_its_own(drafter):
                 decoder.generate(TEXTS, per_prompt=wrong)
 
 
-@pytest.mark.parametrize("form", [int, lambda id: [id, 3], np.int64, lambda id: np.array([id]), torch.tensor])
+@pytest.mark.parametrize(
+    "form", [int, lambda id: [id, 3], np.int64, lambda id: np.array([id]), torch.tensor, lambda id: {id}]
+)
 def test_other_tokens_may_end_an_answer(form):
     """They are the last of its ids and not of its text; the drafter's blocks end at them too."""
     end = EXPECTED["abab"][4]
@@ -558,12 +562,30 @@ def other_words() -> LocalModel:
         ({"drafters": "none"}, "did you mean drafter?"),
         ({"gamma": 4}, "did you mean block?"),
         ({"device": "cuda"}, r"model=LocalModel\("),
+        ({"chat": "no"}, "chat: chat is 'no'; True or False"),
+        ({"ignore_eos": 1}, "ignore_eos: ignore_eos is 1; True or False"),
+        ({"seed": "x"}, "seed: seed is 'x'; a whole number is needed"),
+        ({"per_prompt": {"stop": "x"}}, "per_prompt: per_prompt is .*; a list of mappings is needed"),
+        ({"per_prompt": 5}, "per_prompt: per_prompt is 5; a list of mappings"),
+        ({"per_prompt": [None]}, "per_prompt: per_prompt is .None.; a list of mappings"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(arguments, message):
     """Before anything runs: the argument, what is wrong with it, and what to do."""
     with pytest.raises(ConfigError, match=message):
         generate(**{"model": MODEL, "prompts": "a"} | arguments)
+
+
+def test_numbers_may_be_numpy_s():
+    """As they come out of a sweep or a table; and an array of no rows is no prompt."""
+    how = {"temperature": 0.5, "seed": 3, "max_new_tokens": 5, "logprobs": 2, "top_k": 4, "block": 2}
+    numbers = {
+        name: np.float32(value) if name == "temperature" else np.int64(value) for name, value in how.items()
+    }
+    assert generate(MODEL, "abab", n=np.int64(2), batch_size=np.int64(2), **numbers) == generate(
+        MODEL, "abab", n=2, batch_size=2, **how
+    )
+    assert generate(MODEL, np.zeros((0, 3), dtype=int)) == []
 
 
 def test_a_drafter_is_no_class():

@@ -15,7 +15,7 @@ from draftverify_llm import LocalModel
 from draftverify_tokens import generate, graphs
 from draftverify_tokens.reader import TAILS, BlockReader
 from draftverify_tokens.slots import CacheShelf
-from tests.tokens.emulated import Emulation
+from tests.tokens.emulated import Emulation, warm
 from tests.tokens.test_llama_forward import CHAIN, CLOSE, NONE, ROUNDS, TREE, own
 from tests.tokens.tiny import Session, byte_tokenizer, tiny_of
 
@@ -61,7 +61,7 @@ def test_a_step_is_one_launch(device):
     reader = BlockReader(device.put(tiny_of("llama")))
     for capacity in (256, 512):
         for tokens in (1, 2, 4, 8, 64):
-            reader.warm(1, tokens, capacity)
+            warm(reader, 1, tokens, capacity)
     device.reset()
     rounds = 0
     for length in (1, 2, 7, 63, 64, 65, 200, 251, 300):
@@ -84,17 +84,9 @@ def test_ten_compilations_serve_a_device():
             for rows in (1, 2, 4, 64):
                 for tokens in (1, 2, 8, 64):
                     for capacity in (256, 1024):
-                        reader.warm(rows, tokens, capacity)
+                        warm(reader, rows, tokens, capacity)
         assert device.counts.compilations == 10
         assert device.counts.captures == 64
-
-
-def test_buffers_that_grow_in_a_warm_up_are_as_a_pass_makes_them(device):
-    """Dynamo tells tensors of inference mode from others, and would compile everything again."""
-    reader = BlockReader(device.put(tiny_of("llama")))
-    for rows in (1, 2):
-        reader.warm(rows, 1, 256)
-    assert reader.slots.shelves[256].keys[0].inner.is_inference()
 
 
 def test_rows_are_let_go_without_waiting(device):
@@ -178,7 +170,7 @@ def test_the_number_of_graphs_is_bounded(device, monkeypatch):
     monkeypatch.setattr(graphs, "MOST", 2)
     reader = BlockReader(device.put(tiny_of("llama")))
     for tokens in (1, 2, 1, 4):
-        reader.warm(1, tokens, 256)
+        warm(reader, 1, tokens, 256)
     assert [key[0][0][1] for key in reader._forward._graphs._made] == [1, 4]
 
 

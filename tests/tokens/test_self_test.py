@@ -61,6 +61,15 @@ def test_where_trees_alone_are_wrong_chains_go_on():
             pipeline.open()
 
 
+def test_weights_that_are_no_numbers_are_named_as_what_they_are():
+    """Not as a model that cannot be read in blocks."""
+    model = tiny_model(24)
+    with torch.no_grad():
+        model.model.lm_head.weight[5] = float("nan")
+    with pytest.raises(ConfigError, match="its logits are not finite numbers; its weights or its dtype"):
+        Target(model).open()
+
+
 @pytest.mark.usefixtures("untold")
 def test_a_tree_that_nobody_announced_is_refused_where_it_is_read():
     """A drafter of any shape, and one that was never opened: the task fails with a readable reason."""

@@ -17,9 +17,9 @@ import warnings
 import zlib
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +34,7 @@ from draftverify_code.stages.running import capped, integrity_of
 from draftverify_code.stages.tests import Tests
 from draftverify_llm import (
     RecordedTask,
+    Shared,
     TextModel,
     asking,
     exchange_of,
@@ -57,7 +58,8 @@ INSTRUCTION = (
 """For models that answer turns."""
 
 
-class GeneratedTests:
+@dataclass(eq=False)
+class GeneratedTests(Shared[dict[str, RecordedTask]]):
     """Runs every program of the block against every generated test.
 
     A task's tests are its input's `tests` (a list of assert statements), or else those of a file or of a model.
@@ -88,39 +90,20 @@ class GeneratedTests:
         Chen et al., CodeT: Code Generation with Generated Tests, 2207.10397.
     """
 
-    def __init__(
-        self,
-        path: Path | None = None,
-        fields: Mapping[str, str] = {},
-        match: Literal["task_id", "prompt"] = "task_id",
-        model: TextModel | None = None,
-        samples: int = 10,
-        limit: int = 5,
-        score: Literal["share", "agreement"] = "share",
-        template: str | None = None,
-        chat: bool = True,
-        temperature: float = 0.8,
-        max_tokens: int = 300,
-        timeout: float = 10.0,
-        memory: int = 1024,
-        sandbox: Sandbox | None = None,
-    ) -> None:
-        self.path = path
-        self.fields = fields
-        self.match: Literal["task_id", "prompt"] = match
-        self.model = model
-        self.samples = samples
-        self.limit = limit
-        self.score: Literal["share", "agreement"] = score
-        self.template = template
-        self.chat = chat
-        self.temperature = temperature
-        self.max_tokens = max_tokens
-        self.timeout = timeout
-        self.memory = memory
-        self.sandbox = sandbox
-        self._lock = Lock()
-        self._recorded: dict[str, RecordedTask] | None = None
+    path: Path | None = None
+    fields: Mapping[str, str] | None = None
+    match: Literal["task_id", "prompt"] = "task_id"
+    model: TextModel | None = None
+    samples: int = 10
+    limit: int = 5
+    score: Literal["share", "agreement"] = "share"
+    template: str | None = None
+    chat: bool = True
+    temperature: float = 0.8
+    max_tokens: int = 300
+    timeout: float = 10.0
+    memory: int = 1024
+    sandbox: Sandbox | None = None
 
     @cached_property
     def traits(self) -> VerifierTraits:
@@ -149,13 +132,10 @@ class GeneratedTests:
             raise ConfigError(f"timeout is {self.timeout}; seconds above 0 are needed", path="timeout")
         if self.path is not None and self.model is not None:
             raise ConfigError("tests come from a file or from a model; give `path` or `model`, not both")
-        if self.path is not None:
-            self._read(self.path)
+        super().open()
 
-    def close(self) -> None:
-        """Let the file's tests go."""
-        with self._lock:
-            self._recorded = None
+    def _make(self) -> dict[str, RecordedTask]:
+        return {} if self.path is None else read_tests(self.path, self.fields or {}, self.match)
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One pass of the whole block; `context.enough` is not heeded, since the rule compares all.
@@ -219,7 +199,7 @@ class GeneratedTests:
         exchange = None
         if key not in context.scratch:
             if self.path is not None:
-                recorded = find_task(self._read(self.path), task, self.match, self.path)
+                recorded = find_task(self._get(), task, self.match, self.path)
                 texts = [sample.text for sample in recorded.samples]
             else:
                 texts, exchange = self._written(task)
@@ -231,12 +211,6 @@ class GeneratedTests:
             ]
             context.scratch[key] = tuple(test for tests in lists for test in tests)
         return context.scratch[key], exchange
-
-    def _read(self, path: Path) -> dict[str, RecordedTask]:
-        with self._lock:
-            if self._recorded is None:
-                self._recorded = read_tests(path, self.fields, self.match)
-            return self._recorded
 
     def _written(self, task: Task) -> tuple[list[str], Exchange]:
         """What the model writes, and what it was asked; the same in every round, also where the scratch is gone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import msgspec
+from msgspec.structs import replace
 
 from draftverify import Check, ContractError, Proposal, Task
 from draftverify.kit import make_context
@@ -62,4 +62,4 @@ def check(
     stage = Tests(sandbox, timeout, memory, integrity, processes=processes, threads=threads)
     context = make_context(Task(id="check()", input=fields))
     (check,) = stage.verify(context, Proposal.alternatives([program])).checks
-    return msgspec.structs.replace(check, stage="")
+    return replace(check, stage="")

@@ -7,6 +7,7 @@ from typing import Literal
 
 from draftverify import ContractError, Outcome, Proposal, Task
 from draftverify.kit import make_context
+from draftverify.traits import Traits
 from draftverify_code.program import in_python, program_of
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.stages.cases import Cases
@@ -36,6 +37,8 @@ class HiddenTests(Sandboxed):
     timeout: float = 10.0
     memory: int = 1024
     integrity: Literal["auto", "separate-process", "shared-process"] = "auto"
+
+    traits = Traits(reads=frozenset())  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         sandbox, timeout, memory = self.sandbox, self.timeout, self.memory

@@ -7,10 +7,15 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from draftverify import ContractError
 
-__all__ = ["PYTHON", "REASONS", "Reason", "in_python", "program_of", "texts_of"]
+__all__ = ["REASONS", "Reason", "in_python", "language_of", "program_of", "texts_of"]
 
-PYTHON = ("python", "py", "python3")
-"""What models and published files call it."""
+_NAMES = {
+    "bash": "sh", "c#": "cs csharp", "c++": "cpp cc cxx", "diff": "patch", "go": "golang go_test.go",
+    "javascript": "js", "julia": "jl", "perl": "pl", "python": "py python3", "racket": "rkt", "ruby": "rb",
+    "rust": "rs", "typescript": "ts",
+}  # fmt: skip
+"""Languages, and what models, published files and people call them too."""
+_LANGUAGES = {other: language for language, names in _NAMES.items() for other in names.split()}
 
 Reason: TypeAlias = Literal[
     "patch",  # it does not apply, or changes what it may not
@@ -63,9 +68,14 @@ def program_of(item: Any, fields: Mapping[str, Any] = {}) -> str:
     return "\n".join(part for part in parts if part is not None)
 
 
+def language_of(name: str) -> str:
+    """A language's own name, by any that it has."""
+    return _LANGUAGES.get(name.lower(), name.lower())
+
+
 def in_python(fields: Mapping[str, Any]) -> bool:
     """Whether a task's input asks for programs in Python, as it does where it names no `language`."""
-    return str(fields.get("language") or "python").lower() in PYTHON
+    return language_of(str(fields.get("language") or "python")) == "python"
 
 
 def texts_of(values: Any, label: str) -> tuple[str, ...]:

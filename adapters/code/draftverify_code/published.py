@@ -10,70 +10,22 @@ import json
 import pickletools
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from draftverify import ConfigError, Task
+from draftverify import ConfigError
 from draftverify_code.generators.extract import parsed
-from draftverify_code.rows import load_tasks, read_entry_point, read_python, read_text, read_texts
+from draftverify_code.program import language_of
+from draftverify_code.rows import Fields, PublishedFile, read_entry_point, read_python, read_text, read_texts
 
 __all__ = ["Apps", "BigCodeBench", "LiveCodeBench", "MultiplE"]
 
-Fields: TypeAlias = dict[str, Any]
 Call: TypeAlias = tuple[list[Any], list[Any]]
 
 
-class PublishedFile:
-    """A file of one layout.
-
-    Args:
-        path: a `.jsonl`, `.jsonl.gz` or `.json`.
-        limit: the first so many problems; all when absent.
-        hidden: the tests are the truth alone, so that no part of a pipeline sees them.
-        timeouts: seconds by task id; they go before a line's own `timeout`.
-    """
-
-    ids: ClassVar[tuple[str, ...]]
-    """The fields of which the first that a line has is its id."""
-    fields: ClassVar[frozenset[str]]
-    """Further ones that every line has."""
-
-    def __init__(
-        self, path: Path, limit: int | None = None, hidden: bool = False, timeouts: Mapping[str, float] = {}
-    ) -> None:
-        self.path = Path(path)
-        self.limit, self.hidden, self.timeouts = limit, hidden, timeouts
-
-    def load(self) -> list[Task]:
-        """The tasks, in the file's order.
-
-        Raises:
-            ConfigError: with the line, when the file, a line, a field or an id is not as it must be.
-        """
-        rows = self._folders() if self.path.is_dir() else None
-        return load_tasks(self.path, self.limit, self.timeouts, self._read, self.ids, rows)
-
-    def _folders(self) -> Iterator[tuple[str, Mapping[str, Any]]] | None:
-        """The problems of a directory, where a layout has one."""
-        return None
-
-    def _read(self, row: Mapping[str, Any], where: str) -> tuple[Fields, Fields]:
-        if missing := sorted(self.fields - row.keys()):
-            others = [layout for layout in _LAYOUTS if layout.fields <= row.keys()]
-            advice = f"it looks like one of {others[0].__name__}" if others else f"it has {', '.join(row)}"
-            message = (
-                f"a line of {type(self).__name__} has `{missing[0]}`, and this one has not; {advice:.200}"
-            )
-            raise ConfigError(message, where=where)
-        input, shown, tests = self._problem(row, where)
-        return {**input, **(shown if self.hidden else tests)}, tests
-
-    def _problem(self, row: Mapping[str, Any], where: str) -> tuple[Fields, Fields, Fields]:
-        """What the generator gets, the tests that a solver is shown, and all tests."""
-        raise NotImplementedError
-
-
+@dataclass(eq=False)
 class BigCodeBench(PublishedFile):
     """Functions that use libraries, and unittest classes: BigCodeBench, Full or Hard.
 
@@ -88,19 +40,9 @@ class BigCodeBench(PublishedFile):
         prompt: "complete" is code to continue, "instruct" is in words.
     """
 
-    ids = ("task_id",)
     fields = frozenset({"complete_prompt", "instruct_prompt", "code_prompt", "test", "entry_point"})
 
-    def __init__(
-        self,
-        path: Path,
-        limit: int | None = None,
-        hidden: bool = False,
-        timeouts: Mapping[str, float] = {},
-        prompt: Literal["complete", "instruct"] = "complete",
-    ) -> None:
-        super().__init__(path, limit, hidden, timeouts)
-        self.prompt = prompt
+    prompt: Literal["complete", "instruct"] = "complete"
 
     def _problem(self, row: Mapping[str, Any], where: str) -> tuple[Fields, Fields, Fields]:
         prologue = f"{read_text(row, 'code_prompt', where).rstrip()}\n    pass\n"
@@ -183,13 +125,16 @@ class Apps(PublishedFile):
     ids = ("problem_id", "id")
     fields = frozenset({"question", "input_output"})
 
-    def _folders(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def _rows(self, path: Path) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        return self._folders(path) if path.is_dir() else super()._rows(path)
+
+    def _folders(self, directory: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         files = {
             "question": "question.txt",
             "input_output": "input_output.json",
             "starter_code": "starter_code.py",
         }
-        for place in sorted(self.path.glob("*/question.txt")):
+        for place in sorted(directory.glob("*/question.txt")):
             paths = {field: place.with_name(name) for field, name in files.items()}
             try:
                 texts = {
@@ -248,7 +193,7 @@ class MultiplE(PublishedFile):
         input = {
             "prompt": read_text(row, "prompt", where),
             "form": "completion",
-            "language": _LANGUAGES.get(language, language),
+            "language": language_of(language),
             "stop_tokens": read_texts(row, "stop_tokens", where),
         }
         if input["language"] == "python":
@@ -256,13 +201,6 @@ class MultiplE(PublishedFile):
             input |= {"entry_point": called[1]} if called else {}
         return input, {}, {"test": tests}
 
-
-_LAYOUTS: tuple[type[PublishedFile], ...] = (BigCodeBench, LiveCodeBench, Apps, MultiplE)
-_LANGUAGES = {
-    "py": "python", "cpp": "c++", "cs": "c#", "go_test.go": "go", "jl": "julia", "js": "javascript", "pl": "perl",
-    "rb": "ruby", "rkt": "racket", "rs": "rust", "sh": "bash", "ts": "typescript",
-}  # fmt: skip
-"""MultiPL-E's words for languages, which are the ends of files' names."""
 
 _MODULES = """string re datetime collections heapq bisect copy math random statistics itertools functools operator io
 sys json typing"""

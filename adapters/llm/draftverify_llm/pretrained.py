@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from draftverify.errors import ResourceError
-from draftverify_llm.requirements import need
-from draftverify_llm.weights import quiet_transformers, torch_directory
+from draftverify.errors import ConfigError, ResourceError
+from draftverify_llm.weights import load_transformers
 
 __all__ = [
     "Pretrained",
     "by_length",
     "digest_of",
+    "label_place",
     "label_scores",
     "load_pretrained",
     "readable",
@@ -105,33 +105,7 @@ def load_pretrained(weights: str, device: str, auto: str = "AutoModel", *, extra
         ResourceError: the weights, a package or the device is missing, the model is of another kind, a part of it
             is not in the weights, or its tokenizer has no Rust form.
     """
-    need("torch", "transformers", doing=f"loading {weights}", extra=extra)
-    directory = torch_directory(weights)
-    import torch
-    import transformers
-
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        with quiet_transformers():
-            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(directory), **local)
-            model, report = getattr(transformers, auto).from_pretrained(
-                str(directory), dtype=torch.float32, use_safetensors=True, output_loading_info=True, **local
-            )
-        model = model.to(device).eval()
-    # transformers and torch raise many kinds for files and devices that they cannot use
-    except Exception as error:
-        raise ResourceError(
-            f"{weights} could not be loaded from {directory} as {auto} on {device} ({type(error).__name__}: {error})"
-        ) from error
-    # A pooler is of no use to an encoder, and many a one is saved without it.
-    missing = sorted(name for name in report["missing_keys"] if auto != "AutoModel" or "pooler" not in name)
-    if missing:
-        raise ResourceError(
-            f"{weights} is no {auto}: its weights lack {', '.join(missing[:4])}{' …' if missing[4:] else ''}, which "
-            f"would be random numbers; its config names {', '.join(model.config.architectures or ['no architecture'])}"
-        )
+    model, tokenizer = load_transformers(weights, device, auto, "float32", extra=extra)
     if not tokenizer.is_fast:
         raise ResourceError(f"the tokenizer of {weights} has no tokenizer.json, and only those are read")
     encoder = tokenizer.backend_tokenizer
@@ -149,6 +123,25 @@ def _longest(config: Any, tokenizer: Any) -> int:
     if config.model_type in {"roberta", "xlm-roberta", "camembert", "mpnet", "longformer"}:
         positions -= config.pad_token_id + 1  # their first position stands behind the padding's
     return min(positions, int(tokenizer.model_max_length))
+
+
+def label_place(weights: object, config: Any, label: str | None) -> int | None:
+    """The place of a label among a classifier's outputs; None where there is one output.
+
+    Raises:
+        ConfigError: it has no such label, or none was said where there are several.
+    """
+    labels = {str(name).lower(): place for place, name in config.id2label.items()}
+    if config.num_labels == 1:
+        if label is not None:
+            raise ConfigError(f"{weights} has one output, so leave `label` out", path="label")
+        return None
+    if label is None or label.lower() not in labels:
+        problem = f"no label {label!r}" if label is not None else f"{config.num_labels} outputs"
+        raise ConfigError(
+            f"{weights} has {problem}; say by `label` which of {', '.join(labels)} is meant", path="label"
+        )
+    return labels[label.lower()]
 
 
 def label_scores(logits: Any, label: int | None) -> Any:

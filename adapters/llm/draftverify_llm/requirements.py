@@ -1,4 +1,4 @@
-"""Optional packages: refused early and clearly where they are missing or too old."""
+"""What a part needs before it can work: optional packages, and arguments that are not too small."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import importlib.util
 import re
 from importlib.metadata import PackageNotFoundError, version
 
-from draftverify.errors import ResourceError
+from draftverify.errors import ConfigError, ResourceError
 
-__all__ = ["LOWEST", "need"]
+__all__ = ["LOWEST", "check_least", "need"]
 
 LOWEST = {"torch": (2, 11), "transformers": (5, 17)}
 """The oldest versions with which the tests pass, as pyproject.toml and tests/lowest.txt have them."""
@@ -33,6 +33,17 @@ def need(*packages: str, doing: str, extra: str = "llm") -> None:
                 f"{doing} needs {least}; {version(package)} is installed, with which models fail or answer wrongly. "
                 f"Install a newer one: pip install '{least}'"
             )
+
+
+def check_least(least: float, **arguments: float | None) -> None:
+    """Refuse arguments that are smaller; None is one that was not given.
+
+    Raises:
+        ConfigError: naming the argument.
+    """
+    for name, value in arguments.items():
+        if value is not None and not value >= least:
+            raise ConfigError(f"{name} is {value}; at least {least} is needed", path=name)
 
 
 def _version(package: str) -> tuple[int, ...] | None:

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from draftverify.errors import ConfigError
 from draftverify_llm.eval_mode import evaluating
-from draftverify_llm.text import FinishReason, before_stop
+from draftverify_llm.text import Completion, FinishReason, before_stop
 
-__all__ = ["Drawn", "sample"]
+__all__ = ["PaddedRows", "sample", "window_of"]
 
 COLD = 1e-6
 """Below it a temperature takes the likeliest token, as 0 does: logits that are divided by it leave float32."""
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """One answer: its text, how many tokens were sampled, why it ended, its log-probability, and how many prompt
-    tokens were read for it (answers that share a reading have them on the first)."""
-
-    text: str
-    tokens: int
-    finish_reason: FinishReason
-    logprob: float
-    read: int
 
 
 def sample(
@@ -41,14 +32,14 @@ def sample(
     decode: Callable[[Sequence[int]], str],
     stop: Sequence[str] = (),
     at_once: int | None = None,
-) -> list[list[Drawn]]:
-    """Sample `n[k]` answers of at most `max_tokens` tokens to prompt k.
+) -> list[list[Completion]]:
+    """Sample `n[k]` answers of at most `max_tokens` tokens to prompt k, or as many as the model has positions for.
 
     A batch has a row per answer. Its prompts are read once each, padded on the left to the longest, and the cache is
     then repeated for the rows. Rows that have ended leave as soon as they are half of the batch. Answer i to
     prompt k draws from a generator seeded with (seeds[k], i), so that what else is asked for, in the same batch or not,
     changes none (up to rounding, which a batch's size and padding may change). Rows of a model that keeps a state in
-    place of past tokens, into which padding would be read, are sampled one by one.
+    place of past tokens are sampled one by one: such a cache cannot be repeated, nor cut to some of its rows.
 
     Args:
         model: a transformers causal language model.
@@ -65,34 +56,31 @@ def sample(
         For each prompt its answers, in order.
     """
     # A stop string that ends here lies within this many tokens: each but the special ones is a byte at least.
-    window = max((len(string.encode()) for string in stop), default=0) + 4
+    reach = max((len(string.encode()) for string in stop), default=0) + 4
     rows = [
-        _AnswerRow(k, prompts[k], _stream(seed, i))
+        _AnswerRow(k, prompts[k], _stream(seed, i), min(max_tokens, window_of(model) - len(prompts[k]) + 1))
         for k in sorted(range(len(prompts)), key=lambda k: len(prompts[k]))
         for seed in [secrets.randbits(31) if seeds[k] is None else seeds[k]]
         for i in range(n[k])
     ]
     size = 1 if _recurrent(model) else at_once or max(len(rows), 1)
     for start in range(0, len(rows), size):
-        batch = _Batch(model, rows[start : start + size], max_tokens)
-        for _ in range(max_tokens):
+        batch = _Batch(model, rows[start : start + size])
+        going = True
+        while going:
             batch.draw(temperature, top_p)
-            for row in batch.rows:
-                end = row.ids[-1] in ends or (
-                    stop and any(string in decode(row.ids[-window:]) for string in stop)
-                )
-                if row.reason is None and end:
+            for row in [row for row in batch.rows if row.reason is None]:
+                if row.ids[-1] in ends or any(string in decode(row.ids[-reach:]) for string in stop):
                     row.reason = "stop"
-            if not batch.advance():
-                break
-    answers: list[list[Drawn]] = [[] for _ in prompts]
+                elif len(row.ids) >= row.most:
+                    row.reason = "length"
+            going = batch.advance()
+    answers: list[list[Completion]] = [[] for _ in prompts]
     for row in rows:
         ended = row.ids[-1] in ends
-        text = decode(row.ids[:-1] if ended else row.ids)
+        text = before_stop(decode(row.ids[:-1] if ended else row.ids), stop)
         logprob = sum(row.logprobs[:-1] if ended else row.logprobs)
-        answers[row.prompt].append(
-            Drawn(before_stop(text, stop), len(row.ids), row.reason or "length", logprob, row.read)
-        )
+        answers[row.prompt].append(Completion(text, row.read, len(row.ids), row.reason or "length", logprob))
     return answers
 
 
@@ -103,62 +91,94 @@ class _AnswerRow:
     prompt: int
     prompt_ids: Sequence[int]
     stream: Any
+    most: float
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     reason: FinishReason | None = None
     read: int = 0
 
 
+class PaddedRows:
+    """Rows that a model reads together, padded on the left, in a cache of their own.
+
+    Args:
+        model: a transformers causal language model.
+        prompts: token ids, at least one each.
+
+    Attributes:
+        logits: [rows, vocabulary], of each row's next token.
+        cache: what the model keeps of them; None where it keeps nothing.
+    """
+
+    def __init__(self, model: Any, prompts: Sequence[Sequence[int]]) -> None:
+        import torch
+
+        self.model = model
+        pads = [max(map(len, prompts)) - len(prompt) for prompt in prompts]
+        self._pads = torch.tensor(pads, device=model.device)[:, None]
+        self._padded = any(pads)
+        # Mamba has a name of its own for its states, and no positions.
+        is_mamba = "cache_params" in inspect.signature(model.forward).parameters
+        self._kept_as = "cache_params" if is_mamba else "past_key_values"
+        self.cache: Any = None
+        self._width = 0
+        self.read([[0] * pad + list(prompt) for pad, prompt in zip(pads, prompts, strict=True)])
+
+    def read(self, tokens: Sequence[Sequence[int]]) -> None:
+        """Read on, as many tokens of one row as of another."""
+        import torch
+
+        start = self._width
+        self._width += len(tokens[0])
+        places = torch.arange(self._width, device=self.model.device)[None] - self._pads
+        extra: dict[str, Any] = {self._kept_as: self.cache}
+        if self._kept_as == "past_key_values":
+            # Of rows that have ended and are read on the positions may have, too.
+            extra["position_ids"] = places[:, start:].clamp(0, min(window_of(self.model), self._width) - 1)
+        if self._padded:  # else there is nothing to hide
+            extra["attention_mask"] = (places >= 0).long()
+        ids = torch.tensor(tokens, device=self.model.device)
+        with torch.inference_mode(), evaluating(self.model.modules()):
+            out = self.model(ids, use_cache=True, logits_to_keep=1, **extra)
+        self.cache, self.logits = getattr(out, self._kept_as, None), out.logits[:, -1]
+
+    def select(self, places: Sequence[int]) -> None:
+        """Keep these rows of all, in this order; one may be there several times."""
+        import torch
+
+        with torch.inference_mode():
+            index = torch.tensor(places, device=self.model.device)
+            self.cache.batch_select_indices(index)
+            self.logits = self.logits[index]
+            self._pads = self._pads[index]
+
+
 class _Batch:
-    """Rows that are sampled together: their cache, the logits of their next token, and the padding that they ignore.
+    """Answers that are sampled together.
 
     Attributes:
         rows: those that are still in the batch; some may have ended.
     """
 
-    def __init__(self, model: Any, rows: list[_AnswerRow], max_tokens: int) -> None:
-        self.model = model
+    def __init__(self, model: Any, rows: list[_AnswerRow]) -> None:
         self.rows = rows
-        self.max_tokens = max_tokens
-        self._read()
-
-    def _read(self) -> None:
-        """Read each prompt once, and give every row its copy."""
-        import torch
-
-        head = {row.prompt: row for row in reversed(self.rows)}
-        order = list(dict.fromkeys(row.prompt for row in self.rows))
-        lengths = [len(head[k].prompt_ids) for k in order]
-        longest, device = max(lengths), self.model.device
-        pads = [longest - length for length in lengths]
-        for k, length in zip(order, lengths, strict=True):
-            head[k].read = length
-        ids = torch.tensor(
-            [[0] * pad + list(head[k].prompt_ids) for k, pad in zip(order, pads, strict=True)], device=device
-        )
-        self._mask = self._next = None
-        extra: dict[str, Any] = {}
-        if any(pads):  # without padding there is nothing to hide, and every place is its own index
-            padding = torch.tensor(pads, device=device)[:, None]
-            places = torch.arange(longest + self.max_tokens, device=device)[None] - padding
-            self._mask = (places >= 0).long()
-            extra = {
-                "attention_mask": self._mask[:, :longest],
-                "position_ids": places[:, :longest].clamp(min=0),
-            }
-            self._next = longest - padding
-        with torch.inference_mode(), evaluating(self.model.modules()):
-            out = self.model(ids, use_cache=True, logits_to_keep=1, **extra)
-        self._cache, self._logits, self._width = out.past_key_values, out.logits[:, -1], longest
-        if len(self.rows) > len(order):
-            self._select([order.index(row.prompt) for row in self.rows])
+        places: dict[int, int] = {}  # of the prompts among those that are read, each by its first row
+        for row in rows:
+            if row.prompt not in places:
+                places[row.prompt] = len(places)
+                row.read = len(row.prompt_ids)
+        self._padded = PaddedRows(model, [row.prompt_ids for row in rows if row.read])
+        if self._padded.cache is None:
+            raise ConfigError(f"{type(model).__name__} gives no cache back, and cannot be sampled from")
+        if len(rows) > len(places):
+            self._padded.select([places[row.prompt] for row in rows])
 
     def draw(self, temperature: float, top_p: float) -> None:
         """Give every row that has not ended its next token."""
         import torch
 
         with torch.inference_mode():
-            raw = self._logits.float().log_softmax(-1).cpu()
+            raw = self._padded.logits.float().log_softmax(-1).cpu()
             alive = [place for place, row in enumerate(self.rows) if row.reason is None]
             streams = [self.rows[place].stream for place in alive]
             chosen = _choose(raw if len(alive) == len(raw) else raw[alive], temperature, top_p, streams)
@@ -168,35 +188,19 @@ class _Batch:
 
     def advance(self) -> bool:
         """Let ended rows go, and read the last tokens of the others; False when there is nothing left to sample."""
-        import torch
-
         alive = [place for place, row in enumerate(self.rows) if row.reason is None]
-        if not alive or len(self.rows[alive[0]].ids) == self.max_tokens:
+        if not alive:
             return False
         if 2 * len(alive) <= len(self.rows):
-            self._select(alive)
+            self._padded.select(alive)
             self.rows = [self.rows[place] for place in alive]
-        tokens = torch.tensor([row.ids[-1] for row in self.rows], device=self.model.device)[:, None]
-        self._width += 1
-        extra: dict[str, Any] = {}
-        if self._mask is not None:
-            extra = {"attention_mask": self._mask[:, : self._width], "position_ids": self._next}
-            self._next = self._next + 1
-        with torch.inference_mode(), evaluating(self.model.modules()):
-            out = self.model(tokens, past_key_values=self._cache, use_cache=True, **extra)
-        self._cache, self._logits = out.past_key_values, out.logits[:, -1]
+        self._padded.read([row.ids[-1:] for row in self.rows])
         return True
 
-    def _select(self, places: Sequence[int]) -> None:
-        """These rows of all that the batch holds, in this order; one may be there several times."""
-        import torch
 
-        with torch.inference_mode():
-            index = torch.tensor(places, device=self.model.device)
-            self._cache.batch_select_indices(index)
-            self._logits = self._logits[index]
-            if self._mask is not None:
-                self._mask, self._next = self._mask[index], self._next[index]
+def window_of(model: Any) -> float:
+    """How many tokens a model takes, as its config says; infinite where it does not."""
+    return getattr(model.config, "max_position_embeddings", None) or math.inf
 
 
 def _recurrent(model: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, run
 from draftverify.errors import ConfigError, DraftVerifyError
 from draftverify.exchanges import Exchange, ModelReply, Turn, noted
 from draftverify.traits import GeneratorTraits, VerifierTraits, families
+from draftverify_llm.requirements import check_least
 
 __all__ = [
     "BatchTextModel",
@@ -291,16 +292,22 @@ def check_model(model: object) -> None:
         check()
 
 
-def check_sampling(n: int, max_tokens: int, temperature: float, top_p: float) -> None:
+def check_sampling(
+    n: int, max_tokens: int, temperature: float, top_p: float, stop: Sequence[str] = ()
+) -> None:
     """Refuse sampling settings that no backend can follow.
 
     Raises:
         ConfigError: naming the setting.
     """
-    if n < 1 or max_tokens < 1:
-        raise ConfigError(f"n and max_tokens must be at least 1, not {n} and {max_tokens}")
+    check_least(1, n=n, max_tokens=max_tokens)
     if not temperature >= 0 or not 0 < top_p <= 1:
         raise ConfigError(f"temperature must be >= 0 and top_p in (0, 1], not {temperature} and {top_p}")
+    strings = stop if isinstance(stop, Sequence) and not isinstance(stop, str) else (None,)
+    if not all(isinstance(string, str) and string for string in strings):
+        raise ConfigError(
+            f"stop is {stop!r}; a list of texts with a character at least is needed", path="stop"
+        )
 
 
 def exchange_of(

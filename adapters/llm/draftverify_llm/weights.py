@@ -17,7 +17,7 @@ from draftverify_llm.catalogue import CATALOGUE
 from draftverify_llm.download import download
 from draftverify_llm.requirements import need
 
-__all__ = ["gguf_file", "on_disk", "quiet_transformers", "resolve", "torch_directory"]
+__all__ = ["gguf_file", "load_transformers", "on_disk", "quiet_transformers", "resolve", "torch_directory"]
 
 FORMAT = 2
 """Raised when the conversion changes, so that an older cache is converted again."""
@@ -123,6 +123,52 @@ def torch_directory(weights: str, report: Report | None = None) -> Path:
             _convert(path, work / "result", end_tokens, stored)
             (work / "result" / "draftverify.json").write_text(json.dumps(stamp), encoding="utf-8")
     return final
+
+
+def load_transformers(
+    weights: str, device: str, auto: str, dtype: str = "auto", *, extra: str = "llm"
+) -> tuple[Any, Any]:
+    """A model in eval mode on its device, and its tokenizer, downloaded first where needed.
+
+    Args:
+        weights: as `resolve` takes it.
+        device: a torch device; "auto" is "cuda" where there is one, else "cpu".
+        auto: the transformers class that loads it.
+        dtype: the name of torch's type to compute in; "auto" is the one in which the weights are stored.
+        extra: which of the distribution's extras brings the packages.
+
+    Raises:
+        ResourceError: the weights, a package or the device is missing, the model is of another kind, or a part of it
+            is not in the weights.
+    """
+    need("torch", "transformers", doing=f"loading {weights}", extra=extra)
+    directory = torch_directory(weights)
+    import torch
+    import transformers
+
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        with quiet_transformers():
+            tokenizer = transformers.AutoTokenizer.from_pretrained(str(directory), **local)
+            model, report = getattr(transformers, auto).from_pretrained(
+                str(directory), dtype=dtype, use_safetensors=True, output_loading_info=True, **local
+            )
+        model = model.to(device).eval()
+    # transformers and torch raise many kinds for files and devices that they cannot use
+    except Exception as error:
+        raise ResourceError(
+            f"{weights} could not be loaded from {directory} as {auto} on {device} ({type(error).__name__}: {error})"
+        ) from error
+    # A pooler is of no use to an encoder, and many a one is saved without it.
+    missing = sorted(name for name in report["missing_keys"] if auto != "AutoModel" or "pooler" not in name)
+    if missing:
+        raise ResourceError(
+            f"{weights} is no {auto}: its weights lack {', '.join(missing[:4])}{' …' if missing[4:] else ''}, which "
+            f"would be random numbers; its config names {', '.join(model.config.architectures or ['no architecture'])}"
+        )
+    return model, tokenizer
 
 
 def _made(directory: Path) -> Any:

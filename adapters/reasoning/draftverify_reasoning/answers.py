@@ -9,6 +9,7 @@ Conventions are GSM8K's: "$1,000.00", "1000 dollars", "1,000." and "1e3" are the
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
@@ -81,11 +82,13 @@ def same(left: str, right: str) -> bool:
 
 _DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)"
 _DECIMAL = rf"(?:{_DIGITS}(?:\.[0-9]*)?|\.[0-9]+)"
+# Of a unit: cm², m/s^2.
+_POWER = r"[²³]|\^\{?[23]\}?"
 _QUANTITY = re.compile(
-    rf"""(?P<sign>[-+−]?)\s*[$€£¥]?\s*(?P<inner>[-+−]?)
+    rf"""(?P<sign>[-+−–]?)\s*[$€£¥]?\s*(?P<inner>[-+−–]?)
     (?:(?P<whole>[0-9]+)\s+(?P<part>[0-9]+)\s*/\s*(?P<parts>[0-9]+)
-      |(?P<over>{_DECIMAL}(?:e[-+]?[0-9]+)?)(?:\s*/\s*(?P<under>{_DECIMAL}))?)
-    (?P<gap>\s*)[%$€£¥]?(?P<unit>[a-z°/.\s-]*)""",
+      |(?P<over>{_DECIMAL}(?:e[-+−]?[0-9]+)?)(?:\s*/\s*(?P<under>-?{_DECIMAL}))?)
+    (?P<gap>\s*)[%$€£¥]?(?P<unit>(?:[a-z](?:{_POWER})?|[°/.\s-])*)""",
     re.VERBOSE | re.IGNORECASE,
 )
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
@@ -94,8 +97,10 @@ _NO_UNITS = frozenset(
 )
 _SYMBOLS = frozenset(
     {"m", "cm", "mm", "km", "mi", "in", "ft", "g", "kg", "mg", "lb", "lbs", "oz", "l", "ml", "mph", "kmh"}
-    | {"h", "hr", "hrs", "min", "mins", "s", "sec", "secs", "usd", "eur"}
+    | {"h", "hr", "hrs", "min", "mins", "s", "sec", "secs", "usd", "eur", "°c", "°f"}
 )
+_THOUSANDS = re.compile(r"(?<=[0-9])[ '’_](?=[0-9]{3}(?![0-9]|\s*/))")
+"""What stands between groups of three digits beside a comma."""
 
 
 def number(text: str) -> Fraction | None:
@@ -103,7 +108,7 @@ def number(text: str) -> Fraction | None:
 
     None for any other, and for a number of more digits or a larger exponent than are ever an answer.
     """
-    if len(text) > LONGEST or not (match := _QUANTITY.fullmatch(text.strip())):
+    if len(text) > LONGEST or not (match := _QUANTITY.fullmatch(_THOUSANDS.sub("", text.strip()))):
         return None
     scale = _scale(match["unit"], glued=not match["gap"] and not match["unit"][:1].isspace())
     if scale is None or (match["sign"] and match["inner"]):
@@ -117,12 +122,12 @@ def number(text: str) -> Fraction | None:
     if over is None or not under:
         return None
     value = (integer + over / under) * scale
-    return -value if match["sign"] in {"-", "−"} or match["inner"] in {"-", "−"} else value
+    return -value if {match["sign"], match["inner"]} & {"-", "−", "–"} else value
 
 
 def _scale(unit: str, glued: bool) -> int | None:
     """What the words after a number multiply it by; None where they are no unit, as in "3 pi"."""
-    units = [unit_word for unit_word in re.split(r"[\s/.-]+", unit.casefold()) if unit_word]
+    units = [word for word in re.split(r"[\s/.-]+", re.sub(_POWER, "", unit.casefold())) if word]
     if not units:
         return 1 if not unit.strip(" .") else None
     if glued and "".join(units) not in _SYMBOLS and units[0] != "°":
@@ -138,7 +143,7 @@ def _scale(unit: str, glued: bool) -> int | None:
 
 
 def _decimal(text: str) -> Fraction | None:
-    mantissa, _, exponent = text.replace(",", "").casefold().partition("e")
+    mantissa, _, exponent = text.replace(",", "").replace("−", "-").casefold().partition("e")
     if len(exponent) > 6 or abs(int(exponent or 0)) > EXPONENT:
         return None
     return Fraction(mantissa.rstrip(".")) * Fraction(10) ** int(exponent or 0)
@@ -166,9 +171,15 @@ def _folded(text: str) -> str:
 
 _DROPPED = re.compile(
     r"\\(?:left|right|displaystyle|big)(?![a-z])|\\[!,;: ()\[\]$]|\^\{?\\circ\}?|\\degree(?![a-z])"
+    r"|^(?:(?:option|choice) (?=\W?[a-z]\W?$)|(?:approximately|about|roughly|around|[≈~]|\\approx) ?(?=[-−$€£¥.0-9]))"
 )
+_POWER_OF_TEN = re.compile(
+    r"(?<=[0-9]) ?(?:\\times|\\cdot|[×x*]) ?10 ?\^ ?(?:\{([-+−]?[0-9]+)\}|([-+−]?[0-9]+))"
+)
+_VULGAR = re.compile("[¼-¾⅐-⅞]")
 _WRAPPED = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mbox|boxed|fbox)\s*\{([^{}]*)\}")
 _FRACTION = re.compile(r"\\[dtc]?frac(?:\s*\{([^{}]*)\}\s*\{([^{}]*)\}|\s*([0-9])\s*([0-9]))")
+_TERM = re.compile(r"\s*-?[^\W_]+(?:\.[0-9]+)?\s*")
 _ENCLOSED = re.compile(r"\(([^(),]*)\)|\{([^{},]*)\}")
 _EQUATION = re.compile(r"[a-z]\s*=\s*(?=\S)([^=]*)$")
 
@@ -178,6 +189,8 @@ def _undressed(text: str) -> str:
     text = _DROPPED.sub("", text).replace("\\%", "%").replace("{,}", ",")
     text = _WRAPPED.sub(r" \1 ", text)
     text = _FRACTION.sub(_quotient, text)
+    text = _VULGAR.sub(lambda match: " " + unicodedata.normalize("NFKC", match[0]).replace("⁄", "/"), text)
+    text = _POWER_OF_TEN.sub(lambda match: f"e{match[1] or match[2]}", text)
     if enclosed := _ENCLOSED.fullmatch(text):
         text = enclosed[1] or enclosed[2] or ""
     if equation := _EQUATION.match(text):  # "x = 5" answers as "5" does
@@ -193,7 +206,7 @@ def _spaced(text: str) -> str:
 
 def _quotient(match: re.Match[str]) -> str:
     over, under = (match[1], match[2]) if match[1] is not None else (match[3], match[4])
-    over, under = (term if term.strip().isalnum() else f"({term})" for term in (over, under))
+    over, under = (term if _TERM.fullmatch(term) else f"({term})" for term in (over, under))
     return (
         f" {over}/{under}" if re.fullmatch(r".*[0-9]", match.string[: match.start()]) else f"{over}/{under}"
     )
@@ -246,19 +259,24 @@ def _tag(text: str) -> str:
 _PHRASE = re.compile(
     r"""\banswer\b["'*_]{0,4}(?:[ \t]{1,4}(?:to|of|for)[ \t][^.:=\n]{1,40}?)?[ \t]{0,4}
     (?:\b(?:is|are|was|will\ be|would\ be|should\ be)\b[ \t]{0,4}[:=]?|[:=])
-    ["'*_]{0,4}[ \t]{0,4}(?P<said>[^\n]{1,300})""",
+    ["'*_]{0,4}(?P<gap>\s{0,8})(?=(?P<said>[^\n]{1,300}))""",
     re.IGNORECASE | re.VERBOSE,
 )
 
 
 def _phrase(text: str) -> str:
-    answers = [answer for match in _PHRASE.finditer(text) if (answer := _sentence(match["said"]))]
-    return answers[-1] if answers else ""
+    for match in reversed([*_PHRASE.finditer(text)]):
+        answer = _sentence(match["said"])
+        # On the next line stands an answer where it is a number, and else the beginning of more.
+        if (plain := normalised(answer)) and ("\n" not in match["gap"] or number(plain) is not None):
+            return answer
+    return ""
 
 
 def _sentence(text: str) -> str:
     """The answer at the beginning of a sentence: its number, or the sentence up to its reasons; emphasis taken off."""
     answer = re.split(r"""\.(?=\s|$|["'*])|["'](?=\s*[,}]|\s*$)""", text, maxsplit=1)[0].strip(" \t*_`\"'")
+    answer = answer if "{" in answer else answer.partition("}")[0].strip()  # the end of an object of JSON
     if answer.casefold().startswith("not "):  # "the answer is not clear"
         return ""
     if number(_folded(answer)) is None:
@@ -270,7 +288,7 @@ def _sentence(text: str) -> str:
 
 
 _CLAUSE = re.compile(
-    r"(?P<reason>,?\s(?:because|since)\b)|[,;]\s(?!\W{0,3}[0-9])|\s\(|\s(?:as|so|which|and|but|not|where|for)\b",
+    r"(?P<reason>,?\s(?:because|since)\b)|(?:[,;]|\sand\b)\s(?!\W{0,3}[0-9])|\s\(|\s(?:as|so|which|but|not|where|for)\b",
     re.IGNORECASE,
 )
 

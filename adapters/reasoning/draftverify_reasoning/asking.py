@@ -14,15 +14,13 @@ from draftverify_llm import (
     BatchTextModel,
     Completion,
     Message,
+    Sample,
     TextModel,
     asking,
-    check_model,
-    fields_of,
     filled,
     model_traits,
     question_text,
     read_sampling,
-    sampling_traits,
 )
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.solutions import SolutionMaker
@@ -50,7 +48,7 @@ class PromptedGenerator:
     @property
     def traits(self) -> GeneratorTraits:
         """As the model's; they read the settings that they were not given themselves."""
-        return sampling_traits(self.model, self.temperature, self.top_p)
+        return self._sampler().traits
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Refuse a temperature or top_p that no model can follow.
@@ -58,7 +56,7 @@ class PromptedGenerator:
         Raises:
             ConfigError: naming the setting.
         """
-        read_sampling(settings, self.temperature, self.top_p)
+        self._sampler().check_settings(settings)
 
     def open(self) -> None:
         """Check the arguments, and that the model can be had.
@@ -67,19 +65,19 @@ class PromptedGenerator:
             ConfigError: one is out of its range, or the template cannot be filled.
             ResourceError: the model's weights cannot be found.
         """
-        read_sampling({}, self.temperature, self.top_p)
-        fields_of(self.template)
+        self._sampler(template=self.template).open()
         if isinstance(self.stop, str):  # letter by letter it would end nearly everything at once
             raise ConfigError(
                 f"stop is the text {self.stop!r}; a list is needed: [{self.stop!r}]", path="stop"
             )
-        if self.max_tokens < 1:
-            raise ConfigError(f"max_tokens is {self.max_tokens}; at least 1 is needed", path="max_tokens")
         if self.system is not None and not self.chat:
             raise ConfigError(
                 "a system prompt is a turn; without chat put it into the template", path="system"
             )
-        check_model(self.model)
+
+    def _sampler(self, system: str | None = None, template: str | None = None) -> Sample:
+        """What samples from the model, by a template or by its tasks as they are."""
+        return Sample(self.model, system, template, self.max_tokens, self.temperature, self.top_p, self.stop)
 
     def _needs_continuing(self) -> None:
         """Refuse a model that cannot go on with an answer that was begun."""

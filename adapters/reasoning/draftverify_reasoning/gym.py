@@ -6,14 +6,14 @@ makes the entry again. The package imports its hundred datasets at once (seconds
 
 from __future__ import annotations
 
-import difflib
 import json
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 from draftverify import ConfigError, ContractError, Task
+from draftverify.plugins import did_you_mean
 from draftverify_llm import need
 from draftverify_reasoning.evaluated import evaluating, harmless
 
@@ -52,25 +52,21 @@ def _made(name: str, seed: int, size: int, options: str) -> Any:
     from reasoning_gym.factory import DATASETS  # type: ignore[import-untyped,unused-ignore]
 
     if name not in DATASETS:
-        hint = _hint(name, DATASETS, f"there are {len(DATASETS)}, as {sorted(DATASETS)[0]!r}")
-        raise ConfigError(f"reasoning-gym has no dataset {name!r}; {hint}", path="datasets")
+        raise ConfigError(
+            f"reasoning-gym has no dataset {name!r}{did_you_mean(name, DATASETS)}", path="datasets"
+        )
     arguments = json.loads(options)
     fields = [field for field in DATASETS[name][1].__dataclass_fields__ if field not in ("seed", "size")]
     for option in arguments:
         if option not in fields:
-            hint = _hint(option, fields, f"it has {', '.join(fields)}")
-            raise ConfigError(f"{name} has no option {option!r}; {hint}", path=f"config.{name}")
+            hint = did_you_mean(option, fields)
+            raise ConfigError(f"{name} has no option {option!r}{hint}", path=f"config.{name}")
     try:
         return reasoning_gym.create_dataset(name, seed=seed, size=size, **arguments)
     except Exception as error:  # validation is by assert there, and more
         raise ConfigError(
             f"{name} cannot be made so: {error or type(error).__name__}", path=f"config.{name}"
         ) from error
-
-
-def _hint(name: str, names: Iterable[str], otherwise: str) -> str:
-    near = difflib.get_close_matches(name, [*names], n=1)
-    return f"did you mean {near[0]!r}?" if near else otherwise
 
 
 def entry_of(task: Task) -> tuple[Any, Mapping[str, Any]]:

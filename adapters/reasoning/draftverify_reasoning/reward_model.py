@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from draftverify import ConfigError
 from draftverify_llm import (
     Pretrained,
     by_length,
+    label_place,
     label_scores,
     load_pretrained,
     readable,
@@ -66,7 +66,7 @@ class RewardModel(SolutionScorer[tuple[Pretrained, int | None, frozenset[str]]])
         )
         # No text that holds a special token is read; those of the chat template are meant.
         model.encoder.encode_special_tokens = False
-        return model, self._right(model.model.config), _special(model.tokenizer)
+        return model, label_place(self.weights, model.model.config, self.label), _special(model.tokenizer)
 
     @property
     def identity(self) -> str:
@@ -87,21 +87,6 @@ class RewardModel(SolutionScorer[tuple[Pretrained, int | None, frozenset[str]]])
             ])
         )  # fmt: skip
         return [[next(scores) for _ in solution.steps] for solution in solutions]
-
-    def _right(self, config: Any) -> int | None:
-        """The place of the label that means right; None for one output."""
-        labels = {str(label).lower(): place for place, label in config.id2label.items()}
-        if config.num_labels == 1:
-            if self.label is not None:
-                raise ConfigError(f"{self.weights} has one output, so leave `label` out", path="label")
-            return None
-        if self.label is None or self.label.lower() not in labels:
-            problem = f"no label {self.label!r}" if self.label is not None else f"{config.num_labels} outputs"
-            raise ConfigError(
-                f"{self.weights} has {problem}; say by `label` which of {', '.join(labels)} means right",
-                path="label",
-            )
-        return labels[self.label.lower()]
 
     def _score(self, pairs: Sequence[QuestionSolution]) -> list[float | str]:
         import torch

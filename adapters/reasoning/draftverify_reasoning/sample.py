@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from draftverify import Context, Feedback, Proposal
-from draftverify_llm import Sample as SampleText
 from draftverify_llm import TextModel, answer_text
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.asking import PromptedGenerator, asked
@@ -61,21 +60,16 @@ class SolutionSampler(PromptedGenerator):
             ConfigError: the task has no question.
             ConfigError: there is feedback, which must be a turn, and no chat.
         """
-        return self._solutions(self._sampler().propose(self._inner(context), n))
+        return self._solutions(self._sampler(self.system, self.template).propose(self._inner(context), n))
 
     @property
     def propose_many(self) -> Callable[[Sequence[Context], Sequence[int]], list[Proposal]]:
         """`propose` for many sessions in one batch, of a model that has `complete_many`; absent with another."""
-        sample_many = self._sampler().propose_many
+        sample_many = self._sampler(self.system, self.template).propose_many
         return lambda contexts, ns: [
             self._solutions(texts)
             for texts in sample_many([self._inner(context) for context in contexts], ns)
         ]
-
-    def _sampler(self) -> SampleText:
-        return SampleText(
-            self.model, self.system, self.template, self.max_tokens, self.temperature, self.top_p, self.stop
-        )
 
     def _inner(self, context: Context) -> Context:
         """What `llm.sample` is asked: the draws, and so the seed, stay this round's."""

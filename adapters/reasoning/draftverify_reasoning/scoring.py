@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,7 +19,6 @@ __all__ = [
     "SolutionScorer",
     "StepwiseSolution",
     "at_once",
-    "score_blocks",
     "verdict",
 ]
 
@@ -73,53 +72,39 @@ class SolutionScorer(Shared[T]):
         return self.verify_many([context], [proposal])[0]
 
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
-        """The blocks of many tasks, in padded passes of similar length."""
-        return score_blocks(contexts, proposals, self._score, self.threshold)
+        """The blocks of many tasks, scored in one call, in padded passes of similar length.
+
+        Raises:
+            ConfigError: a task has no question.
+            ContractError: an item is no solution.
+        """
+        pairs: list[QuestionSolution] = []
+        blocks: list[list[int | Check]] = []
+        for context, proposal in zip(contexts, proposals, strict=True):
+            question, block = question_text(context.task), list[int | Check]()
+            for item, logprob in zip(proposal.items, sample_logprobs(proposal), strict=True):
+                text = answer_text(item)
+                if not question.strip():
+                    block.append(Check("abstain", reason="empty question"))
+                elif not text.strip():
+                    block.append(Check("reject", reason="empty solution"))
+                else:
+                    block.append(len(pairs))
+                    pairs.append(QuestionSolution(question, text, logprob))
+            blocks.append(block)
+        scores = self._score(pairs) if pairs else []
+        return [
+            Verification(
+                checks=tuple(
+                    at if isinstance(at, Check) else verdict(scores[at], self.threshold) for at in block
+                )
+            )
+            for block in blocks
+        ]
 
     def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
         """What it says at its threshold of a block that was read at another."""
         return at_threshold(checks, self.threshold, "below the threshold")
-
-
-def score_blocks(
-    contexts: Sequence[Context],
-    proposals: Sequence[Proposal],
-    score: Callable[[list[QuestionSolution]], Sequence[float | str]],
-    threshold: float,
-) -> list[Verification]:
-    """Score all solutions of all blocks in one call, and make a check of each.
-
-    Args:
-        contexts: whose tasks have the questions.
-        proposals: whose items are solutions.
-        score: gives for each pair, in order, its score, or why it has none.
-        threshold: in the unit of the scores.
-
-    Raises:
-        ConfigError: a task has no question.
-        ContractError: an item is no solution.
-    """
-    pairs: list[QuestionSolution] = []
-    blocks: list[list[int | Check]] = []
-    for context, proposal in zip(contexts, proposals, strict=True):
-        question, block = question_text(context.task), list[int | Check]()
-        for item, logprob in zip(proposal.items, sample_logprobs(proposal), strict=True):
-            text = answer_text(item)
-            if not question.strip():
-                block.append(Check("abstain", reason="empty question"))
-            elif not text.strip():
-                block.append(Check("reject", reason="empty solution"))
-            else:
-                block.append(len(pairs))
-                pairs.append(QuestionSolution(question, text, logprob))
-        blocks.append(block)
-    scores = score(pairs) if pairs else ()
-    return [
-        Verification(
-            checks=tuple(at if isinstance(at, Check) else verdict(scores[at], threshold) for at in block)
-        )
-        for block in blocks
-    ]
 
 
 def verdict(score: float | str, threshold: float) -> Check:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from draftverify import ConfigError, Context, Cost, Proposal
+from draftverify import Context, Cost, Proposal
 from draftverify.exchanges import noted
 from draftverify.traits import GeneratorTraits
-from draftverify_llm import Completion, Message, TextModel, answer_text, exchange_of
+from draftverify_llm import Completion, Message, TextModel, answer_text, check_least, exchange_of
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.asking import PromptedGenerator, answers_to
 from draftverify_reasoning.sample import TEMPLATE
@@ -80,8 +80,7 @@ class SelfRefine(PromptedGenerator):
             ConfigError: one is out of its range, or the template cannot be filled.
         """
         super().open()
-        if self.rounds < 1:
-            raise ConfigError(f"rounds is {self.rounds}; at least 1 is needed", path="rounds")
+        check_least(1, rounds=self.rounds)
 
     def propose(self, context: Context, n: int) -> Proposal:
         """Sample `n` solutions, or answer again what was refused; seeded by this round's draws.

@@ -12,8 +12,7 @@ import msgspec
 from draftverify import ConfigError, Context, Proposal, Task
 from draftverify.exchanges import noted, read_notes
 from draftverify.traits import GeneratorTraits
-from draftverify_llm import Sample as SampleText
-from draftverify_llm import TextModel
+from draftverify_llm import TextModel, check_least
 from draftverify_reasoning.answered import UntilAnswered
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.asking import PromptedGenerator, stop_across, whole_characters
@@ -80,9 +79,9 @@ class Steps(PromptedGenerator):
         """
         super().open()
         self._needs_continuing()
-        if self.chains < 1 or not self.separator:
-            path, requirement = ("chains", "at least 1") if self.separator else ("separator", "a text")
-            raise ConfigError(f"{requirement} is needed", path=path)
+        check_least(1, chains=self.chains)
+        if not self.separator:
+            raise ConfigError("a text is needed", path="separator")
 
     def propose(self, context: Context, n: int) -> Proposal:
         """Sample the steps that come next, seeded by this round's draws.
@@ -119,15 +118,6 @@ class Steps(PromptedGenerator):
 
     def _nothing(self, n: int) -> Proposal:
         return Proposal(items=(), parents=(), exhausted=n > 0)
-
-    def _sampler(self) -> SampleText:
-        return SampleText(
-            self.model,
-            max_tokens=self.max_tokens,
-            temperature=self.temperature,
-            top_p=self.top_p,
-            stop=self.stop,
-        )
 
     def _inner(self, context: Context) -> Context:
         """What `llm.sample` is asked: to go on behind the accepted steps. The draws stay this round's."""

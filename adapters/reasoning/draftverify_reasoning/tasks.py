@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from draftverify import ConfigError, Task
-from draftverify_llm import read_rows
+from draftverify.plugins import did_you_mean
+from draftverify_llm import check_least, read_rows
 from draftverify_reasoning.answers import Form, extract, normalised
 from draftverify_reasoning.gym import make_dataset
 
@@ -53,8 +53,8 @@ class Gym:
             ResourceError: reasoning-gym is not installed.
         """
         names = [self.datasets] if isinstance(self.datasets, str) else list(self.datasets)
-        if self.size < 1:
-            raise ConfigError(f"size is {self.size}; 1 or more is needed", path="size")
+        check_least(1, size=self.size)
+        check_least(0, limit=self.limit)
         if not names or len(set(names)) < len(names):
             raise ConfigError(f"datasets should name some, each once, not {names}", path="datasets")
         for name in names:
@@ -66,8 +66,6 @@ class Gym:
                 raise ConfigError(
                     f"{name!r} is none of the datasets; options stand under a dataset's name", path="config"
                 )
-        if self.limit is not None and self.limit < 0:
-            raise ConfigError(f"limit is {self.limit}; it cannot be negative", path="limit")
         return list(islice((task for name in names for task in self._tasks(name)), self.limit))
 
     def _tasks(self, name: str) -> Iterator[Task]:
@@ -124,14 +122,11 @@ class Problems:
         Raises:
             ConfigError: with the line, when the file, a line, a field, an answer or an id is not as it must be.
         """
-        if self.limit is not None and self.limit < 0:
-            raise ConfigError(f"limit is {self.limit}; it cannot be negative", path="limit")
+        check_least(0, limit=self.limit)
         keys = ("id", "question", "answer", "group")
         for key in self.fields:
             if key not in keys:
-                near = difflib.get_close_matches(key, keys, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"{', '.join(keys)} are"
-                raise ConfigError(f"{key!r} is no field; {hint}", path=f"fields.{key}")
+                raise ConfigError(f"{key!r} is no field{did_you_mean(key, keys)}", path=f"fields.{key}")
         tasks: dict[str, Task] = {}
         places: dict[str, str] = {}
         for number, (where, row) in enumerate(read_rows(self.path), 1):

@@ -1,15 +1,13 @@
 """A causal language model with a scalar on every token: what the trained verifier computes and its training trains.
 
-The model is read as far as its layer `depth`; of these the top `layers` are trained and the others stay as they are, so
-that their states of a text can be computed once. On the states, normed as for the model's own head, stands a linear
-head of one output: the log-odds that the solution, read up to this token, is right. (Cobbe et al. scale and shift the
-logit of a token that the vocabulary has no other use for, which is the same head, tied to that token's row. One of its
-own needs no such token.)
+The model is read as far as its layer `depth`; of these the top `layers` are trained and the others stay as they are. On
+the states, normed as for the model's own head, stands a linear head of one output: the log-odds that the solution, read
+up to this token, is right. (Cobbe et al. scale and shift the logit of a token that the vocabulary has no other use for,
+which is the same head, tied to that token's row. One of its own needs no such token.)
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +19,7 @@ from draftverify_llm import readable
 __all__ = ["TokenRow", "TokenScores", "padded", "row_of", "width_of"]
 
 _GRAIN = 16
+_DROPOUT = 0.1
 
 
 class TokenRow(NamedTuple):
@@ -83,48 +82,33 @@ class TokenScores(torch.nn.Module):
     """The network.
 
     Args:
-        model: a transformers causal language model; it is not changed.
+        base: of a transformers causal language model all but its head; it is cut, and a part of it is trained.
         layers: how many of the layers that are read are trained, from the top.
         depth: how many layers are read, from the bottom.
 
     Raises:
-        ConfigError: the model has not so many layers, or they cannot be taken apart.
+        ConfigError: the model has not so many layers, or it cannot be told which they are.
     """
 
-    def __init__(self, model: Any, layers: int, depth: int) -> None:
+    def __init__(self, base: Any, layers: int, depth: int) -> None:
         super().__init__()
-        base = model.base_model
-        count = int(model.config.get_text_config().num_hidden_layers)
-        self.depth = depth
-        self.layers = layers
-        if not 1 <= self.depth <= count:
-            raise ConfigError(f"depth is {depth}; the model has {count} layers", path="depth")
-        if not 0 <= layers <= self.depth:
+        stack = next((part for part in base.children() if isinstance(part, torch.nn.ModuleList)), None)
+        if stack is None:
+            raise ConfigError(f"a {type(base).__name__} has no list of layers; take another", path="model")
+        if not 1 <= depth <= len(stack):
+            raise ConfigError(f"depth is {depth}; the model has {len(stack)} layers", path="depth")
+        if not 0 <= layers <= depth:
             raise ConfigError(
-                f"layers is {layers}; of {self.depth} that are read so many cannot be trained", path="layers"
+                f"layers is {layers}; of {depth} that are read so many cannot be trained", path="layers"
             )
-        self.dtype = next(base.parameters()).dtype
-        cut = self.depth - layers
-        # Not as submodules: neither is trained, moved or saved with this one.
-        self._frozen: Any
-        self._words: Any
-        if layers or self.depth < count:
-            object.__setattr__(self, "_frozen", _between(base, 0, cut, norm=not layers))
-        else:
-            object.__setattr__(self, "_frozen", base)
-        object.__setattr__(self, "_words", model.get_output_embeddings())
-        self.top: Any = None
-        if layers:
-            top = _between(base, cut, self.depth, norm=True)
-            self._check(model, top, _between(base, 0, self.depth, norm=True))
-            top.embed_tokens = None
-            self.top = copy.deepcopy(top).float()
-            for name, parameter in self.top.named_parameters():
-                parameter.requires_grad_(name.startswith("layers."))
-        self.head = torch.nn.Linear(int(model.config.get_text_config().hidden_size), 1)
+        self.base, self.dtype = base.requires_grad_(False), base.dtype
+        del stack[depth:]
+        for layer in stack[depth - layers :]:
+            layer.float().requires_grad_(True)
+        self.dropout = torch.nn.Dropout(_DROPOUT)
+        self.head = torch.nn.Linear(base.config.get_text_config().hidden_size, 1, device=base.device)
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
-        self.to(model.device)
 
     @property
     def device(self) -> Any:
@@ -135,59 +119,9 @@ class TokenScores(torch.nn.Module):
         """What training changes, by name: the layers in float32 and the head."""
         return {name: parameter for name, parameter in self.named_parameters() if parameter.requires_grad}
 
-    def states(self, ids: torch.Tensor) -> torch.Tensor:
-        """What the layers that stay make of ids [rows, tokens]: [rows, tokens, hidden], in the model's type."""
-        with torch.no_grad():
-            states: torch.Tensor = self._frozen(input_ids=ids, use_cache=False).last_hidden_state
-        return states
-
-    def read(self, states: torch.Tensor) -> torch.Tensor:
-        """What the trained layers make of those: [rows, tokens, hidden], in float32."""
-        if self.top is None:
-            return states.float()
-        with torch.autocast(states.device.type, self.dtype, enabled=self.dtype != torch.float32):
-            states_above: torch.Tensor = self.top(
-                inputs_embeds=states.float(), use_cache=False
-            ).last_hidden_state
-        return states_above.float()
-
-    def score(self, read: torch.Tensor) -> torch.Tensor:
-        """Log-odds in nats: [rows, tokens]."""
-        scores: torch.Tensor = self.head(read)[..., 0]
-        return scores
-
-    def words(self, read: torch.Tensor) -> torch.Tensor:
-        """The language model's logits of the next token, of states [n, hidden]: [n, vocabulary]."""
-        logits: torch.Tensor = self._words(read.to(self._words.weight.dtype))
-        return logits.float()
-
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Log-odds after every token of ids [rows, tokens]: [rows, tokens]."""
-        return self.score(self.read(self.states(ids)))
-
-    def _check(self, model: Any, top: Any, together: Any) -> None:
-        """That the lower and the upper layers, one after the other, are what they are together: a model that scales
-        what it embeds would do it twice. Both in the model's own type, in which they are the same products.
-        """
-        ids = torch.arange(1, 9, device=model.device)[None] % model.config.get_text_config().vocab_size
-        with torch.no_grad():
-            at_once = together(input_ids=ids, use_cache=False).last_hidden_state.float()
-            apart = top(inputs_embeds=self.states(ids), use_cache=False).last_hidden_state.float()
-        if not (at_once - apart).norm() <= 1e-3 * at_once.norm():
-            raise ConfigError(_APART.format(type(model).__name__), path="layers")
-
-
-_APART = "the layers of {} cannot be taken apart; train the head alone (layers: 0) on all of its layers"
-
-
-def _between(base: Any, bottom: int, top: int, *, norm: bool) -> Any:
-    """The model's layers from `bottom` up to `top`, with its last norm or without; they are shared, not copied."""
-    mixed = len(set(getattr(base.config, "layer_types", None) or ())) > 1
-    if mixed or not (hasattr(base, "layers") and hasattr(base, "norm")):
-        raise ConfigError(_APART.format(type(base).__name__), path="layers")
-    part = copy.copy(base)
-    part._modules = dict(base._modules)
-    part.layers = torch.nn.ModuleList(list(base.layers)[bottom:top])
-    if not norm:
-        part.norm = torch.nn.Identity()
-    return part
+        """Log-odds in nats after every token of ids [rows, tokens]: [rows, tokens]."""
+        with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
+            states = self.base(input_ids=ids, use_cache=False).last_hidden_state
+        scores: torch.Tensor = self.head(self.dropout(states.float()))[..., 0]
+        return scores

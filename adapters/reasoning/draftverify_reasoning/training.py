@@ -1,14 +1,12 @@
 """Training a verifier from labelled solutions: `draftverify fit part verifier CONFIG`.
 
-    OUT/states/*.safetensors       what the layers that stay as they are make of each batch, until the training is done
     OUT/checkpoint.safetensors     what is trained, its optimiser and the best so far, after the last whole epoch
-    OUT/verifier.json, OUT/verifier.safetensors    the verifier (verifier.py)
+    OUT/verifier.safetensors       the verifier (verifier.py)
 
 Every token of a solution is taught, as in the paper, whether the whole is right: a wrong step may be seen where it
 stands, and a solution can be judged before its end. The last token counts as much as all together. The loss is the
-cross-entropy of that (the paper's is the squared error; cross-entropy makes the score a log-odds) and, times
-`lm_weight`, of the language model's next tokens, which keeps the trained layers those of a language model. That is
-taken at a part of the tokens, since over a large vocabulary it costs more than all else.
+cross-entropy of that; the paper's is the squared error, beside the language model's own, which over a large vocabulary
+costs more than all else. Cross-entropy makes the score a log-odds.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ import hashlib
 import json
 import math
 import random
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +29,7 @@ from draftverify.stats import auroc_within
 from draftverify_llm import (
     LocalModel,
     by_length,
+    check_least,
     held_out,
     load_checkpoint,
     need,
@@ -45,7 +43,7 @@ from draftverify_reasoning.labelled import Labelled, read_labelled
 from draftverify_reasoning.scoring import at_once
 from draftverify_reasoning.solutions import answer_of
 from draftverify_reasoning.training_report import held_out_figures
-from draftverify_reasoning.verifier import Saved, save
+from draftverify_reasoning.verifier import FILE, KIND, Saved
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,17 +60,10 @@ _STEP = 32
 _LAYER_RATE = 1e-4
 _HEAD_RATE = 1e-3
 _DECAY = 0.01
-_DROPOUT = 0.1
 _LAST = 0.5
 """What the last token counts, after which a whole solution is judged; all tokens of the solution share the rest."""
 
-_WORDS = 16
-"""Tokens of a solution at which the language model's loss is taken."""
-
-_MOST_STATES = 16 << 30
-"""Bytes of states that are kept on disk; of more, each epoch computes them anew."""
-
-_NO_NUMBERS = "the training came to values that are no numbers; choose dtype: float32, or a smaller lm_weight"
+_NO_NUMBERS = "the training came to values that are no numbers; choose dtype: float32"
 
 
 @dataclass(eq=False)
@@ -88,10 +79,8 @@ class VerifierTraining:
         pipeline: of a run, the one whose items are read; all when None.
         depth: how many of the model's layers are read, from the bottom; half of them when None, which cost half, in
             training and whenever the verifier is asked.
-        layers: of these, how many are trained, from the top; the states of the others are computed once. 0 trains the
-            head alone.
+        layers: of these, how many are trained, from the top. 0 trains the head alone.
         epochs: how often each solution is seen.
-        lm_weight: of the language model's loss; it counts where layers are trained.
         held_out: the share of problems that are kept for choosing the epoch and for the report, 0 to 0.5. With 0 the
             last epoch is taken and the report has no figures.
         longest: how many tokens a question and a solution may have together; longer ones are left out.
@@ -112,7 +101,6 @@ class VerifierTraining:
     depth: int | None = None
     layers: int = 2
     epochs: int = 4
-    lm_weight: float = 0.1
     held_out: float = 0.2
     longest: int = 512
     likelihood: bool = True
@@ -130,8 +118,8 @@ class VerifierTraining:
         Returns:
             The report. Of the held-out problems' solutions: AUC within problems, by which the epoch was chosen, and
             over all; the share of problems whose best-scored solution is right, beside the mean of all solutions (one
-            sample), the majority of the same answers, the likeliest one, and the share that has a right one; promised
-            probability against share. All with 95 % intervals over problems. `learned_from`: the questions.
+            sample), the majority of the same answers, the likeliest one, and the share that has a right one. All with
+            95 % intervals over problems. `learned_from`: the questions.
 
         Raises:
             ConfigError: an argument is out of its range, the data cannot be read or teaches nothing, or `out` has
@@ -146,15 +134,11 @@ class VerifierTraining:
         return {**report, "learned_from": [problem.question for problem in problems]}
 
     def _check(self) -> None:
-        for name, fits, range_of in (
-            ("held_out", 0 <= self.held_out <= 0.5, "from 0 to 0.5"),
-            ("epochs", self.epochs >= 1, "at least 1"),
-            ("layers", self.layers >= 0, "0 or more"),
-            ("lm_weight", 0 <= self.lm_weight < math.inf, "0 or more"),
-            ("longest", self.longest >= 2, "at least 2"),
-        ):
-            if not fits:
-                raise ConfigError(f"{name} must be {range_of}, not {getattr(self, name)}", path=name)
+        check_least(0, layers=self.layers, held_out=self.held_out)
+        check_least(1, epochs=self.epochs)
+        check_least(2, longest=self.longest)
+        if self.held_out > 0.5:
+            raise ConfigError(f"held_out is {self.held_out}; at most 0.5 can be", path="held_out")
 
 
 class _LabelledSolution(NamedTuple):
@@ -169,32 +153,19 @@ class _VerifierTrainingRun:
     """One training, with what it has read."""
 
     def __init__(self, settings: VerifierTraining, problems: Sequence[Labelled], out: Path) -> None:
-        import torch
-
-        from draftverify_reasoning.token_scores import TokenScores, width_of
+        from draftverify_reasoning.token_scores import TokenScores
 
         self.settings = settings
         self.out = out
         model = LocalModel(settings.model, dtype=settings.dtype, device=settings.device)
-        positions = getattr(model.model.config.get_text_config(), "max_position_embeddings", settings.longest)
+        config = model.model.config.get_text_config()
+        positions = getattr(config, "max_position_embeddings", settings.longest)
         if settings.longest > positions:
             raise ConfigError(
                 f"longest is {settings.longest}; {settings.model} reads {positions} tokens", path="longest"
             )
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(settings.seed)
-            count = int(model.model.config.get_text_config().num_hidden_layers)
-            depth = settings.depth if settings.depth is not None else (count + 1) // 2
-            self.network = TokenScores(model.model, settings.layers, depth)
-        self.saved = Saved(
-            model=str(settings.model),
-            identity=weights_identity(torch_directory(str(settings.model)), {}),
-            dtype=settings.dtype,
-            layers=settings.layers,
-            depth=depth,
-            longest=settings.longest,
-            likelihood=None,
-        )
+        depth = settings.depth if settings.depth is not None else (config.num_hidden_layers + 1) // 2
+        self.network = TokenScores(model.model.base_model, settings.layers, depth)
         examples = _examples(model.tokenizer, problems)
         read = [example for example in examples if len(example.row.ids) <= settings.longest]
         self.too_long = len(examples) - len(read)
@@ -207,27 +178,23 @@ class _VerifierTrainingRun:
                 "none is wrong; a verifier learns from both",
                 where=str(settings.data),
             )
-        if settings.likelihood and all(example.logprob is not None for example in read):
-            self.saved = msgspec.structs.replace(self.saved, likelihood=_log_odds(self.trained))
+        all_likely = settings.likelihood and all(example.logprob is not None for example in read)
+        self.saved = Saved(
+            model=str(settings.model),
+            identity=weights_identity(torch_directory(str(settings.model)), {}),
+            dtype=settings.dtype,
+            layers=settings.layers,
+            depth=depth,
+            longest=settings.longest,
+            likelihood=_log_odds(self.trained) if all_likely else None,
+        )
         rows = [
             (example.row.ids, example.problem in held, example.correct, self._offset(example))
             for example in read
         ]
+        # `longest` and how many tokens are read at once say which solutions share a batch.
         tokens = at_once(self.network.device)
-        # `longest` and `tokens` say which solutions share a batch, whose states are kept under its number.
-        model_read = [self.saved.identity, settings.dtype, self.saved.depth, settings.layers]
-        self.read_mark = _hash([model_read, rows, settings.longest, tokens])
-        self.mark = _hash([self.read_mark, settings.epochs, settings.lm_weight, settings.seed])
-        self.batches = [
-            [part[i] for i in batch]
-            for part in (self.trained, self.held)
-            for batch in by_length([width_of(example.row, settings.longest) for example in part], tokens)
-        ]
-        self.to_train = [i for i, batch in enumerate(self.batches) if batch[0].problem not in held]
-        self.to_measure = [i for i, batch in enumerate(self.batches) if batch[0].problem in held]
-        width = int(model.model.config.get_text_config().hidden_size)
-        size = sum(len(batch) * width_of(batch[0].row, settings.longest) for batch in self.batches) * width
-        self.keeps = size * (2 if settings.dtype == "bfloat16" else 4) <= _MOST_STATES
+        self.mark = _hash([msgspec.to_builtins(self.saved), rows, tokens, settings.epochs, settings.seed])
 
     def _offset(self, example: _LabelledSolution) -> float:
         """The log-odds that the likelihood alone gives."""
@@ -237,42 +204,34 @@ class _VerifierTrainingRun:
         return slope * example.logprob + intercept
 
     def run(self, progress: Progress) -> dict[str, Any]:
-        reading = len(self.batches) if self.keeps else 0
-        total = reading + self.settings.epochs * len(self.to_train)
-        # Another training's checkpoint is found before hours are spent on reading.
-        load_checkpoint(self.out / "checkpoint.safetensors", self.mark)
-        for place in range(reading):
-            self._states(place)
-            progress(place + 1, total, "reading")
-        history, best = self._train(lambda step, message: progress(reading + step, total, message))
-        for name, parameter in self.network.trained().items():
-            parameter.data.copy_(best[name])
+        history, best = self._train(progress)
+        self.network.load_state_dict(best, strict=False)
         report = self._report(history)
-        save(self.out, self.saved, self.network)
+        save_checkpoint(self.out / FILE, KIND, best, verifier=msgspec.json.encode(self.saved).decode())
         (self.out / "checkpoint.safetensors").unlink(missing_ok=True)
-        shutil.rmtree(self.out / "states", ignore_errors=True)
         return report
 
-    # What the layers that stay make of a batch
+    def _batches(self, examples: Sequence[_LabelledSolution]) -> list[list[_LabelledSolution]]:
+        """Solutions of similar length, as many as are read at once."""
+        from draftverify_reasoning.token_scores import width_of
 
-    def _states(self, place: int) -> Tensor:
-        """States [solutions, tokens, hidden] of a batch, computed once where there is room for all."""
+        widths = [width_of(example.row, self.settings.longest) for example in examples]
+        return [[examples[i] for i in batch] for batch in by_length(widths, at_once(self.network.device))]
+
+    def _scores(self, batch: Sequence[_LabelledSolution]) -> Tensor:
+        """Log-odds after every token [solutions, tokens], those of the likelihood among them."""
+        import torch
+
         from draftverify_reasoning.token_scores import padded
 
-        path = self.out / "states" / f"{place:06d}.safetensors"
-        if self.keeps and (checkpoint := load_checkpoint(path, self.read_mark)) is not None:
-            states: Tensor = checkpoint[0]["states"].to(self.network.device)
-            return states
-        rows = [example.row for example in self.batches[place]]
-        ids = padded(rows, self.settings.longest, self.network.device)
-        states = self.network.states(ids)
-        if self.keeps:
-            save_checkpoint(path, self.read_mark, {"states": states.cpu().contiguous()})
-        return states
+        ids = padded([example.row for example in batch], self.settings.longest, self.network.device)
+        offsets = torch.tensor([self._offset(example) for example in batch], device=ids.device)
+        scores: Tensor = self.network(ids) + offsets[:, None]
+        return scores
 
     # Training
 
-    def _train(self, tell: Callable[[int, str], None]) -> tuple[list[dict[str, Any]], dict[str, Tensor]]:
+    def _train(self, progress: Progress) -> tuple[list[dict[str, Any]], dict[str, Tensor]]:
         """What each epoch came to, and what was trained by the end of the best."""
         import torch
 
@@ -291,77 +250,55 @@ class _VerifierTrainingRun:
             # Before the first epoch it is the likelihood; no epoch is taken that is no better.
             history.append({"epoch": 0, **self._epoch_figures()})
             best = _copied(trained)
-        steps = math.ceil(len(self.trained) / _STEP) * settings.epochs
+        batches = self._batches(self.trained)
+        total = settings.epochs * len(batches)
         schedule = [(group, group["lr"]) for group in optimiser.param_groups]
         with torch.random.fork_rng(devices=[]):
             for epoch in range(history[-1]["epoch"] if history else 0, settings.epochs):
-                # Order, dropout and words depend on (seed, epoch) alone, so that a resumed training is the same.
+                # Order and dropout depend on (seed, epoch) alone, so that a resumed training is the same.
                 torch.manual_seed(settings.seed * 1_000_003 + epoch)
-                order = random.Random(f"{settings.seed} {epoch}").sample(self.to_train, len(self.to_train))
+                order = random.Random(f"{settings.seed} {epoch}").sample(batches, len(batches))
                 network.train()
-                done, losses = epoch * len(self.to_train), []
-                for group in _steps(order, self.batches):
-                    count = sum(len(self.batches[i]) for i in group)
-                    for place in group:
-                        loss, right, word_loss = self._loss(place)
-                        (loss / count).backward()
-                        losses.append((right, word_loss, len(self.batches[place])))
+                done, loss_sum = epoch * len(batches), 0.0
+                for group in _steps(order):
+                    for batch in group:
+                        loss = self._loss(batch)
+                        (loss / sum(map(len, group))).backward()
+                        loss_sum += float(loss.detach())
                         done += 1
-                        tell(done, f"epoch {epoch + 1}")
-                    step = done / len(self.to_train) / settings.epochs * steps
-                    factor = min(1.0, step / (0.1 * steps), (steps - step + 1) / (0.9 * steps))
+                        progress(done, total, f"epoch {epoch + 1}")
+                    factor = min(1.0, done / (0.1 * total), (total - done + 1) / (0.9 * total))
                     for parameters, rate in schedule:
                         parameters["lr"] = rate * factor
                     torch.nn.utils.clip_grad_norm_([*trained.values()], 1.0)
                     optimiser.step()
                     optimiser.zero_grad()
-                sums = np.array(losses).sum(0)
                 if not (
-                    np.isfinite(sums).all()
+                    math.isfinite(loss_sum)
                     and all(bool(parameter.isfinite().all()) for parameter in trained.values())
                 ):
                     raise ConfigError(_NO_NUMBERS, path="dtype")
-                entry = {"epoch": epoch + 1, "loss": sums[0] / sums[2], "lm_loss": sums[1] / sums[2]}
-                entry |= self._epoch_figures()
+                entry = {"epoch": epoch + 1, "loss": loss_sum / len(self.trained), **self._epoch_figures()}
                 history.append(entry)
                 if _chosen(history) == len(history) - 1:
                     best = _copied(trained)
                 self._save(optimiser, history, best)
         return history, best
 
-    def _loss(self, place: int) -> tuple[Tensor, float, float]:
-        """The loss summed over a batch's solutions; of these the verifier's own and the language model's."""
+    def _loss(self, batch: Sequence[_LabelledSolution]) -> Tensor:
+        """The loss summed over a batch's solutions."""
         import torch
         from torch.nn import functional
 
-        batch, network = self.batches[place], self.network
-        read = network.read(self._states(place))
-        offsets = torch.tensor([self._offset(example) for example in batch], device=read.device)
-        scores = network.score(functional.dropout(read, _DROPOUT)) + offsets[:, None]
-        labels = torch.tensor(
-            [example.correct for example in batch], dtype=torch.float32, device=scores.device
-        )
+        scores = self._scores(batch)
+        right = torch.tensor([float(example.correct) for example in batch], device=scores.device)
         each_token = functional.binary_cross_entropy_with_logits(
-            scores, labels[:, None].expand_as(scores), reduction="none"
+            scores, right[:, None].expand_as(scores), reduction="none"
         )
-        right = torch.stack([
+        return torch.stack([
             (1 - _LAST) * line[example.row.begin : len(example.row.ids)].mean() + _LAST * line[len(example.row.ids) - 1]
             for line, example in zip(each_token, batch, strict=True)
         ]).sum()  # fmt: skip
-        if not (self.settings.layers and self.settings.lm_weight):
-            return right, float(right.detach()), 0.0
-        states, ids, shares = [], [], []
-        for line, example in zip(read, batch, strict=True):
-            begin, end = example.row.begin, len(example.row.ids)
-            places = begin + torch.randperm(end - begin)[:_WORDS]
-            states.append(line[places.to(line.device) - 1])
-            ids += [example.row.ids[at] for at in places.tolist()]
-            shares += [1.0 / len(places)] * len(places)
-        logits = network.words(torch.cat(states))
-        device = logits.device
-        lost = functional.cross_entropy(logits, torch.tensor(ids, device=device), reduction="none")
-        word_loss = (lost * torch.tensor(shares, device=device)).sum()
-        return right + self.settings.lm_weight * word_loss, float(right.detach()), float(word_loss.detach())
 
     def _restore(self, optimiser: Any) -> tuple[list[dict[str, Any]], dict[str, Tensor]]:
         """What lies in `out`, put into network and optimiser; the epochs so far and the best."""
@@ -369,12 +306,13 @@ class _VerifierTrainingRun:
         if checkpoint is None:
             return [], {}
         tensors, notes = checkpoint
-        for name, tensor in self.network.trained().items():
-            tensor.data.copy_(tensors[f"now.{name}"])
+        now, best = (
+            {name[len(kind) :]: tensor for name, tensor in tensors.items() if name.startswith(kind)}
+            for kind in ("now.", "best.")
+        )
+        self.network.load_state_dict(now, strict=False)
         restore_optimiser(optimiser, tensors)
-        return json.loads(notes["history"]), {
-            name.removeprefix("best."): tensor for name, tensor in tensors.items() if name.startswith("best.")
-        }
+        return json.loads(notes["history"]), best
 
     def _save(self, optimiser: Any, history: list[dict[str, Any]], best: Mapping[str, Tensor]) -> None:
         tensors = {f"now.{name}": tensor.detach() for name, tensor in self.network.trained().items()}
@@ -384,36 +322,32 @@ class _VerifierTrainingRun:
 
     # What was held out
 
-    def _measured(self) -> tuple[list[float], list[bool], list[int]]:
-        """Score, rightness and problem of each held-out solution."""
+    def _measured(self) -> list[tuple[float, _LabelledSolution]]:
+        """The held-out solutions, each with its score."""
         import torch
 
         self.network.eval()
-        measured: list[tuple[float, bool, int]] = []
+        measured: list[tuple[float, _LabelledSolution]] = []
         with torch.inference_mode():
-            for place in self.to_measure:
-                scores = self.network.score(self.network.read(self._states(place))).cpu()
+            for batch in self._batches(self.held):
+                lines = self._scores(batch).cpu()
                 measured += [
-                    (
-                        float(line[example.row.ends[-1]]) + self._offset(example),
-                        example.correct,
-                        example.problem,
-                    )
-                    for line, example in zip(scores, self.batches[place], strict=True)
+                    (float(line[example.row.ends[-1]]), example)
+                    for line, example in zip(lines, batch, strict=True)
                 ]
-        scores_, right, problems = zip(*measured, strict=True) if measured else ((), (), ())
-        if not np.isfinite(scores_).all():
+        if not all(math.isfinite(score) for score, _ in measured):
             raise ConfigError(_NO_NUMBERS, path="dtype")
-        return list(scores_), list(right), list(problems)
+        return measured
 
     def _epoch_figures(self) -> dict[str, Any]:
-        scores, right, problems = self._measured()
-        if not scores:
+        measured = self._measured()
+        if not measured:
             return {}
-        signs = np.where(right, 1.0, -1.0)
-        figures: dict[str, Any] = {"held_out_loss": float(np.logaddexp(0, -signs * scores).mean())}
-        auc = auroc_within(scores, right, problems).value
-        return figures if math.isnan(auc) else {**figures, "auc_within": auc}
+        scores, held = zip(*measured, strict=True)
+        right = [example.correct for example in held]
+        loss = float(np.logaddexp(0, np.where(right, -1.0, 1.0) * scores).mean())
+        auc = auroc_within(scores, right, [example.problem for example in held]).value
+        return {"held_out_loss": loss, **({} if math.isnan(auc) else {"auc_within": auc})}
 
     def _report(self, history: list[dict[str, Any]]) -> dict[str, Any]:
         report: dict[str, Any] = {
@@ -426,15 +360,16 @@ class _VerifierTrainingRun:
             "epoch": history[_chosen(history)]["epoch"],
             "history": history,
         }
-        scores, right, problems = self._measured()
-        if len(set(right)) < 2:
+        if len({example.correct for example in self.held}) < 2:
             return report
-        measured = [example for place in self.to_measure for example in self.batches[place]]
-        logprobs = None
-        if self.saved.likelihood is not None:
-            logprobs = [example.logprob or 0.0 for example in measured]
-        answers = [example.answer for example in measured]
-        return report | held_out_figures(scores, right, problems, answers, logprobs)
+        scores, held = zip(*self._measured(), strict=True)
+        return report | held_out_figures(
+            scores,
+            [example.correct for example in held],
+            [example.problem for example in held],
+            [example.answer for example in held],
+            [example.logprob or 0.0 for example in held] if self.saved.likelihood is not None else None,
+        )
 
 
 def _examples(tokenizer: Any, problems: Sequence[Labelled]) -> list[_LabelledSolution]:
@@ -449,12 +384,12 @@ def _examples(tokenizer: Any, problems: Sequence[Labelled]) -> list[_LabelledSol
     ]
 
 
-def _steps(order: Sequence[int], batches: Sequence[Sequence[_LabelledSolution]]) -> Iterator[list[int]]:
+def _steps(batches: Sequence[list[_LabelledSolution]]) -> Iterator[list[list[_LabelledSolution]]]:
     """Batches in groups, each of which is one step."""
-    group: list[int] = []
-    for place in order:
-        group.append(place)
-        if sum(len(batches[i]) for i in group) >= _STEP:
+    group: list[list[_LabelledSolution]] = []
+    for batch in batches:
+        group.append(batch)
+        if sum(map(len, group)) >= _STEP:
             yield group
             group = []
     if group:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from draftverify.lab import reliability
 from draftverify.stats import auroc, auroc_within, bootstrap
 
 __all__ = ["elect", "held_out_figures", "select"]
@@ -43,23 +42,9 @@ def held_out_figures(
             for name, of in chosen.items()
         },
     }
-    promised = (1 / (1 + np.exp(-np.array(scores)))).tolist()
-    bins = reliability(promised, right, problems)
     figures = {name: estimate for name, estimate in figures.items() if math.isfinite(estimate.value)}
     report: dict[str, Any] = {name: estimate.value for name, estimate in figures.items()}
     report["intervals"] = {name: [estimate.low, estimate.high] for name, estimate in figures.items()}
-    report["calibration_error"] = sum(
-        bin.right.trials * abs(bin.promised - bin.right.value) for bin in bins
-    ) / len(scores)
-    report["bins"] = [
-        {
-            "solutions": bin.right.trials,
-            "promised": bin.promised,
-            "right": bin.right.value,
-            "interval": [bin.right.low, bin.right.high],
-        }
-        for bin in bins
-    ]
     return report
 
 

@@ -1,7 +1,7 @@
 """The trained verifier: a causal language model with a scalar head, trained on solutions known to be right or wrong.
 
-    VERIFIER/verifier.json           the language model by name and identity, how much of it is read, in which type
-    VERIFIER/verifier.safetensors    the layers that were trained, and the head
+    VERIFIER/verifier.safetensors    the layers that were trained and the head; and, beside them, which language model
+                                     they are of, and how much of it is read, in which type
 
 `draftverify fit part verifier CONFIG` writes such a directory (training.py); token_scores.py is the network.
 """
@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from draftverify import ConfigError, ResourceError
-from draftverify_llm import LocalModel, by_length, need, torch_directory, weights_identity
+from draftverify_llm import (
+    LocalModel,
+    by_length,
+    load_checkpoint,
+    need,
+    torch_directory,
+    weights_identity,
+)
 from draftverify_reasoning.scoring import (
     TOO_LONG,
     QuestionSolution,
@@ -29,13 +36,15 @@ from draftverify_reasoning.scoring import (
 if TYPE_CHECKING:
     from draftverify_reasoning.token_scores import TokenScores
 
-__all__ = ["Saved", "TrainedVerifier", "save"]
+__all__ = ["FILE", "KIND", "Saved", "TrainedVerifier"]
 
-FORMAT = 2
+FILE = "verifier.safetensors"
+KIND = "a verifier, version 3"
+"""By which a verifier's file is known."""
 
 
 class Saved(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What verifier.json says.
+    """What stands beside the tensors.
 
     Args:
         model: the language model's name, as in `weights` of `llm.local`.
@@ -45,7 +54,6 @@ class Saved(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         longest: how many tokens a question and a solution have together at most.
         likelihood: slope and intercept of the log-odds that a sample's own log-probability, in nats, gives, to which
             the network's score is added; None where it learned from none.
-        format: of the directory.
     """
 
     model: str
@@ -55,20 +63,6 @@ class Saved(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     depth: int
     longest: int
     likelihood: tuple[float, float] | None
-    format: int = FORMAT
-
-
-def save(directory: Path, saved: Saved, network: TokenScores) -> None:
-    """Write both files; the JSON last, so that a directory that has it is whole, with an older verifier in it too."""
-    from safetensors.torch import save_file
-
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "verifier.json").unlink(missing_ok=True)
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.trained().items()}
-    save_file(tensors, directory / "verifier.safetensors")
-    new = directory / "verifier.new"
-    new.write_bytes(msgspec.json.format(msgspec.json.encode(saved), indent=1) + b"\n")
-    new.replace(directory / "verifier.json")
 
 
 @dataclass(eq=False)
@@ -97,16 +91,16 @@ class TrainedVerifier(SolutionScorer["tuple[Saved, Any, TokenScores]"]):
     @property
     def identity(self) -> str:
         """A hash of all that its scores depend on."""
-        self._said()
-        digest = hashlib.sha256()
-        for name in ("verifier.json", "verifier.safetensors"):
-            digest.update((Path(self.weights) / name).read_bytes())
+        saved, tensors = self._read_file()
+        digest = hashlib.sha256(msgspec.json.encode(saved))
+        for _, tensor in sorted(tensors.items()):
+            digest.update(tensor.numpy().tobytes())
         return digest.hexdigest()[:32]
 
     @property
     def family(self) -> str:
         """The language model's; "unknown" where that cannot be told: its word is a model's all the same."""
-        return LocalModel(self._said().model).family or "unknown"
+        return LocalModel(self._read_file()[0].model).family or "unknown"
 
     def step_scores(self, solutions: Sequence[StepwiseSolution]) -> list[list[float | str]]:
         """The score after each step of each solution, read where the step ends, in one reading of the solution.
@@ -166,43 +160,35 @@ class TrainedVerifier(SolutionScorer["tuple[Saved, Any, TokenScores]"]):
             ResourceError: the directory holds no verifier, or one of another language model than is there now; or a
                 package or the device is missing.
         """
-        saved = self._said()
+        saved, tensors = self._read_file()
         need("torch", "transformers", doing="verifying solutions", extra="reasoning")
         if weights_identity(torch_directory(saved.model), {}) != saved.identity:
             raise ResourceError(
                 f"the verifier at {self.weights} was trained on another language model than {saved.model} is now; "
                 "train it again"
             )
-        from safetensors.torch import load_file
-
         from draftverify_reasoning.token_scores import TokenScores
 
         model = LocalModel(saved.model, dtype=saved.dtype, device=self.device)
-        network = TokenScores(model.model, saved.layers, saved.depth)
-        path = Path(self.weights) / "verifier.safetensors"
-        try:
-            tensors = load_file(path)
-            parameters = network.trained()
-            if set(tensors) != set(parameters):
-                raise ValueError(f"it should hold {len(parameters)} tensors of other names")
-            for name, parameter in parameters.items():
-                parameter.data.copy_(tensors[name])
-        # safetensors and torch raise kinds of their own for a file that is cut or of other shapes
-        except Exception as error:
+        network = TokenScores(model.model.base_model, saved.layers, saved.depth)
+        if set(tensors) != set(network.trained()):
             raise ResourceError(
-                f"{path} cannot be read ({type(error).__name__}: {error}); train it again"
-            ) from error
+                f"the verifier at {self.weights} has other layers than {saved.model} has here; train it again"
+            )
+        network.load_state_dict(tensors, strict=False)
         return saved, model.tokenizer, network.eval()
 
-    def _said(self) -> Saved:
-        path = Path(self.weights) / "verifier.json"
+    def _read_file(self) -> tuple[Saved, dict[str, Any]]:
+        """What the directory holds."""
         try:
-            saved = msgspec.json.decode(path.read_bytes(), type=Saved)
-        except (OSError, msgspec.MsgspecError) as error:
-            raise ResourceError(
-                f"{self.weights} holds no trained verifier ({type(error).__name__}: {error}); make one with "
-                "`draftverify fit part verifier CONFIG`"
-            ) from error
-        if saved.format != FORMAT:
-            raise ResourceError(f"{path} is no verifier of format {FORMAT}; train it again")
-        return saved
+            checkpoint = load_checkpoint(Path(self.weights) / FILE, KIND)
+            if checkpoint is not None:
+                tensors, notes = checkpoint
+                return msgspec.json.decode(notes["verifier"], type=Saved), tensors
+            problem = f"there is no {FILE}"
+        except ConfigError as error:
+            problem = error.message
+        raise ResourceError(
+            f"{self.weights} holds no trained verifier ({problem}); make one with "
+            "`draftverify fit part verifier CONFIG`"
+        )

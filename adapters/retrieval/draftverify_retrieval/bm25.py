@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from draftverify import ConfigError, Context
-from draftverify_llm import need, question_text
+from draftverify_llm import check_least, need, question_text
 from draftverify_retrieval.passages import Passages, indexed
 from draftverify_retrieval.postings import Bm25Scores, postings_of
 from draftverify_retrieval.ranking import Ranking, RankingDrafter, best, padded, proposed
@@ -83,15 +83,11 @@ class Bm25(RankingDrafter["_OpenBm25"]):
         )
 
     def _check(self) -> None:
-        for name, value, fits, requirement in (
-            ("k1", self.k1, self.k1 >= 0, "at least 0"),
-            ("b", self.b, 0 <= self.b <= 1, "from 0 to 1"),
-            ("fb_docs", self.fb_docs, self.fb_docs >= 1, "at least 1"),
-            ("fb_terms", self.fb_terms, self.fb_terms >= 1, "at least 1"),
-            ("query_weight", self.query_weight, 0 <= self.query_weight <= 1, "from 0 to 1"),
-        ):
-            if not fits:
-                raise ConfigError(f"{name} is {value!r}; it must be {requirement}", path=name)
+        check_least(0, k1=self.k1)
+        check_least(1, fb_docs=self.fb_docs, fb_terms=self.fb_terms)
+        for name, share in (("b", self.b), ("query_weight", self.query_weight)):
+            if not 0 <= share <= 1:
+                raise ConfigError(f"{name} is {share!r}; it must be from 0 to 1", path=name)
         packages = ["bm25s"] if self.stemmer is None else ["bm25s", "Stemmer"]
         need(*packages, doing="BM25", extra="retrieval")
 

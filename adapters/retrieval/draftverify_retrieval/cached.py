@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from draftverify import ConfigError, Context, Proposal
 from draftverify.traits import GeneratorTraits
-from draftverify_llm import Shared
+from draftverify_llm import Shared, check_least
 from draftverify_retrieval.exact_search import ExactSearch
 from draftverify_retrieval.passages import Passages, Retriever
 from draftverify_retrieval.steps import (
@@ -40,8 +40,7 @@ class _DraftedSearch(Shared[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.k < 1:
-            raise ConfigError(f"k must be 1 or more, not {self.k}")
+        check_least(1, k=self.k)
 
     def check_verifier(self, verifier: Any) -> None:
         """Refuse a verifier that asks other queries, or for another number of rows."""
@@ -99,10 +98,8 @@ class CachedSearch(_DraftedSearch[Cacheable]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.capacity < self.k or self.tasks < 0:
-            raise ConfigError(
-                f"capacity at least k and tasks 0 or more are needed, not {self.capacity} and {self.tasks}"
-            )
+        check_least(self.k, capacity=self.capacity)
+        check_least(0, tasks=self.tasks)
 
     def propose(self, context: Context, n: int) -> Proposal:
         """At most n steps; none while nothing was found yet."""

@@ -16,9 +16,9 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from draftverify import UNCHECKED, Check, ConfigError, Context, Failure, Outcome, Proposal, Task, Verification
+from draftverify import UNCHECKED, Check, Context, Failure, Outcome, Proposal, Task, Verification
 from draftverify.traits import VerifierTraits
-from draftverify_llm import Shared
+from draftverify_llm import Shared, check_least
 from draftverify_retrieval.answers import values_of
 from draftverify_retrieval.claims import Claim, Malformed, claims_of
 from draftverify_retrieval.folding import Folded, Word
@@ -108,11 +108,10 @@ class PassageShelf:
         """This shelf and what else is cited of the corpus."""
         shelf = copy(self)
         shelf._names, shelf._texts, shelf._by_id = list(self._names), list(self._texts), dict(self._by_id)
-        for label in dict.fromkeys(label for claim in claims for label in claim.cited):
-            for id in shelf._ids(label):
-                passage = None if shelf._of(id) else self.corpus.passage(id)
-                if passage is not None:
-                    shelf._add(passage)
+        for id in dict.fromkeys(id for claim in claims for id in claim.cited):
+            passage = None if shelf._of(id) else self.corpus.passage(id)
+            if passage is not None:
+                shelf._add(passage)
         return shelf
 
     def _examine(self, claims: Sequence[Claim], least_words: int) -> list[QuoteFinding]:
@@ -146,14 +145,8 @@ class PassageShelf:
         for id in {name if "id" in passage else "", passage.get("document", "")} - {""}:
             self._by_id[id] = self._by_id.get(id, frozenset()) | {place}
 
-    def _ids(self, label: str) -> list[str]:
-        """What stands in brackets as ids: one, or several with commas between."""
-        labels = [label] if label in self else re.split("[,;]", label)
-        return [id.strip().lstrip("^") for id in labels]
-
-    def _cited(self, labels: Sequence[str]) -> tuple[list[frozenset[int]], list[str]]:
+    def _cited(self, ids: Sequence[str]) -> tuple[list[frozenset[int]], list[str]]:
         """The passages of each id that there is, and the ids of which there is none."""
-        ids = [id for label in labels for id in self._ids(label)]
         return [places for id in ids if (places := self._of(id))], [id for id in ids if not self._of(id)]
 
     def _of(self, id: str) -> frozenset[int]:
@@ -447,9 +440,7 @@ class Citations(_PassageSource):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, value in (("claims_needed", self.claims_needed), ("least_words", self.least_words)):
-            if value < 1:
-                raise ConfigError(f"{name} is {value}; 1 or more is needed", path=name)
+        check_least(1, claims_needed=self.claims_needed, least_words=self.least_words)
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per answer, and the claims in the notes.

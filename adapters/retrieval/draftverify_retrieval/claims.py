@@ -7,7 +7,8 @@ In a text, a citation is an id in brackets, and what it is cited for are the quo
     "It was finished in 1889 [^1]."                      one; the citation may stand at the quotation's end
     He called it "an odd lamp post".                     one that cites nothing, if nothing comes in its paragraph
 
-A citation may also be (1), where it follows a quotation directly, and [Doc 1], [Source 1] and their like.
+A citation may also be (1), where it follows a quotation directly; [Doc 1], [#1], 【1】 and their like; several, [1, 3];
+or a range, [1–3].
 
 Quotation marks are "…", “…”, „…“, «…», »…«, ‹…›, ‘…’, 「…」 and 『…』, one kind within another, and `…`; single
 straight marks are apostrophes. Lines that begin with > are one quotation. What a quotation itself quotes is a part of
@@ -38,7 +39,7 @@ class Claim(NamedTuple):
 
     Attributes:
         quote: what stands between the marks.
-        cited: what stands in the brackets after it, as it was written: an id, or several with commas between.
+        cited: the ids that stand in the brackets after it.
         direct: whether the citation follows the quotation with nothing but punctuation between.
     """
 
@@ -64,7 +65,7 @@ def claims_of(answer: Any, sources: Container[str] = ()) -> list[Claim]:
     """
     named = _named(answer)
     if named is not None:
-        return list(dict.fromkeys(_in_list(named)))
+        return list(dict.fromkeys(_in_list(named, sources)))
     if isinstance(answer, Mapping) and "text" in answer and ("quote" in answer or "answer_start" in answer):
         quote = answer.get("quote") or answer["answer"]
         return [Claim(str(quote), (str(answer["id"]),) if "id" in answer else ())]
@@ -85,7 +86,7 @@ def _named(answer: Any) -> Any:
     return answer.get("claims") if isinstance(answer, Mapping) else None
 
 
-def _in_list(named: Any) -> Iterator[Claim]:
+def _in_list(named: Any, sources: Container[str]) -> Iterator[Claim]:
     if not isinstance(named, (list, tuple)):
         raise Malformed("`claims` is no list")
     for place, entry in enumerate(named):
@@ -96,7 +97,7 @@ def _in_list(named: Any) -> Iterator[Claim]:
         passages = passages if isinstance(passages, (list, tuple)) else [passages]
         if not passages or not all(isinstance(id, (str, int)) for id in passages):
             raise Malformed(f"claims[{place}] names no `passage`")
-        yield Claim(quote, _few(map(str, passages)))
+        yield Claim(quote, _few(id for label in map(str, passages) for id in _ids(label, sources) or [label]))
 
 
 _MOST = 100
@@ -110,18 +111,38 @@ def _few(cited: Iterable[str]) -> tuple[str, ...]:
     return ids
 
 
+def _ids(label: str, sources: Container[str]) -> list[str]:
+    """What stands in brackets as ids: one, or several; none where it is no citation."""
+    if (whole := label.lstrip("^").strip()) in sources:
+        return [whole]
+    ids: list[str] = []
+    for part in re.split(r"[,;]|(?<=[0-9]) (?:and|&) (?=\W?[0-9])", whole):
+        id = part.strip().lstrip("^")
+        numbered = None if id in sources else _NUMBERED.fullmatch(id)
+        if numbered and int(numbered[1]) <= (last := int(numbered[2] or numbered[1])):
+            ids += map(str, range(int(numbered[1]), min(last, int(numbered[1]) + _MOST) + 1))
+        elif id in sources or (re.fullmatch(r"\S*\w\S*", id) and id.lower() != "sic"):
+            ids.append(id)
+        else:
+            return []
+    return ids
+
+
+_NUMBERED = re.compile(
+    r"(?:(?:doc|document|passage|source|text|chunk|ref|reference)s?[.:]?[ #]{0,3}|#)?"
+    r"([0-9]{1,6})(?:[ ]?[-–—][ ]?([0-9]{1,6}))?(?:†.*)?",
+    re.IGNORECASE,
+)
+_BRACKETS = r"(?:\[\^?[^\[\]\n]{1,200}\](?![\w(])|【[^【】\n]{1,200}】)"
 _TOKEN = re.compile(
     r"^[ ]{0,3}>[^\n]*(?:\n[ ]{0,3}>[^\n]*)*"  # a block quote
     r"|(?<!`)`[^`\n]{1,1000}`(?!`)"
-    r"|\[\^?[^\[\]\n]{1,200}\](?![\w(])|\([0-9]{1,3}\)"
+    rf"|{_BRACKETS}|\((?:[a-z]{{1,10}}[.:]?[ #]{{1,3}})?[0-9]{{1,3}}(?:[ ]?[,;–-][ ]?[0-9]{{1,3}}){{0,20}}\)"
     r'|\n[ \t]*\n|["“”„‟«»‹›‘’‚「」『』]',
-    re.MULTILINE,
+    re.MULTILINE | re.IGNORECASE,
 )
-_CITATIONS = re.compile(r"(?:[ \t—–-]{0,8}\[\^?[^\[\]\n]{1,200}\]){1,20}[ \t.]{0,8}\Z")
-_ONE_CITATION = re.compile(r"\[([^\[\]\n]{1,200})\]")
-_NUMBERED = re.compile(
-    r"(?i)(?:doc|document|passage|source|text|chunk|ref|reference)\.?[ #]{1,3}([0-9]{1,6})"
-)
+_CITATIONS = re.compile(rf"(?:[ \t—–-]{{0,8}}{_BRACKETS}){{1,20}}[ \t.]{{0,8}}\Z")
+_ONE_CITATION = re.compile(_BRACKETS)
 _BLOCK_MARK = re.compile(r"^[ ]{0,3}>[ ]?", re.MULTILINE)
 _BETWEEN = frozenset(" \t\u00a0.,;:!?…)\n")
 _CLOSED_BY = {
@@ -162,11 +183,11 @@ class _AnswerText:
     def claims(self) -> list[Claim]:
         for match in _TOKEN.finditer(self.text):
             token, at, end = match[0], match.start(), match.end()
-            if token[0] == "[":
-                self._bracketed(token[1:-1], at, end)
+            if token[0] in "[【":
+                self._bracketed(token, at, end)
             elif token[0] == "(":
                 if self._follows(at):
-                    self._citation(token[1:-1], at, end)
+                    self._bracketed(token, at, end)
             elif token[0] == "`":
                 self._end_of_citations()
                 self.waiting.append((at + 1, end - 1))
@@ -184,12 +205,15 @@ class _AnswerText:
         quote = self.text[start:end]
         return _BLOCK_MARK.sub("", quote).strip() if _BLOCK_MARK.match(quote) else quote
 
-    def _bracketed(self, words: str, at: int, end: int) -> None:
-        cited = words.lstrip("^").strip()
-        if cited not in self.sources and (numbered := _NUMBERED.fullmatch(cited)):
-            cited = numbered[1]
-        if self._is_citation(cited):
-            self._citation(cited, at, end)
+    def _bracketed(self, token: str, at: int, end: int) -> None:
+        ids = _ids(token[1:-1], self.sources)
+        if not ids:
+            return
+        if not (self.ids and self._joins(self.reach, at)):
+            self._end_of_citations()
+            self.cited, self.waiting, self.first = self.waiting, [], at
+        self.ids += ids
+        self.reach = end
 
     def _block(self, block: str, at: int, end: int) -> None:
         """A block quote, with the citations at its end."""
@@ -198,7 +222,7 @@ class _AnswerText:
         words_end = at + citations.start() if citations else end
         self.waiting.append((at, words_end))
         for match in _ONE_CITATION.finditer(self.text, words_end, end):
-            self._bracketed(match[1], *match.span())
+            self._bracketed(match[0], *match.span())
 
     def _follows(self, at: int) -> bool:
         """Whether a citation here would follow a quotation, or another citation, directly."""
@@ -215,18 +239,6 @@ class _AnswerText:
         cited = _few(self.ids)
         self.made += [(start, end, cited, self._joins(end + 1, self.first)) for start, end in self.cited]
         self.cited, self.ids = [], []
-
-    def _is_citation(self, cited: str) -> bool:
-        parts = [part.strip() for part in re.split("[,;]", cited)]
-        one_word = all(part and not re.search(r"\s", part) and re.search(r"\w", part) for part in parts)
-        return cited in self.sources or (one_word and cited.lower() != "sic")
-
-    def _citation(self, cited: str, at: int, end: int) -> None:
-        if not (self.ids and self._joins(self.reach, at)):
-            self._end_of_citations()
-            self.cited, self.waiting, self.first = self.waiting, [], at
-        self.ids.append(cited)
-        self.reach = end
 
     def _mark(self, mark: str, at: int, end: int) -> None:
         ids, citation_start = self.ids, self.first
@@ -256,7 +268,7 @@ class _AnswerText:
 
     def _cited_after(self, at: int) -> bool:
         match = _TOKEN.search(self.text, at, at + 220)
-        return match is not None and match[0][0] == "[" and self._joins(at, match.start())
+        return match is not None and match[0][0] in "[【" and self._joins(at, match.start())
 
     def _closed(self, mark: str, at: int) -> _OpenMark | None:
         """What the mark closes, taken from what is open with all that was opened after it; None for nothing."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from draftverify import ConfigError
 from draftverify_llm import (
     Pretrained,
     by_length,
+    label_place,
     label_scores,
     load_pretrained,
     torch_directory,
@@ -62,32 +61,20 @@ class Classifier(PassageReader[tuple[Pretrained, int | None, bool]]):
         model = load_pretrained(
             str(self.weights), self.device, "AutoModelForSequenceClassification", extra="retrieval"
         )
-        return model, *self._useful(model.model.config)
+        config, label = model.model.config, self.label
+        if (
+            label is None
+            and config.num_labels > 1
+            and _ENTAILMENT in map(str.lower, config.id2label.values())
+        ):
+            label = _ENTAILMENT
+        passage_first = label is not None and label.lower() == _ENTAILMENT
+        return model, label_place(self.weights, config, label), passage_first
 
     @property
     def identity(self) -> str:
         """A hash of the weights and the label."""
         return weights_identity(torch_directory(str(self.weights)), {"label": self.label})
-
-    def _useful(self, config: Any) -> tuple[int | None, bool]:
-        """The place of the label that means useful, None for one output; and whether the passage stands first."""
-        labels = {str(label).lower(): place for place, label in config.id2label.items()}
-        if self.label is not None:
-            if config.num_labels == 1 or self.label.lower() not in labels:
-                raise ConfigError(
-                    f"{self.weights} has no label {self.label!r}; it has "
-                    + (", ".join(labels) if config.num_labels > 1 else "one output, so leave `label` out"),
-                    path="label",
-                )
-            return labels[self.label.lower()], self.label.lower() == _ENTAILMENT
-        if config.num_labels == 1:
-            return None, False
-        if _ENTAILMENT in labels:
-            return labels[_ENTAILMENT], True
-        raise ConfigError(
-            f"{self.weights} has the labels {', '.join(labels)}; say by `label` which of them means useful",
-            path="label",
-        )
 
     def read(self, pairs: Sequence[QuestionPassage]) -> list[ReaderAnswer]:
         import torch

@@ -14,15 +14,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from draftverify import ConfigError, ResourceError
+from draftverify.plugins import did_you_mean
 from draftverify_llm import need
 from draftverify_retrieval.index import DIGEST, digest_of
 
 __all__ = ["FIELDS", "BadDocumentError", "Document", "DocumentSource", "LinesRead", "documents_at"]
 
 log = logging.getLogger("draftverify.retrieval")
-
-FIELDS = ("id", "text", "heading", "metadata")
-"""What a line of JSON is asked for; `heading` and `metadata` may be absent."""
 
 
 class BadDocumentError(ConfigError):
@@ -47,6 +45,19 @@ class Document(NamedTuple):
     markdown: bool = False
     metadata: Mapping[str, Any] = {}
     problem: str = ""
+
+
+class _DocumentFields(msgspec.Struct):
+    """What is asked for of a line of JSON."""
+
+    id: str | int
+    text: str
+    heading: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+FIELDS = _DocumentFields.__struct_fields__
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class LinesRead(msgspec.Struct, frozen=True):
@@ -93,7 +104,7 @@ def documents_at(path: Path, fields: Mapping[str, str], before: LinesRead) -> Do
     """
     for name in fields:
         if name not in FIELDS:
-            raise ConfigError(f"there is no {name!r}; there are {', '.join(FIELDS)}", path=f"fields.{name}")
+            raise ConfigError(f"there is no {name!r}{did_you_mean(name, FIELDS)}", path=f"fields.{name}")
     if path.suffix == ".jsonl" and not path.is_dir():
         return _lines(path, fields, before)
     if fields:
@@ -154,29 +165,20 @@ def _lines(path: Path, fields: Mapping[str, str], before: LinesRead) -> Document
 
 def _document(line: bytes, names: Mapping[str, str], where: str) -> Document:
     try:
-        entry = json.loads(_decoded(line, where))
-    except (ValueError, RecursionError) as error:
-        raise BadDocumentError(f"no JSON object: {error}", where=where) from error
-    if not isinstance(entry, dict):
+        entry = _OBJECT.decode(line.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError:  # in words, and with what Python writes beyond JSON
+        try:
+            entry = msgspec.convert(json.loads(_decoded(line, where)), dict[str, Any])
+        except (ValueError, RecursionError) as error:
+            raise BadDocumentError(f"no JSON object: {error}", where=where) from error
+    try:
+        fields = {name: entry[key] for name, key in names.items() if key in entry}
+        id, text, heading, metadata = msgspec.structs.astuple(msgspec.convert(fields, _DocumentFields))
+    except msgspec.ValidationError as error:
         raise BadDocumentError(
-            f"a line is a JSON object with `id` and `text`, not {entry!r:.60}", where=where
-        )
-    id, text, heading, metadata = (entry.get(names[name]) for name in FIELDS)
-    for name, value in (("id", id), ("text", text)):
-        if value is None:
-            present = ", ".join(map(str, entry)) or "nothing"
-            raise BadDocumentError(
-                f"no field {names[name]!r} for the {name}; the line has {present} (say which one as fields: "
-                f"{{{name}: …}})",
-                where=where,
-            )
-    if isinstance(id, bool) or not isinstance(id, (str, int)):
-        raise BadDocumentError(f"the id is {id!r:.60}; a text or a whole number is needed", where=where)
-    for name, value in (("text", text), ("heading", heading or "")):
-        if not isinstance(value, str):
-            raise BadDocumentError(f"the {name} is {value!r:.60}; a text is needed", where=where)
-    if not isinstance(metadata or {}, dict):
-        raise BadDocumentError(f"the metadata are {metadata!r:.60}; an object is needed", where=where)
+            f"{error}; the line has {', '.join(entry) or 'nothing'} (say which is which as fields: {{text: …}})",
+            where=where,
+        ) from error
     document = Document(str(id), text, heading or "", metadata=metadata or {})
     if metadata or b"\\u" in line:  # nothing else can hold what is not written down
         try:

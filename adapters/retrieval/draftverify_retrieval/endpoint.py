@@ -13,10 +13,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from draftverify import ConfigError
 from draftverify.errors import EndpointError
 from draftverify.traits import VerifierTraits
-from draftverify_llm import Endpoint, Shared, model_traits
+from draftverify_llm import Endpoint, Shared, check_least, model_traits
 from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer
 
 __all__ = ["EndpointEncoder", "EndpointReranker"]
@@ -95,8 +94,7 @@ class EndpointEncoder(Shared[Endpoint]):
         return [self.model]
 
     def _make(self) -> Endpoint:
-        if self.at_once < 1:
-            raise ConfigError(f"at_once is {self.at_once}; at least 1 is needed", path="at_once")
+        check_least(1, at_once=self.at_once)
         return self.model
 
 

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from draftverify import PASS, UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Verification
+from draftverify import PASS, UNCHECKED, Check, Context, ContractError, Proposal, Verification
 from draftverify.traits import VerifierTraits
-from draftverify_llm import Shared
+from draftverify_llm import Shared, check_least
 from draftverify_retrieval.passages import Passages, Retriever
 from draftverify_retrieval.steps import (
     NO_QUERY,
     NextQuery,
     Query,
-    Retrieved,
     listed,
     query_after,
     retrieved,
@@ -38,7 +37,8 @@ class ExactSearch(Shared[Retriever]):
         index: trusted; what it answers to a query must not depend on the others in the search.
         k: rows per step.
         next_query: gives each step's query; without one they stand in the task's input, under "queries".
-        prefetch: rows per query, k among them, that are noted, and recorded, for `CachedSearch` to draft from.
+        prefetch: rows per query of a drafted block, and of a task's first round, k among them, that are noted, and
+            recorded, for `CachedSearch` to draft from.
         corpus: of the passages, where the steps are to carry them.
 
     References:
@@ -55,8 +55,8 @@ class ExactSearch(Shared[Retriever]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.k < 1 or self.prefetch < 0:
-            raise ConfigError(f"k must be 1 or more and prefetch 0 or more, not {self.k} and {self.prefetch}")
+        check_least(1, k=self.k)
+        check_least(0, prefetch=self.prefetch)
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One search over the queries of the block, and the one after it."""
@@ -65,19 +65,18 @@ class ExactSearch(Shared[Retriever]):
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
         """One search over the queries of all blocks."""
         blocks = [self._queries(*block) for block in zip(contexts, proposals, strict=True)]
-        asked = [
-            (place, index, query)
-            for place, block in enumerate(blocks)
-            for index, query in block.items()
-            if query is not None
+        # A plain step has nothing drafted from it, but for the first, from which the cache begins.
+        near = [
+            self.prefetch if len(proposal) or not context.round else 0
+            for context, proposal in zip(contexts, proposals, strict=True)
         ]
-        rows = (
-            self.index.search([query for *_, query in asked], max(self.k, self.prefetch))[0] if asked else []
-        )
-        answers: list[dict[int, list[int] | None]] = [dict.fromkeys(block) for block in blocks]
-        for (place, index, _), row in zip(asked, rows, strict=True):
-            answers[place][index] = row.tolist()
-        return [self._judge(*answered) for answered in zip(proposals, answers, strict=True)]
+        queries = [query for block in blocks for query in block.values() if query is not None]
+        rankings = iter(self.index.search(queries, max([self.k, *near]))[0].tolist() if queries else ())
+        answers = [
+            {index: None if query is None else next(rankings) for index, query in block.items()}
+            for block in blocks
+        ]
+        return [self._judge(*answered) for answered in zip(proposals, answers, near, strict=True)]
 
     def done(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """Stop when there is no next query."""
@@ -91,24 +90,17 @@ class ExactSearch(Shared[Retriever]):
 
     def _queries(self, context: Context, proposal: Proposal) -> dict[int, Query | None]:
         """The query after each item, by its index (-1: after what was accepted); None where no step is left."""
-        paths: dict[int, list[Retrieved]] = {-1: []}
-        asks = {*proposal.parents, len(proposal) - 1}  # what comes after another leaf is nobody's question
-        queries = {}
-        for index in range(-1, len(proposal)):
-            if index >= 0:
-                if (parent := proposal.parents[index]) not in paths or not _readable(proposal.items[index]):
-                    continue
-                paths[index] = [*paths[parent], proposal.items[index]]
-            if index in asks:
-                query = query_after(context, self.next_query, paths[index])
-                if query is NO_QUERY:
-                    del paths[index]
-                else:
+        queries: dict[int, Query | None] = {}
+        for index in sorted({*proposal.parents, len(proposal) - 1}):  # no other leaf's next step is asked for
+            path = [proposal.items[place] for place in proposal.path(index)]
+            if all(map(_readable, path)):
+                query = query_after(context, self.next_query, path)
+                if query is not NO_QUERY:
                     queries[index] = query
         return queries
 
-    def _judge(self, proposal: Proposal, answers: dict[int, list[int] | None]) -> Verification:
-        """The checks of a block, from what the index found after each item."""
+    def _judge(self, proposal: Proposal, answers: dict[int, list[int] | None], near: int) -> Verification:
+        """The checks of a block, from what the index found after each item, of which so many rows are noted."""
         checks: list[Check] = []
         passed = {-1}
         for index, (item, parent) in enumerate(zip(proposal.items, proposal.parents, strict=True)):
@@ -130,9 +122,7 @@ class ExactSearch(Shared[Retriever]):
         return Verification(
             checks=tuple(checks),
             correction=() if following is None else (retrieved(following[: self.k], self.corpus),),
-            notes={"near": [rows[: self.prefetch] for rows in answers.values() if rows]}
-            if self.prefetch
-            else {},
+            notes={"near": [rows[:near] for rows in answers.values() if rows]} if near else {},
         )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftverify import ConfigError, Context
+from draftverify_llm import MISSING, value_at
 from draftverify_retrieval.passages import Passages, Retriever
 from draftverify_retrieval.ranking import Ranking, Refined, padded, rank_with
 
@@ -23,8 +24,8 @@ class Filtered(Refined):
     """Drafts what its retriever finds and whose metadata are as `where` says, and as the task's input `where` says.
 
     `where` has for each field what it must be: a value, a list of which it is one, or a range {min: …, max: …}, both
-    ends within. A field that is a list itself has to hold such a value. A passage without the field is left out. The
-    retriever is asked for four times as many passages until enough are left.
+    ends within. A field within another is "a.b"; one that is a list itself has to hold such a value. A passage without
+    the field is left out. The retriever is asked for four times as many passages until enough are left.
 
     Args:
         retriever: finds the passages.
@@ -78,7 +79,7 @@ class Filtered(Refined):
                 self._allowed.clear()
             wanted = [*self.where.items(), *own.items()]
             metadata = [corpus.passage(row).get("metadata") or {} for row in range(len(corpus))]
-            allowed = [all(_fits(of.get(name), choice) for name, choice in wanted) for of in metadata]
+            allowed = [all(_fits(value_at(of, name), choice) for name, choice in wanted) for of in metadata]
             self._allowed[key] = np.array(allowed, dtype=np.bool_)
         return self._allowed[key]
 
@@ -98,15 +99,15 @@ def _check(where: Any) -> None:
 
 def _fits(value: Any, choice: Any) -> bool:
     """Whether a value, or one of a list, is as it is wanted."""
+    if value is None or value is MISSING:
+        return False
     if isinstance(value, (list, tuple)):
         return any(_fits(entry, choice) for entry in value)
     if isinstance(choice, (list, tuple)):
         return value in choice
     if not isinstance(choice, Mapping):
-        return value is not None and bool(value == choice)
+        return bool(value == choice)
     try:
-        return value is not None and all(
-            choice["min"] <= value if end == "min" else value <= choice["max"] for end in choice
-        )
+        return all(choice["min"] <= value if end == "min" else value <= choice["max"] for end in choice)
     except TypeError:  # a text beside a number
         return False

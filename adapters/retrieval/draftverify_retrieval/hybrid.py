@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from draftverify import ConfigError, Context
+from draftverify_llm import check_least
 from draftverify_retrieval.passages import Passages, Retriever
 from draftverify_retrieval.ranking import Ranking, RankingDrafter, padded, rank_with
 
@@ -43,18 +43,16 @@ class Hybrid(RankingDrafter[Passages]):
 
     def search(self, queries: Sequence[str], k: int) -> Ranking:
         """The k best rows of each query, as `Retriever` says; equal ones as the class says."""
-        self._get()
-        depth = max(_DEPTH, k)
-        return self._fused([retriever.search(queries, depth)[0] for retriever in self.retrievers], k)
+        return self._fused(lambda retriever, depth: retriever.search(queries, depth), k)
 
     def rank(self, contexts: Sequence[Context], k: int) -> Ranking:
         """The k best rows for each task."""
-        self._get()
-        depth = max(_DEPTH, k)
-        return self._fused([rank_with(retriever, contexts, depth)[0] for retriever in self.retrievers], k)
+        return self._fused(lambda retriever, depth: rank_with(retriever, contexts, depth), k)
 
-    def _fused(self, rankings_of: Sequence[NDArray[np.int64]], k: int) -> Ranking:
-        """The k rows of the largest sums, of the rankings of each retriever, int64 [n, depth] each."""
+    def _fused(self, ranked: Callable[[Retriever, int], Ranking], k: int) -> Ranking:
+        """The k rows of the largest sums, of what each retriever ranks so deep."""
+        self._get()
+        rankings_of = [ranked(retriever, max(_DEPTH, k))[0] for retriever in self.retrievers]
         lines = []
         for line in range(len(rankings_of[0])):
             rankings = [ranking[line][ranking[line] >= 0] for ranking in rankings_of]
@@ -82,8 +80,7 @@ class Hybrid(RankingDrafter[Passages]):
             raise ConfigError(
                 f"{len(self.retrievers)} retrievers; at least two can be fused", path="retrievers"
             )
-        if self.k < 0:
-            raise ConfigError(f"k is {self.k}; it must be at least 0", path="k")
+        check_least(0, k=self.k)
         corpus, *corpora = [getattr(retriever, "corpus", None) for retriever in self.retrievers]
         for place, another in enumerate(corpora, 1):
             if corpus is None or another is not corpus:

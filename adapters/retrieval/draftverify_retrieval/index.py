@@ -86,7 +86,7 @@ def rows_before(old: bytes, new: bytes) -> NDArray[np.int64]:
     left: dict[bytes, list[int]] = {}
     for place in range(len(before) - 1, start - 1, -1):
         left.setdefault(old[DIGEST * place : DIGEST * (place + 1)], []).append(place)
-    for row in range(start, len(now)):
+    for row in range(start, len(now)) if left else ():
         if equal := left.get(new[DIGEST * row : DIGEST * (row + 1)]):
             places[row] = equal.pop()
     return places

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from draftverify import ConfigError
-from draftverify_llm import Shared
+from draftverify_llm import Shared, check_least
 from draftverify_retrieval.passages import Retriever
 from draftverify_retrieval.ranking import Ranking, nothing
 from draftverify_retrieval.steps import Query
@@ -32,8 +31,7 @@ class Memo(Shared[OrderedDict[Any, Any]]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.size < 1:
-            raise ConfigError(f"size is {self.size}; at least 1 is needed", path="size")
+        check_least(1, size=self.size)
 
     @property
     def corpus(self) -> Any:

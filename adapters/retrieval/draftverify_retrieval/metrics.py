@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from draftverify import ConfigError, ContractError, Outcome, Task
-from draftverify_llm import need
+from draftverify_llm import check_least, need
 from draftverify_retrieval.answers import answer_of, exact_match, f1, holds_answer, values_of
 from draftverify_retrieval.passages import passage_of
 
@@ -83,7 +83,8 @@ class ExactMatch(_Metric):
     score = staticmethod(exact_match)
 
     def __init__(self, top: int = 1) -> None:
-        self.top = _at_least_one("top", top)
+        check_least(1, top=top)
+        self.top = top
 
     def figure(self, task: Task, outcome: Outcome) -> float:
         """The best figure of the first `top` values."""
@@ -147,7 +148,8 @@ class _Ranking(_Metric):
     measure: ClassVar[str]
 
     def __init__(self, k: int | None = None, relevant: Relevance = "place") -> None:
-        self.k = None if k is None else _at_least_one("k", k)
+        check_least(1, k=k)
+        self.k = k
         self.relevant = relevant
 
     def check_task(self, task: Task) -> None:
@@ -323,9 +325,3 @@ def _grades_of(passages: Any) -> dict[str, int]:
 def _has_none(task: Task) -> bool:
     """Whether the truth says that the question has no answer; one with passages alone does not say so."""
     return "answers" in task.expected and not _answers(task)
-
-
-def _at_least_one(name: str, value: int) -> int:
-    if value < 1:
-        raise ConfigError(f"{name} is {value}; 1 or more is needed", path=name)
-    return value

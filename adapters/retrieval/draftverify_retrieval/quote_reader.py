@@ -17,6 +17,7 @@ from draftverify.traits import VerifierTraits
 from draftverify_llm import (
     Shared,
     TextModel,
+    check_least,
     exchange_of,
     fields_of,
     model_traits,
@@ -98,8 +99,7 @@ class QuoteReader(Shared[TextModel]):
             raise ConfigError(
                 "the prompt must have {passage} and {question}, and no other field", path="prompt"
             )
-        if self.max_tokens < 1:
-            raise ConfigError(f"max_tokens is {self.max_tokens}; at least 1 is needed", path="max_tokens")
+        check_least(1, max_tokens=self.max_tokens)
         return self.model
 
     def check_tasks(self, tasks: Sequence[Task]) -> None:

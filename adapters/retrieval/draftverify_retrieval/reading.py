@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from draftverify import Check, Context, Cost, Proposal, Task, Verification
@@ -19,7 +19,7 @@ from draftverify_llm import Shared, question_text
 from draftverify_retrieval.answers import normalised
 from draftverify_retrieval.passages import Passage, PassageReading, passage_of
 
-__all__ = ["PassageReader", "QuestionPassage", "ReaderAnswer", "pair_of", "place_of", "read_blocks"]
+__all__ = ["PassageReader", "QuestionPassage", "ReaderAnswer", "pair_of", "place_of"]
 
 T = TypeVar("T")
 
@@ -81,8 +81,32 @@ class PassageReader(Shared[T]):
         return self.verify_many([context], [proposal])[0]
 
     def verify_many(self, contexts: Sequence[Context], proposals: Sequence[Proposal]) -> list[Verification]:
-        """The blocks of many tasks, read together."""
-        return read_blocks(contexts, proposals, self.read, self.threshold)
+        """The blocks of many tasks, read in one call.
+
+        A passage passes where its score is at least the threshold, and is rejected ("no answer") below; it abstains
+        where the question is empty or the reader cannot tell. A score that is no finite number is an error and never a
+        rejection. The best reading is the check's correction, whatever the verdict.
+
+        Raises:
+            ConfigError: a task has no question.
+            ContractError: an item is no passage.
+        """
+        pairs: list[QuestionPassage] = []
+        blocks: list[list[tuple[Passage, int | Check]]] = []
+        for context, proposal in zip(contexts, proposals, strict=True):
+            question, block = question_text(context.task).strip(), list[tuple[Passage, int | Check]]()
+            for item in proposal.items:
+                passage = passage_of(item)
+                if not question:
+                    block.append((passage, Check("abstain", reason="empty question")))
+                elif not passage["text"].strip():
+                    block.append((passage, Check("reject", reason="empty passage")))
+                else:
+                    block.append((passage, len(pairs)))
+                    pairs.append(pair_of(question, passage))
+            blocks.append(block)
+        answers = self.read(pairs) if pairs else ()
+        return [_verification(block, pairs, answers, self.threshold) for block in blocks]
 
     def rejudged(self, context: Context, proposal: Proposal, checks: tuple[Check, ...]) -> tuple[Check, ...]:
         """What it says at its threshold of a block that was read at another."""
@@ -112,46 +136,6 @@ def place_of(
     start = text.casefold().find(answer.casefold(), begin, end)
     stands = start >= 0 and text[start : start + len(answer)].casefold() == answer.casefold()
     return (start, start + len(answer)) if stands else (None, None)
-
-
-def read_blocks(
-    contexts: Sequence[Context],
-    proposals: Sequence[Proposal],
-    read: Callable[[list[QuestionPassage]], Sequence[ReaderAnswer]],
-    threshold: float,
-) -> list[Verification]:
-    """Read all passages of all blocks in one call, and make a check of each.
-
-    A passage passes where its score is at least the threshold, and is rejected ("no answer") below; it abstains where
-    the question is empty or the reader cannot tell. A score that is no finite number is an error and never a rejection.
-    The best reading is the check's correction, whatever the verdict.
-
-    Args:
-        contexts: whose tasks have the questions.
-        proposals: whose items are passages.
-        read: reads pairs, in order.
-        threshold: in the unit of the scores.
-
-    Raises:
-        ConfigError: a task has no question.
-        ContractError: an item is no passage.
-    """
-    pairs: list[QuestionPassage] = []
-    blocks: list[list[tuple[Passage, int | Check]]] = []
-    for context, proposal in zip(contexts, proposals, strict=True):
-        question, block = question_text(context.task).strip(), list[tuple[Passage, int | Check]]()
-        for item in proposal.items:
-            passage = passage_of(item)
-            if not question:
-                block.append((passage, Check("abstain", reason="empty question")))
-            elif not passage["text"].strip():
-                block.append((passage, Check("reject", reason="empty passage")))
-            else:
-                block.append((passage, len(pairs)))
-                pairs.append(pair_of(question, passage))
-        blocks.append(block)
-    answers = read(pairs) if pairs else ()
-    return [_verification(block, pairs, answers, threshold) for block in blocks]
 
 
 def _verification(

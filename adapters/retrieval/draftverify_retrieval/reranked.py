@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from draftverify import ConfigError, Context
+from draftverify import Context
 from draftverify.traits import GeneratorTraits, VerifierTraits, traits_of
-from draftverify_llm import question_text
+from draftverify_llm import check_least, question_text
 from draftverify_retrieval.passages import Passages, Retriever
 from draftverify_retrieval.ranking import Ranking, Refined, padded, rank_with
 from draftverify_retrieval.reading import QuestionPassage, ReaderAnswer, pair_of
@@ -93,6 +93,5 @@ class Reranked(Refined):
         return [self.retriever, self.scorer]
 
     def _make(self) -> Passages:
-        if self.depth < 1:
-            raise ConfigError(f"depth is {self.depth}; at least 1 is needed", path="depth")
+        check_least(1, depth=self.depth)
         return super()._make()

@@ -51,7 +51,7 @@ def listed(task: Task, steps: Sequence[Retrieved]) -> Query | None:
 
 def retrieved(rows: Sequence[int], corpus: Passages | None) -> Retrieved:
     """Rows as an item of a chain."""
-    rows = [int(row) for row in rows if row >= 0]
+    rows = [row for row in rows if row >= 0]
     return (
         Retrieved(rows=rows)
         if corpus is None
@@ -75,34 +75,24 @@ NO_QUERY = object()
 """What follows a draft for which `next_query` failed. On the right path it would fail again, and that counts."""
 
 
-class _StepQueries:
-    """The queries of one place in a task: after the values accepted there, and after drafts that follow them."""
-
-    def __init__(self, context: Context) -> None:
-        self.entries, self.length = context.accepted.entries, len(context.accepted)
-        self.queries: dict[tuple[tuple[int, ...], ...], Query | None] = {}
-
-    def at(self, context: Context) -> bool:
-        """Whether this is still the place. A list of accepted values is only ever appended to."""
-        return self.entries is context.accepted.entries and self.length == len(context.accepted)
-
-
 def query_after(context: Context, next_query: NextQuery, drafted: Sequence[Retrieved]) -> Query | None:
     """The query of the step after the accepted values and these drafted ones; None when there is none, and `NO_QUERY`
     when the drafts make `next_query` fail.
 
     Each is asked for once a round, by whoever needs it first: the generator, the verifier, or the stopping rule.
     """
-    cached: _StepQueries | None = context.scratch.get(next_query)
-    if cached is None or not cached.at(context):
-        cached = context.scratch[next_query] = _StepQueries(context)
+    # A list of accepted values is only ever appended to: of this length it is the same place in the task.
+    entries, length, queries = context.scratch.get(next_query, (None, 0, {}))
+    if entries is not context.accepted.entries or length != len(context.accepted):
+        queries = {}
+        context.scratch[next_query] = context.accepted.entries, len(context.accepted), queries
     path = tuple([rows_of(item) for item in drafted])
-    if path not in cached.queries:
+    if path not in queries:
         values: Any = (*context.accepted, *drafted) if drafted else context.accepted
         try:
-            cached.queries[path] = next_query(context.task, values)
+            queries[path] = next_query(context.task, values)
         except Exception:
             if not drafted:
                 raise
-            cached.queries[path] = NO_QUERY
-    return cached.queries[path]
+            queries[path] = NO_QUERY
+    return queries[path]

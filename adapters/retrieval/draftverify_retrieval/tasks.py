@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from draftverify import ConfigError, Task
+from draftverify_llm import check_least
 from draftverify_retrieval.passages import Passage
 
 __all__ = ["Half", "Squad", "paragraphs"]
@@ -61,8 +62,7 @@ class Squad:
             ConfigError: the file cannot be read, has no questions of this kind, or something in it is not as it must
                 be; the message names the place, as data[0].paragraphs[2].qas[1].
         """
-        if self.limit is not None and self.limit < 0:
-            raise ConfigError(f"limit is {self.limit}; it cannot be negative", where=str(self.path))
+        check_least(0, limit=self.limit)
         tasks: dict[str, Task] = {}
         for number, paragraph in enumerate(_read(Path(self.path))):
             if not _is_in(number, self.half):

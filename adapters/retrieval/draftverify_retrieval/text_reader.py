@@ -21,6 +21,7 @@ from draftverify_llm import (
     TextModel,
     asking,
     by_length,
+    check_least,
     evaluating,
     exchange_of,
     model_identity,
@@ -88,8 +89,9 @@ class TextReader(PassageReader[TextModel]):
         for field in ("{passage}", "{question}", "{refusal}"):
             if field not in self.prompt:
                 raise ConfigError(f"the prompt must have {field}", path="prompt")
-        if not normalised(self.refusal) or self.max_tokens < 1:
-            raise ConfigError("refusal must have a word, and max_tokens be at least 1", path="refusal")
+        check_least(1, max_tokens=self.max_tokens)
+        if not normalised(self.refusal):
+            raise ConfigError("refusal must have a word", path="refusal")
         if model_traits(self.model).logprobs is False:
             raise ConfigError(
                 f"{type(self.model).__name__} is not asked for log-probabilities, of which the score is made; give it "

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftverify import ConfigError
+from draftverify_retrieval.ranking import Ranking, nothing
 from draftverify_retrieval.subsets import VectorSubset
 
 __all__ = ["ApproximateVectors", "Vectors"]
@@ -58,7 +59,7 @@ class Vectors:
     def __len__(self) -> int:
         return len(self.vectors)
 
-    def search(self, queries: Sequence[Any] | NDArray[Any], k: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    def search(self, queries: Sequence[Any] | NDArray[Any], k: int) -> Ranking:
         """The k best rows of each query [n, d].
 
         Returns:
@@ -66,8 +67,7 @@ class Vectors:
             where there are fewer than k.
         """
         matrix = _matrix(queries, self.vectors.shape[1])
-        rows = np.full((len(matrix), k), -1, dtype=np.int64)
-        scores = np.full((len(matrix), k), -np.inf, dtype=np.float32)
+        rows, scores = nothing(len(matrix), k)
         # What float32 makes of two scores may be the wrong way round by this much.
         slack = 2.0 * self._rounding * np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
         for place, near in enumerate(self._candidates(matrix, k, slack)):
@@ -147,7 +147,7 @@ class ApproximateVectors:
         self.index.hnsw.efSearch = effort
         self.index.add(vectors)
 
-    def search(self, queries: Sequence[Any] | NDArray[Any], k: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    def search(self, queries: Sequence[Any] | NDArray[Any], k: int) -> Ranking:
         """k good rows of each query [n, d], as `Vectors.search` gives the best."""
         scores, rows = self.index.search(_matrix(queries, self.d), k)
         return rows, scores

@@ -6,10 +6,10 @@ import re
 import threading
 import unicodedata
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from draftverify import ConfigError
+from draftverify.plugins import did_you_mean
 
 __all__ = ["TermExtractor"]
 
@@ -68,12 +68,8 @@ class TermExtractor:
 
             algorithms = Stemmer.algorithms()
             if self.stemmer not in algorithms:
-                near = get_close_matches(self.stemmer, algorithms, n=1)
-                raise ConfigError(
-                    f"there is no stemmer {self.stemmer!r}"
-                    + (f"; did you mean {near[0]}?" if near else f"; there are {', '.join(algorithms)}"),
-                    path="stemmer",
-                )
+                hint = did_you_mean(self.stemmer, algorithms)
+                raise ConfigError(f"there is no stemmer {self.stemmer!r}{hint}", path="stemmer")
             stemmer = self._local.stemmer = Stemmer.Stemmer(self.stemmer)
         return stemmer
 
@@ -89,7 +85,7 @@ def _stopwords(choice: str | Sequence[str] | None) -> Sequence[str]:
     names["english"], names["english_plus"] = names.pop("en"), names.pop("en_plus")
     if choice not in names:
         raise ConfigError(
-            f"there are no stop words for {choice!r}; there are {', '.join(sorted(names))}, or give a list of words",
+            f"there are no stop words for {choice!r}{did_you_mean(choice, names)} (or give a list of words)",
             path="stopwords",
         )
     listed: Sequence[str] = getattr(lists, names[choice])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence, Set
 from difflib import get_close_matches
 from typing import Any
 
 from draftverify import ConfigError
 from draftverify_tokens.models import as_list
-from draftverify_tokens.sampling import SETTINGS
+from draftverify_tokens.sampling import SETTINGS, is_whole
 
-__all__ = ["check_names", "read_options"]
+__all__ = ["check_names", "check_whole", "read_options"]
 
 ELSEWHERE = {
     "assistant_model": "drafter",
@@ -51,6 +52,16 @@ def check_names(options: Mapping[str, Any], names: Sequence[str]) -> None:
         raise ConfigError(f"there is no argument {name!r}; {hint}", path=name)
 
 
+def check_whole(name: str, value: Any, needed: str, *, least: float = 1) -> None:
+    """Refuse what is no whole number, or is below the least.
+
+    Raises:
+        ConfigError: with what is needed.
+    """
+    if not is_whole(value, least):
+        raise ConfigError(f"{name} is {value!r}; {needed}", path=name)
+
+
 def read_options(options: Mapping[str, Any]) -> tuple[tuple[str, ...], frozenset[int] | None]:
     """The stop strings and the end tokens of options; None for the model's own.
 
@@ -63,16 +74,15 @@ def read_options(options: Mapping[str, Any]) -> tuple[tuple[str, ...], frozenset
         raise ConfigError(
             f"stop is {stop!r}; texts with a character at least are needed, or () for none", path="stop"
         )
-    if limit is not None and (type(limit) is not int or limit < 1):
-        raise ConfigError(
-            f"max_new_tokens is {limit!r}; 1 or more is needed, or None for as many as fit",
-            path="max_new_tokens",
-        )
-    if type(logprobs) is not bool and (type(logprobs) is not int or logprobs < 0):
-        raise ConfigError(
-            f"logprobs is {logprobs!r}; True, False or a number of likeliest tokens is needed",
-            path="logprobs",
-        )
+    if limit is not None:
+        check_whole("max_new_tokens", limit, "1 or more is needed, or None for as many as fit")
+    if type(logprobs) is not bool:
+        check_whole("logprobs", logprobs, "True, False or a number of likeliest tokens is needed", least=0)
+    if (seed := options["seed"]) is not None:
+        check_whole("seed", seed, "a whole number is needed, or None for any", least=-math.inf)
+    for name in ("chat", "ignore_eos"):
+        if type(options[name]) is not bool:
+            raise ConfigError(f"{name} is {options[name]!r}; True or False is needed", path=name)
     criteria = options["stopping_criteria"]
     if not isinstance(criteria, Sequence) or not all(map(callable, criteria)):
         raise ConfigError(
@@ -81,7 +91,7 @@ def read_options(options: Mapping[str, Any]) -> tuple[tuple[str, ...], frozenset
         )
     if (ends := options["eos_token_id"]) is None:
         return strings, None
-    ids = as_list(ends)
+    ids = as_list(list(ends) if isinstance(ends, Set) else ends)
     if not ids or not all(type(id) is int for id in ids):
         raise ConfigError(
             f"eos_token_id is {ends!r:.80}; one token id or several are needed", path="eos_token_id"

@@ -31,7 +31,7 @@ from draftverify.rules import KSeq, Speculative, Tree
 from draftverify.traits import GeneratorTraits, has_methods, offers, traits_of
 from draftverify_llm import CATALOGUE, LocalModel, before_stop
 from draftverify_tokens.block_size import default_block
-from draftverify_tokens.call_options import check_names, read_options
+from draftverify_tokens.call_options import check_names, check_whole, read_options
 from draftverify_tokens.draft_model import DraftModel
 from draftverify_tokens.drafter_config import kind_of
 from draftverify_tokens.eagle import Eagle
@@ -370,7 +370,7 @@ class Decoder:
             block=self._sized(options["block"], drawn=settings["temperature"] != 0, seeded=seed is not None),
             done=done,
             settings=settings,
-            seed=secrets.randbits(63) if seed is None else seed,
+            seed=secrets.randbits(63) if seed is None else int(seed),
             name="generate",
         )
         known = self.model.eos_ids if ends is None else ends
@@ -393,12 +393,17 @@ class Decoder:
     ) -> _Batch:
         """The samples of a call's prompts, looked at before anything runs."""
         for name, value in (("n", n), ("batch_size", batch_size)):
-            if type(value) is not int or value < 1:
-                raise ConfigError(f"{name} is {value!r}; 1 or more is needed", path=name)
+            check_whole(name, value, "1 or more is needed")
         call, chat = self._call(options), {**self._options, **options}["chat"]
         inputs, single = read_prompts(prompts, attention_mask=attention_mask, chat=chat)
         calls = [call] * len(inputs)
         if per_prompt is not None:
+            listed = isinstance(per_prompt, Sequence)
+            if not listed or not all(isinstance(own, Mapping) for own in per_prompt):
+                raise ConfigError(
+                    f"per_prompt is {per_prompt!r:.80}; a list of mappings is needed, {{}} for the call's own options",
+                    path="per_prompt",
+                )
             if len(per_prompt) != len(inputs):
                 raise ConfigError(
                     f"per_prompt has {len(per_prompt)} entries and there are {len(inputs)} prompts; each needs one, "

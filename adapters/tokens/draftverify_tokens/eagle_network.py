@@ -13,6 +13,9 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
+from transformers import AutoConfig
+from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRotaryEmbedding, apply_rotary_pos_emb
+from transformers.models.qwen3.modeling_qwen3 import Qwen3MLP
 
 from draftverify_tokens.drafter_network import DrafterNetwork, load_network
 from draftverify_tokens.eagle_config import read_eagle_config
@@ -31,9 +34,6 @@ class EagleNetwork(DrafterNetwork):
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        from transformers import AutoConfig
-        from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
-
         given = dict(config["transformer_layer_config"])
         layer = AutoConfig.for_model(given.pop("model_type"), **given)
         super().__init__(config, layer.hidden_size, layer.vocab_size)
@@ -75,8 +75,8 @@ class EagleNetwork(DrafterNetwork):
         residual = normed if self.flags["norm_before_residual"] else states
         x = torch.cat([layer.input_layernorm(embedded), normed], -1)
         q, k, v = layer.self_attn(x)
-        cos, sin = (part[0, :, None] for part in self.rotary(x, positions[None]))
-        return residual, _rotated(q, cos, sin), _rotated(k, cos, sin), v
+        cos, sin = (part[0] for part in self.rotary(x, positions[None]))
+        return residual, *apply_rotary_pos_emb(q, k, cos, sin), v
 
     def leave(self, residual: Any, attended: Any) -> Any:
         """The states that the layer makes, [n, width], of attention's output [n, heads · size]."""
@@ -107,7 +107,7 @@ class _Layer(nn.Module):
             _Norm(width, epsilon) for _ in range(3)
         )
         self.self_attn = _Attention(config)
-        self.mlp = _Mlp(config)
+        self.mlp = (Qwen3MLP if config.model_type == "qwen3" else LlamaMLP)(config)
 
 
 class _Attention(nn.Module):
@@ -129,29 +129,6 @@ class _Attention(nn.Module):
         """Queries, keys and values, each [n, its heads, size]."""
         q, k, v = (part(x).unflatten(-1, (-1, self.size)) for part in (self.q_proj, self.k_proj, self.v_proj))
         return (self.q_norm(q), self.k_norm(k), v) if hasattr(self, "q_norm") else (q, k, v)
-
-
-class _Mlp(nn.Module):
-    """Gate, up and down."""
-
-    def __init__(self, config: Any) -> None:
-        super().__init__()
-        width, inner, bias = (
-            config.hidden_size,
-            config.intermediate_size,
-            bool(getattr(config, "mlp_bias", False)),
-        )
-        self.gate_proj, self.up_proj = (nn.Linear(width, inner, bias=bias) for _ in range(2))
-        self.down_proj = nn.Linear(inner, width, bias=bias)
-
-    def forward(self, x: Any) -> Any:
-        """[n, width] of [n, width]."""
-        return self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
-
-
-def _rotated(x: Any, cos: Any, sin: Any) -> Any:
-    half = x.shape[-1] // 2
-    return x * cos + torch.cat([-x[..., half:], x[..., :half]], -1) * sin
 
 
 def load_eagle(directory: Path) -> EagleNetwork:

@@ -23,7 +23,7 @@ from torch.nn import functional
 from draftverify_tokens.fingerprint import global_hooks, hooks_of
 from draftverify_tokens.graphs import Graphs
 from draftverify_tokens.layer import Pieces
-from draftverify_tokens.slots import RowGroup, Slots, put, seen
+from draftverify_tokens.slots import RowGroup, put, seen
 
 __all__ = ["LlamaForward", "is_llama", "products_are_plain"]
 
@@ -201,29 +201,6 @@ class LlamaForward:
             with torch.inference_mode():
                 for held, new in zip((self._cos, self._sin), self._table(len(self._cos)), strict=True):
                     held.copy_(new)
-
-    def warm(
-        self, slots: Slots, rows: int, tokens: int, capacity: int, tails: Sequence[Tail | None] = (None,)
-    ) -> None:
-        """Compile and capture ahead what a step will need.
-
-        Args:
-            slots: the shelves that the step will read.
-            rows: sequences, a power of two.
-            tokens: of each, a power of two up to 64.
-            capacity: of their shelf, a power of two from 256.
-            tails: as in a call.
-        """
-        with torch.inference_mode():  # as in a pass: Dynamo tells such buffers from others
-            shelf = slots.shelf(capacity, rows)
-        nothing = torch.zeros((rows, tokens), dtype=torch.int64, device=self.module.device)
-        ends = torch.full_like(nothing, capacity - 1)
-        paths = torch.ones_like(nothing)
-        group = RowGroup(nothing, nothing, ends, shelf, 0, None, capacity, {}, paths=paths)
-        with torch.inference_mode():
-            self._prepare([group])
-            for tail in tails:
-                self._compiled([group], tail)
 
     def _prepare(self, groups: Sequence[RowGroup]) -> None:
         """Have the layers, the shelves' buffers and the table of rotations."""

@@ -153,11 +153,9 @@ def positions_of(module: Any) -> tuple[int | None, str]:
     return min(limits, default=(None, ""))
 
 
-def room(context: Context, n: int, tokens: Sequence[int] | None = None) -> int:
+def room(context: Context, n: int) -> int:
     """How many of `n` items may be drafted before the target runs out of positions."""
     positions = context.task.input.get("positions")
-    return (
-        n
-        if positions is None
-        else max(0, min(n, positions - len(prompt_of(context)) - len(context.accepted)))
-    )
+    if positions is None:
+        return n
+    return max(0, min(n, positions - len(prompt_of(context)) - len(context.accepted)))

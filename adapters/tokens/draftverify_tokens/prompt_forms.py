@@ -33,6 +33,8 @@ def read_prompts(prompts: Any, *, attention_mask: Any = None, chat: bool = True)
     """
     if isinstance(prompts, Mapping) and "input_ids" in prompts:
         return _arrays(prompts["input_ids"], prompts.get("attention_mask", attention_mask))
+    if hasattr(prompts, "tolist") and _has_text(items := prompts.tolist()):
+        prompts = items  # a table's column of texts
     if attention_mask is not None and _has_text(prompts):
         raise ConfigError(
             f"attention_mask is given beside {prompts!r:.80}; it belongs to token ids, leave it out",
@@ -87,7 +89,7 @@ def _has_text(prompts: Any) -> bool:
 
 def _arrays(ids: Any, mask: Any) -> tuple[list[Any], bool]:
     rows, masks = _listed(ids), None if mask is None else _listed(mask)
-    single = not (rows and isinstance(rows[0], list))
+    single = getattr(ids, "ndim", 2 if rows and isinstance(rows[0], list) else 1) == 1
     if single:
         rows, masks = [rows], None if masks is None else [masks]
     if masks is not None and list(map(_length, masks)) != list(map(_length, rows)):

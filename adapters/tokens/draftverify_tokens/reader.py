@@ -30,7 +30,7 @@ from draftverify_tokens.models import TokenModel, ending_as, prompt_of
 from draftverify_tokens.sampling import Tail, probabilities, read_settings
 from draftverify_tokens.slots import CacheShelf, RowGroup, Slot, Slots, agreement, shared
 
-__all__ = ["BlockReader", "BlockReading", "distributions", "history_of"]
+__all__ = ["BlockReader", "BlockReading", "check_chains", "distributions", "history_of"]
 
 AHEAD = 64
 """A session with more pending tokens than this is read alone before the batch, which would be padded to its length."""
@@ -188,11 +188,7 @@ class BlockReader:
         fresh = any(context.scratch.get(self._owner) not in self._known for context in contexts)
         if moved or fresh:
             self._look_at_model()
-        why = self._owner.no_trees
-        if why is not None and any(proposal.shape != "chain" for proposal in proposals):
-            raise ContractError(
-                f"a tree was drafted, which {type(self.module).__name__} cannot read: {why}; use a drafter of chains"
-            )
+        check_chains(self.module, self._owner.no_trees, proposals)
 
         # Taken out while the model runs: a pass that fails half-way leaves layers of different lengths behind.
         slots = list(map(self._take, contexts))
@@ -245,19 +241,6 @@ class BlockReader:
             slot.block, slot.parents = drafted[index], None
             context.scratch[self._owner] = slot
         return outputs
-
-    def warm(self, rows: int, tokens: int, capacity: int, tails: Sequence[Any] = (None,)) -> None:
-        """Compile and capture ahead what a step of so many rows and tokens needs; nothing where steps are not compiled.
-
-        Args:
-            rows: sequences, a power of two.
-            tokens: of each, pending and drafted; a power of two up to 64.
-            capacity: of their shelf, a power of two from 256.
-            tails: as the forward's.
-        """
-        if self._forward.compiled:
-            with evaluating(self._modules):
-                self._forward.warm(self.slots, rows, tokens, capacity, tails)
 
     def withdraw(self, contexts: Sequence[Context]) -> None:
         """Take what was read as if it were accepted for a block again, which may be refused.
@@ -555,6 +538,18 @@ class BlockReader:
 
     def _to_device(self, values: Any) -> Any:
         return upload(values, self._embeddings.weight)
+
+
+def check_chains(module: Any, no_trees: str | None, proposals: Sequence[Proposal]) -> None:
+    """Refuse trees where a model reads none.
+
+    Raises:
+        ContractError: with the reason, `no_trees`.
+    """
+    if no_trees is not None and any(proposal.shape != "chain" for proposal in proposals):
+        raise ContractError(
+            f"a tree was drafted, which {type(module).__name__} cannot read: {no_trees}; use a drafter of chains"
+        )
 
 
 def history_of(owner: object, context: Context, proposal: Proposal, *, start: int = 0) -> History:

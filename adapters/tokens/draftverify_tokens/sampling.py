@@ -23,7 +23,16 @@ from draftverify_tokens.history import History, upload
 from draftverify_tokens.models import TokenModel
 from draftverify_tokens.penalties import penalise
 
-__all__ = ["SETTINGS", "Sampling", "Tail", "check_settings", "own_settings", "probabilities", "read_settings"]
+__all__ = [
+    "SETTINGS",
+    "Sampling",
+    "Tail",
+    "check_settings",
+    "is_whole",
+    "own_settings",
+    "probabilities",
+    "read_settings",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,17 +177,19 @@ def check_settings(settings: Mapping[str, Any], model: TokenModel | None = None)
 
 def _number(value: Any) -> bool:
     # Bounded as float32 is, with room for a logit: a number beyond makes every probability of its row nan.
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and -LARGEST <= value <= LARGEST
+    numbers = (int, float, np.integer, np.floating)
+    return isinstance(value, numbers) and not isinstance(value, bool) and bool(-LARGEST <= value <= LARGEST)
 
 
-def _whole(value: Any, least: int) -> bool:
+def is_whole(value: Any, least: float) -> bool:
+    """Whether it is a whole number, of Python's or of NumPy's, and not below the least."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 def _bias(value: Any) -> bool:
     # A config file's keys are texts.
     return isinstance(value, Mapping) and all(
-        (_whole(k, 0) or (isinstance(k, str) and k.isdecimal() and len(k) < 20)) and _number(v)
+        (is_whole(k, 0) or (isinstance(k, str) and k.isdecimal() and len(k) < 20)) and _number(v)
         for k, v in value.items()
     )
 
@@ -204,13 +215,13 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "frequency_penalty": _TWO,
     "presence_penalty": _TWO,
     "logit_bias": (lambda v: v is None or _bias(v), "a mapping of token ids to numbers of at most 1e30"),
-    "min_new_tokens": (lambda v: _whole(v, 0), "a whole number >= 0"),
+    "min_new_tokens": (lambda v: is_whole(v, 0), "a whole number >= 0"),
     "processors": (_callables, "a list of callables (input_ids, scores) -> scores"),
     "json_schema": (lambda v: _text(v) or isinstance(v, Mapping), "a mapping or JSON text"),
     "regex": (_text, "text"),
     "grammar": (_text, "text"),
     "temperature": (lambda v: _number(v) and (v == 0 or v >= 1e-6), "0 or a number >= 1e-6"),
-    "top_k": (lambda v: v is None or _whole(v, 1), "a whole number >= 1"),
+    "top_k": (lambda v: v is None or is_whole(v, 1), "a whole number >= 1"),
     "top_p": (lambda v: _number(v) and 0 < v <= 1, "a number in (0, 1]"),
     "min_p": (lambda v: _number(v) and 0 <= v <= 1, "a number in [0, 1]"),
 }
@@ -422,7 +433,7 @@ def _diagnose(logits: Any, raw_maxima: Any, histories: Sequence[History]) -> Non
         if not bool(torch.isfinite(raw_maxima[row])):
             raise ContractError(
                 f"the settings leave no token after {len(history.accepted) + history.start} tokens of answer and "
-                "block: processors and grammar contradict each other, or the tokenizer cannot write what the grammar "
-                "asks for"
+                "block: min_new_tokens, processors and grammar contradict each other, or the tokenizer cannot write "
+                "what the grammar asks for"
             )
         row += len(history)

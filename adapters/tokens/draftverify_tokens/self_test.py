@@ -184,7 +184,10 @@ class _Trial:
 
     def _alone(self) -> Iterator[Rows]:
         """The module by itself, on the one text that everything else is read of: a single pass is enough."""
-        yield [(self.text, self._own(self.text))]
+        own = self._own(self.text)
+        if not bool(own.isfinite().all()):
+            raise self._refusal("its logits are not finite numbers; its weights or its dtype are at fault")
+        yield [(self.text, own)]
 
     def _first(self, session: Any) -> Iterator[Rows]:
         """Three tokens in one pass, the first of a text."""

@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from draftverify import ConfigError, Context, ContractError, Proposal
+from draftverify import ConfigError, Context, Proposal
 from draftverify_llm import evaluating
 from draftverify_tokens.fingerprint import Fingerprint
 from draftverify_tokens.models import prompt_of
-from draftverify_tokens.reader import BlockReader, BlockReading
+from draftverify_tokens.reader import BlockReader, BlockReading, check_chains
 
 __all__ = ["StateReader", "keeps_state", "reader_of"]
 
@@ -135,11 +135,7 @@ class StateReader:
         """
         import torch
 
-        if any(proposal.shape != "chain" for proposal in proposals):
-            raise ContractError(
-                f"a tree was drafted, which {type(self.module).__name__} cannot read: {self.no_trees}; use a drafter "
-                "of chains"
-            )
+        check_chains(self.module, self.no_trees, proposals)
         if any(self not in context.scratch for context in contexts):
             self._look_at_model()
         rows = []

@@ -15,6 +15,7 @@ from threading import Lock, local
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
+from msgspec.structs import replace
 
 from draftverify.errors import ConfigError
 from draftverify.protocols import TimesPasses
@@ -24,7 +25,7 @@ from draftverify.stats.block.fallback import Detour, Ledger
 from draftverify.stats.progress import is_alternatives
 from draftverify.stats.task_costs import FIRST_GAP, LAST_GAP
 from draftverify.traits import BlockTraits, GeneratorTraits, VerifierTraits, offers, traits_of
-from draftverify.values import Context, Outcome, Round
+from draftverify.values import Context, Outcome, Proposal, Round
 
 Objective: TypeAlias = Literal["latency", "throughput", "cost"]
 
@@ -142,9 +143,18 @@ class Measured:
         """Draft for the round that comes, whether it will be verified or not."""
         task = self._acceptance.task(context)
         try:
-            task.shadow = self._free.propose(context, self.at_most).items
+            shadow = self._free.propose(context, self.at_most)
+            task.shadow = shadow if shadow.shape == "chain" else None
         except Exception:  # the generator's own call will say so
             task.shadow = None
+
+    def drafted(self, context: Context, n: int) -> Proposal | None:
+        """The first `n` items of the draft by which the size was chosen, where it cost nothing."""
+        with self._lock:
+            shadow = self._acceptance.task(context).shadow
+        if shadow is None or shadow.evidence:  # which would be of all of its items
+            return None
+        return replace(shadow, items=shadow.items[:n], parents=shadow.parents[:n])
 
     def _choose(self, context: Context, batch: int, members: Sequence[AcceptanceEvidence]) -> int:
         """The size for a pass of so many sessions, of whom `members` are known."""

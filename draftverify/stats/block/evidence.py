@@ -11,7 +11,7 @@ import numpy as np
 
 from draftverify.stats.progress import first_accepted, geometric_progress
 from draftverify.stats.task_costs import FIRST_GAP, LAST_GAP
-from draftverify.values import Context, Round
+from draftverify.values import Context, Proposal, Round
 
 PRIOR = (0.5, 0.6)
 """Acceptance of the first item and of later ones, before anything was seen."""
@@ -41,7 +41,7 @@ class AcceptanceEvidence:
         self.rounds = self.last = self.judged = self.streak = 0
         self.gap = FIRST_GAP
         self.opened = False
-        self.shadow: Sequence[Any] | None = None
+        self.shadow: Proposal | None = None
 
     def add(self, keep: float, hits: Hits) -> None:
         """Count what was seen of a round; what was counted before keeps the share `keep` of its weight."""
@@ -56,7 +56,7 @@ class AcceptanceEvidence:
         A draft whose items are as they would be without verifying is accepted as often as it agrees, under any rule
         that emits the verifier's distribution.
         """
-        shadow, self.shadow = self.shadow or (), None
+        shadow, self.shadow = () if self.shadow is None else self.shadow.items, None
         agreed = 0
         for item, value in zip(shadow, values, strict=False):
             if item != value:

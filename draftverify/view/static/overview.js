@@ -55,11 +55,11 @@ export function head(run, buttons) {
   return el("div", {},
     el("div", { class: "title" }, el("h1", {}, run.name), state, run.tags.map((tag) => el("span", { class: "chip" }, tag)), el("span", { class: "push" }, buttons)),
     el("div", { class: "facts" },
-      el("span", {}, `${count(run.tasks)} tasks`), el("span", {}, `${run.pipelines.length} pipelines`),
+      el("span", {}, many(run.tasks, "task")), el("span", {}, many(run.pipelines.length, "pipeline")),
       run.started ? el("span", {}, `started ${when(run.started)}`) : null,
       run.last ? el("span", {}, `last result ${when(run.last)}`) : null,
       run.versions.draftverify ? el("span", {}, `draftverify ${run.versions.draftverify}`) : null,
-      run.versions.processor ? el("span", {}, `${run.versions.processor}, ${run.versions.cores} cores`) : null),
+      run.versions.processor ? el("span", {}, `${run.versions.processor}, ${many(run.versions.cores, "core")}`) : null),
     run.command.length ? el("div", { class: "command mono" }, typed(run.command)) : null,
     run.finished ? null : el("div", { class: "progress", role: "progressbar", "aria-valuenow": Math.round(100 * share), "aria-valuemin": 0, "aria-valuemax": 100 }, bar));
 }
@@ -283,6 +283,7 @@ function byLabels(run, { labels, pipelines, shared, curves }) {
     scored.length ? el("details", {}, el("summary", {}, "ROC curves of the scores"), lazy(() => [namesOf(run, scored), chart("The share of right items that pass against that of wrong ones; dashed within tasks", 320, roc(scored))])) : null];
 }
 
+const many = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 const counted = (counts) => Object.entries(counts).sort((left, right) => right[1] - left[1]).map(([name, number]) => `${name} ${count(number)}`).join(", ");
 
 /** What a verifier said of items; one that gives distributions says nothing of any. */

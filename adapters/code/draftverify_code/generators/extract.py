@@ -11,23 +11,20 @@ import re
 import textwrap
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from draftverify_code.generators.examples import before_examples
 from draftverify_code.names import BUILTINS, FUNCTIONS, binds, bound, free, is_definition
-from draftverify_code.program import PYTHON
+from draftverify_code.program import language_of
 
-__all__ = ["extract", "fenced", "parsed", "preamble", "truncate"]
+__all__ = ["extract", "fenced", "parsed", "preamble", "program_in", "truncate"]
 
 LONGEST = 100_000  # characters; a longer text is not parsed
 TRIES = 24  # how often a run of lines is cut and parsed again, and how many runs are looked for in one text
 LABOUR = 12  # times its own length that of a text is parsed while such runs are looked for, beyond
 SLACK = 20_000  # characters
-_ALIASES = (
-    ("c++", "cpp", "cc", "cxx"), ("c#", "cs", "csharp"), ("diff", "patch"), ("go", "golang"), ("javascript", "js"),
-    ("rust", "rs"), ("typescript", "ts"),
-)  # fmt: skip
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S)
 _QUOTED = re.compile(r"[ \t]*>(?!>) ?")
 _FENCE = re.compile(
@@ -89,7 +86,7 @@ def extract(
     """
     text = _spoken(answer)
     blocks = list(fenced(text))
-    if language.lower() not in PYTHON:
+    if language_of(language) != "python":
         program = _by_tag(text, blocks, prompt if continues else "", entry_point, language)
         ends = [program.rfind(mark) for mark in stop if mark.strip() == "}" and mark in program]
         return program[: max(ends)] if ends else program
@@ -98,7 +95,7 @@ def extract(
     reader = _AnswerReader(
         prompt if continues else "", entry_point, LABOUR * (len(text) + len(prompt)) + SLACK
     )
-    regions = [block for tag, block in blocks if not tag or tag.lower() in PYTHON]
+    regions = [block for tag, block in blocks if not tag or _is_python(tag)]
     regions = regions or [block for _, block in blocks]
     programs = [program for region in regions for program in reader.read(region)]
     if not any(program.defines_it for program in programs):
@@ -109,6 +106,24 @@ def extract(
         return _guess(text, regions, prompt if continues else "", entry_point)
     snippets = [snippet for region in regions if (snippet := _ParsedProgram.of(region)) is not None]
     return reader.completed(reader.without_examples(chosen), snippets).text
+
+
+def program_in(answer: str, fields: Mapping[str, Any], prompt: str | None = None) -> str:
+    """The program in an answer to a task.
+
+    Args:
+        answer: the model's text.
+        fields: the task's input.
+        prompt: what was asked, where it is not the input's.
+    """
+    return extract(
+        answer,
+        prompt=fields.get("prompt", "") if prompt is None else prompt,
+        entry_point=fields.get("entry_point", ""),
+        continues=fields.get("form") == "completion",
+        language=fields.get("language") or "python",
+        stop=fields.get("stop_tokens", ()),
+    )
 
 
 def fenced(text: str) -> Iterator[tuple[str, str]]:
@@ -135,7 +150,7 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
                     yield "", match["code"].strip(" \t")
                 continue
             begins = mark["tag"] + mark["more"]
-            code = bool(_CODE.match(begins)) and begins.split()[0] not in PYTHON
+            code = bool(_CODE.match(begins)) and not _is_python(begins.split()[0])
             if mark["before"].strip() and mark["more"].strip() and not code:
                 continue  # three backticks in the middle of prose
             indentation = len(mark["before"]) if not mark["before"].strip() else 0
@@ -148,7 +163,7 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
         if bare and set(bare) == {fence[0]} and len(bare) >= len(fence):
             yield tag, "\n".join(content)
             opened = None
-        elif mark is not None and mark["fence"][0] == fence[0] and mark["tag"].lower() in PYTHON:
+        elif mark is not None and mark["fence"][0] == fence[0] and _is_python(mark["tag"]):
             yield tag, "\n".join(content)  # the last block was never closed
             opened, content = (mark["fence"], mark["tag"], 0), []
         elif bare.endswith(fence) and fence[0] == "`":
@@ -159,6 +174,10 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
             content.append(_less(line, indentation))
     if opened is not None:
         yield opened[1], "\n".join(content)
+
+
+def _is_python(tag: str) -> bool:
+    return language_of(tag) == "python"
 
 
 def preamble(prompt: str, entry_point: str) -> str:
@@ -427,13 +446,8 @@ def _spoken(answer: str) -> str:
 def _by_tag(
     text: str, blocks: Sequence[tuple[str, str]], prompt: str, entry_point: str, language: str
 ) -> str:
-    tags = next((names for names in _ALIASES if language.lower() in names), (language.lower(),))
-    for accepted in (tags, ("",)):
-        some = [block for tag, block in blocks if tag.lower() in accepted]
-        if some:
-            break
-    else:
-        some = [block for _, block in blocks] or [text]
+    some = [block for tag, block in blocks if language_of(tag) == language_of(language)]
+    some = some or [block for tag, block in blocks if not tag] or [block for _, block in blocks] or [text]
     if not entry_point:
         return some[_last_long(some) or 0]
     defining = [block for block in some if _declares(block, entry_point)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from heapq import nlargest
 from itertools import zip_longest
@@ -13,7 +13,7 @@ from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, P
 from draftverify.traits import GeneratorTraits
 from draftverify_code.generators.edits import ProgramSource, fingerprint
 from draftverify_code.generators.mutations import mutations
-from draftverify_code.program import program_of
+from draftverify_code.program import in_python, program_of
 
 __all__ = ["Mutate"]
 
@@ -43,9 +43,15 @@ class Mutate:
             ConfigError: the task has no program to mend.
         """
         program = _program(context.task)
-        if n < 1 or context.task.input.get("language", "python") != "python":
+        if n < 1 or not in_python(context.task.input):
             return Proposal.alternatives((), exhausted=n > 0)
-        identify = _remembered(context.scratch.setdefault(_KEY, {}))
+        fingerprints: dict[str, bytes | None] = context.scratch.setdefault(_KEY, {})
+
+        def identify(text: str) -> bytes | None:
+            if text not in fingerprints:
+                fingerprints[text] = fingerprint(text)
+            return fingerprints[text]
+
         items: list[str] = []
         tried = {identify(text) for text in (program, *(text for text, _ in _judged(context)))}
         for mutant in _mutants(context, program):
@@ -72,17 +78,6 @@ def _program(task: Task) -> str:
             f"the program of task {task.id} has {len(program):,} bytes; at most {LARGEST:,} are mutated"
         )
     return program
-
-
-def _remembered(fingerprints: dict[str, bytes | None]) -> Callable[[str], bytes | None]:
-    """`fingerprint`, worked out once for each text."""
-
-    def identify(text: str) -> bytes | None:
-        if text not in fingerprints:
-            fingerprints[text] = fingerprint(text)
-        return fingerprints[text]
-
-    return identify
 
 
 def _mutants(context: Context, program: str) -> Iterator[str]:

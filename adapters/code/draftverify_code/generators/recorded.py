@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from draftverify import ConfigError, Context, Proposal, Task
-from draftverify_code.generators.extract import extract, truncate
+from draftverify_code.generators.extract import program_in, truncate
 from draftverify_llm import (
     RecordedSample,
     RecordedSamples,
@@ -94,18 +94,10 @@ class RecordedPrograms(RecordedSamples):
     def _item(self, sample: RecordedSample, recorded: RecordedTask, task: Task) -> Any:
         text = sample.text
         prompt = recorded.prompt or task.input.get("prompt", "")
-        stop = task.input.get("stop_tokens", ())
         if self.form == "completion":
-            text = prompt + truncate(text, self.stop or stop)
+            text = prompt + truncate(text, self.stop or task.input.get("stop_tokens", ()))
         elif self.form == "text":
-            text = extract(
-                text,
-                prompt=prompt,
-                entry_point=task.input.get("entry_point", ""),
-                continues=task.input.get("form") == "completion",
-                language=task.input.get("language", "python"),
-                stop=stop,
-            )
+            text = program_in(text, task.input, prompt)
         if self.items == "text":
             return text
         beside = {name: getattr(sample, name) for name in _BESIDE}

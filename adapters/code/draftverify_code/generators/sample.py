@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from draftverify import ConfigError, Context, Feedback, Proposal, Task
 from draftverify.traits import GeneratorTraits
-from draftverify_code.generators.extract import extract, truncate
-from draftverify_code.program import program_of
+from draftverify_code.generators.extract import program_in, truncate
+from draftverify_code.program import language_of, program_of
 from draftverify_llm import Message, TextModel, read_sampling, sampling_traits
 from draftverify_llm import Sample as SampleText
 
@@ -111,13 +112,11 @@ class SamplePrograms:
         refusals = _best(context, self.attempts)
         request = self._turns(task, refusals) if self.chat else self._text(task, refusals)
         # What the model is asked is a task of its own; the draws, and so the seed, stay this round's.
-        inner = msgspec.structs.replace(context, task=Task(id=context.task.id, input=request), feedback=())
+        inner = replace(context, task=Task(id=context.task.id, input=request), feedback=())
         proposal = self._sampler(stop, context.settings).propose(
             inner, n if self.at_most is None else min(n, self.at_most)
         )
-        return msgspec.structs.replace(
-            proposal, items=tuple(self._program(task, text, stop) for text in proposal.items)
-        )
+        return replace(proposal, items=tuple(self._program(task, text, stop) for text in proposal.items))
 
     def _sampling(self, settings: Mapping[str, Any]) -> tuple[float, float]:
         return read_sampling(settings, self.temperature, self.top_p, default=(0.8, 0.95))
@@ -147,14 +146,7 @@ class SamplePrograms:
 
     def _program(self, task: _CodeTask, text: str, stop: Sequence[str]) -> str:
         if self.chat:
-            return extract(
-                text,
-                prompt=task.prompt,
-                entry_point=task.entry_point,
-                continues=task.continues,
-                language=task.language,
-                stop=task.stop_tokens,
-            )
+            return program_in(text, task.fields)
         # A backend may know only some of the stop strings.
         return (task.prompt if task.continues else "") + truncate(text, stop)
 
@@ -167,10 +159,10 @@ class _CodeTask:
         if not isinstance(prompt, str):
             fields = ", ".join(map(str, task.input)) or "nothing"
             raise ConfigError(f"a task for code.sample needs `prompt` (text); {task.id} has {fields}")
+        self.fields = task.input
         self.prompt = prompt
         self.continues = task.input.get("form") == "completion"
-        self.entry_point: str = task.input.get("entry_point", "")
-        self.language: str = task.input.get("language", "python")
+        self.language = language_of(str(task.input.get("language") or "python"))
         self.stop_tokens: Sequence[str] = task.input.get("stop_tokens", ())
 
     @property

@@ -14,6 +14,7 @@ import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace as replaced
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
 from draftverify_code.patches.container import Container
@@ -80,6 +82,9 @@ class Workspace:
         task: with these.
         protected: patterns of what candidates may not change.
 
+    Attributes:
+        holding: files in which a run has found tests, and which they may not change either.
+
     Raises:
         ContractError: what the task has of it is not as it must be.
     """
@@ -88,6 +93,7 @@ class Workspace:
         self.fields = fields = task.input
         self.name = f"task {task.id}"
         self.protected = texts_of(protected, "`protected`")
+        self.holding: frozenset[str] = frozenset()
         self.image = str(fields.get("image") or "")
         target = fields.get("target")
         self.target = posixpath.normpath(target) if isinstance(target, str) and target else ""
@@ -142,8 +148,7 @@ class Workspace:
             return default_sandbox((*framework, *imported([imports], self.paths)), shelves)
         if not shelves:
             return sandbox
-        readable = (*sandbox.readable, *shelves)
-        return _sandbox(sandbox.isolation, tuple(sandbox.packages), readable, sandbox.workers)
+        return _showing(sandbox, shelves)
 
     def verified(
         self,
@@ -189,7 +194,7 @@ class Workspace:
             with ThreadPoolExecutor(box.at_once) as pool:
                 return list(pool.map(check_one, wanted))
 
-        named = msgspec.structs.replace(proposal, items=tuple(names))
+        named = replace(proposal, items=tuple(names))
         return verified(context, named, cast(Sandbox, box), stage, SHARED, check)
 
     def laid_out(self, command: SandboxCommand, change: Change, *, inside: bool = False) -> SandboxCommand:
@@ -208,7 +213,7 @@ class Workspace:
             names.insert(0, BASE if isinstance(archive, bytes) else str(archive))
             if isinstance(archive, bytes):
                 files[BASE] = archive
-            limits = msgspec.structs.replace(
+            limits = replace(
                 limits,
                 disk=limits.disk + self.packed.size + len(final) + BLOCK * len(change),
                 files=limits.files + self.packed.entries + 2 * len(change),
@@ -218,7 +223,7 @@ class Workspace:
             if inside
             else (sys.executable, "-I", "-S", "-c", _unpack(), *names, "--", NOT_STARTED, *command.argv)
         )
-        return msgspec.structs.replace(command, argv=argv, files=files, limits=limits)
+        return replace(command, argv=argv, files=files, limits=limits)
 
     def _draft(self, name: str, item: Any) -> JudgedChange | Check:
         """What a candidate makes of the files, or why it is refused."""
@@ -265,7 +270,7 @@ class Workspace:
     def protects(self, path: str) -> bool:
         """Whether candidates may not change a path."""
         *folders, name = path.split("/")
-        if path in self.tests or path in self._listed_files:
+        if path in self.tests or path in self._listed_files or path in self.holding:
             return True
         return any(
             pattern[:-1] in folders
@@ -324,9 +329,9 @@ def workspace_of(context: Context, protected: Sequence[str]) -> Workspace:
 
 
 @lru_cache(maxsize=8)
-def _sandbox(isolation: Any, packages: tuple[str, ...], readable: tuple[Path, ...], workers: int) -> Sandbox:
+def _showing(sandbox: Sandbox, paths: tuple[Path, ...]) -> Sandbox:
     """Another sandbox of the same kind, which shows more."""
-    return Sandbox(isolation, packages, readable, workers)
+    return replaced(sandbox, readable=(*sandbox.readable, *paths))
 
 
 @lru_cache(maxsize=1)
@@ -383,7 +388,7 @@ def _marked(draft: JudgedChange, check: Check) -> Check:
     words = _plain(f"left as they were, since they are protected: {_listed(draft.protected)}")
     correction = draft.judged if check.verdict == "pass" else UNSET
     feedback = "\n".join(filter(None, (check.feedback, words)))
-    return msgspec.structs.replace(check, feedback=feedback, correction=correction)
+    return replace(check, feedback=feedback, correction=correction)
 
 
 def _plain(words: str) -> str:

@@ -14,15 +14,6 @@ from draftverify_code.sandbox.jobs import (
 )
 
 __all__ = [
-    "CommandExit",
-    "Integrity",
-    "Isolation",
-    "Limits",
-    "Sandbox",
-    "SandboxCommand",
-    "Suite",
-    "SuiteFinding",
-    "SuiteKind",
-    "Tier",
-    "default_sandbox",
-]
+    "CommandExit", "Integrity", "Isolation", "Limits", "Sandbox", "SandboxCommand", "Suite", "SuiteFinding",
+    "SuiteKind", "Tier", "default_sandbox",
+]  # fmt: skip

@@ -16,14 +16,12 @@ Before a finding it says {waiting: true} and {waiting: false} where a new candid
 
 from __future__ import annotations
 
-import gc
 import importlib
 import json
 import os
 import select
 import signal
 import socket
-import sys
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -128,17 +126,10 @@ def _suite(host: socket.socket, candidates: Candidates, suite: dict[str, Any]) -
 def main(settings: str) -> None:
     """Lock in, say so, serve."""
     config = json.loads(settings)
-    host = socket.socket(fileno=config["link"])
-    try:
-        sys.path += config["path"]
-        for name in keeper.WARM:
-            importlib.import_module(name)
-        sealed = keeper.Sealed(config)
+
+    def seal(host: socket.socket, sealed: keeper.Sealed) -> socket.socket:
         confine.take(sealed.seal(cpu=1 << 30, memory=MEMORY, disk=1 << 20, threads=16))
-    except Exception as error:
-        send(host, {"error": f"{type(error).__name__}: {error}"})
-        os._exit(1)
-    gc.collect()
-    gc.freeze()
-    send(host, {})
+        return host
+
+    host = keeper.locked_in(config, seal)
     serve(host, Candidates(socket.socket(fileno=config["keeper"]), host))

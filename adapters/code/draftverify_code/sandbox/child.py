@@ -186,7 +186,7 @@ class _LoadedProgram:
         early = sys.stdout = self.stdout = _Output().stream
         sys.modules[MODULE] = self.module
         linecache.cache[FILE] = len(text), None, text.splitlines(True), FILE
-        self.surroundings.begin(modules, text)
+        self.surroundings = Surroundings(modules, text)
         try:
             code = compile(text, FILE, "exec", dont_inherit=True, optimize=0)
         except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:

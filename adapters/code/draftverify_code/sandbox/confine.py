@@ -47,6 +47,12 @@ MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
 MNT_DETACH = 2
 
 
+STREAMS = {"/dev/fd": "/proc/self/fd"} | {
+    f"/dev/{name}": f"/proc/self/fd/{number}" for number, name in enumerate(("stdin", "stdout", "stderr"))
+}
+"""Links that programs expect to find, each with its target."""
+
+
 def _checked(result: int, label: str) -> int:
     if result < 0:
         error = ctypes.get_errno()
@@ -380,6 +386,8 @@ def make_root(root: str, readable: list[str], hidden: list[str], scratch: str) -
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o600))
         _mount(f"/dev/{device}", target, None, MS_BIND)
     os.symlink(scratch, root + "/dev/shm")  # where semaphores are made, which process pools need
+    for name, target in STREAMS.items():
+        os.symlink(target, root + name)
     if not os.path.exists(root + "/tmp"):  # something there may be readable
         os.symlink(scratch, root + "/tmp")
     os.makedirs(root + scratch, mode=0o755)

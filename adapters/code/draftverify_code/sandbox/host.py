@@ -18,10 +18,10 @@ import tempfile
 import threading
 import weakref
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -30,7 +30,7 @@ import msgspec
 
 from draftverify import Check, ConfigError, ResourceError
 from draftverify_code.program import texts_of
-from draftverify_code.sandbox.confine import LONGEST
+from draftverify_code.sandbox.confine import LONGEST, STREAMS
 from draftverify_code.sandbox.frames import receive, send
 from draftverify_code.sandbox.jobs import (
     CommandExit,
@@ -105,13 +105,9 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: getattr(self, name) for name in ("isolation", "packages", "readable", "workers", "sockets")
-        }
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, and what is unpickled, has the same settings and no processes yet."""
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     @property
     def at_once(self) -> int:
@@ -127,15 +123,7 @@ class Sandbox:
     def places(self) -> dict[str, Any]:
         """What a program may read beside its scratch directory, which modules it misses, whether it has sockets."""
         state = self._opened()
-        if state.tier == "none":
-            return {}
-        grants = state.grants
-        readable = (*grants.granted, *grants.listed) if state.tier == "landlock" else (*grants.shown, "/proc")
-        return {
-            "readable": [*readable, *grants.packages],
-            "absent": list(grants.absent),
-            "sockets": self.sockets,
-        }
+        return {} if state.tier == "none" else _places(state.tier, state.grants, self.sockets)
 
     def open(self) -> None:
         """Choose the isolation and start a first keeper.
@@ -164,7 +152,7 @@ class Sandbox:
             ConfigError: a file's path is absolute or leads out of the scratch directory.
         """
         for command in commands:
-            for name in (*command.files, *command.collect):
+            for name in (*command.files, *command.collect, *filter(None, [command.input])):
                 parts = name.split("/")
                 if not name or os.path.isabs(name) or ".." in parts or "\0" in name or "" in parts:
                     raise ConfigError(f"{name!r} is no path inside the scratch directory", path="files")
@@ -283,6 +271,7 @@ class _State:
             "argv": list(command.argv),
             "files": {name: b64encode(content).decode() for name, content in command.files.items()},
             "stdin": b64encode(command.stdin).decode(),
+            "input": command.input,
             "collect": list(command.collect),
             "env": dict(command.env),
             "limits": msgspec.to_builtins(limits),
@@ -305,6 +294,8 @@ class _State:
                 self._judges, lambda: _JudgeServer(self), lambda judge: judge.has(encoded)
             ) as judge:
                 broken = self.unloadable.get(encoded) or judge.load(encoded)
+                if not judge.alive:
+                    self.unloadable[encoded] = broken
                 if broken:
                     return SuiteFinding(Check("error", reason="tests", feedback=broken))
                 # The judge keeps the time, and may begin anew once. What takes longer is its own work on an answer.
@@ -316,9 +307,6 @@ class _State:
             return SuiteFinding(Check("timeout", reason="wall", feedback=message))
         except ResourceError as error:
             return SuiteFinding(Check("error", reason="sandbox", feedback=str(error)))
-        except _Unloadable as error:
-            self.unloadable[encoded] = str(error)
-            return SuiteFinding(Check("error", reason="tests", feedback=str(error)))
         try:
             check = Check(answer["verdict"], answer["score"], answer["reason"], answer["feedback"])
             return SuiteFinding(check, tuple(answer["passed"]), answer["seconds"])
@@ -359,10 +347,6 @@ class _State:
 
 class _Unanswered(ResourceError, TimeoutError):
     """A server did not answer in time."""
-
-
-class _Unloadable(Exception):
-    """A suite with which no judge comes to an end."""
 
 
 class _Server:
@@ -473,11 +457,8 @@ class _JudgeServer(_Server):
         return self._loaded == encoded
 
     def load(self, encoded: bytes) -> str:
-        """Give it the tests, unless it has them; says what is wrong with them.
-
-        Raises:
-            _Unloadable: it did not come to an end with them.
-        """
+        """Give it the tests, unless it has them; says what is wrong with them. With some it comes to no end, and is
+        ended."""
         if not self.has(encoded):
             if self._loaded is not None:
                 send(self.link, {"op": "drop"})
@@ -485,7 +466,8 @@ class _JudgeServer(_Server):
             try:
                 answer = self.ask({"op": "load", "suite": json.loads(encoded)}, LOADING)
             except TimeoutError:
-                raise _Unloadable(f"the tests cannot be loaded within {LOADING:.0f} s") from None
+                self.kill()
+                return f"the tests cannot be loaded within {LOADING:.0f} s"
             self._broken = str(answer.get("broken", "")) if isinstance(answer, dict) else "no answer"
             self._loaded = encoded
         return self._broken
@@ -493,6 +475,12 @@ class _JudgeServer(_Server):
     def kill(self) -> None:
         super().kill()
         self._keeper.kill()
+
+
+def _places(tier: Tier, grants: Grants, sockets: bool) -> dict[str, Any]:
+    """What a tier leaves open to programs, as `surroundings.Refusals` takes it."""
+    readable = (*grants.granted, *grants.listed) if tier == "landlock" else (*grants.shown, "/proc")
+    return {"readable": [*readable, *grants.packages], "absent": grants.absent, "sockets": sockets}
 
 
 def _start(
@@ -531,19 +519,14 @@ def _start(
         root = tempfile.mkdtemp(prefix="draftverify-")
         folders.append(root)
     config = {
+        **asdict(grants),
         "tier": tier,
         "root": root,
         "scratch": scratch,
-        "readable": grants.shown,
-        "hidden": grants.hidden,
-        "granted": grants.granted,
-        "listed": grants.listed,
         "user": user,
         "keep_reading": not all(map(_readable_by_others, grants.shown)),
         "preload": list(preload),
-        "path": list(grants.packages),
-        "absent": list(grants.absent),
-        "sockets": sockets,
+        "places": _places(tier, grants, sockets),
         "keeper": keeper,
     }
     ours, theirs = socket.socketpair()
@@ -564,7 +547,7 @@ def _start(
     if elsewhere := [path for path in grants.packages if path not in site.getsitepackages()]:
         environment["PYTHONPATH"] = os.pathsep.join(elsewhere)
     code = f"{SERVER}module.main(sys.argv[3])"
-    argv = [sys.executable, "-I", "-S", "-c", code, HERE, name, json.dumps(config)]
+    argv = [sys.executable, "-I", "-S", "-B", "-c", code, HERE, name, json.dumps(config)]
     if tier == "bubblewrap":
         argv = [*_bubblewrap(grants, scratch), *argv]
     try:
@@ -616,6 +599,7 @@ def _bubblewrap(grants: Grants, scratch: str) -> list[str]:
     for path in ("/proc", *(f"/dev/{device}" for device in ("null", "zero", "full", "random", "urandom"))):
         argv += ["--dev-bind", path, path]
     argv += ["--symlink", scratch, "/dev/shm"]  # where semaphores are made, which process pools need
+    argv += [word for name, target in STREAMS.items() for word in ("--symlink", target, name)]
     if "/tmp" not in parents:  # something there may be readable
         argv += ["--symlink", scratch, "/tmp"]
     return [*argv, "--dir", scratch, "--remount-ro", "/", "--chdir", "/", "--"]

@@ -10,16 +10,9 @@ import msgspec
 from draftverify import Check
 
 __all__ = [
-    "SandboxCommand",
-    "CommandExit",
-    "SuiteFinding",
-    "Integrity",
-    "Isolation",
-    "Limits",
-    "Suite",
-    "SuiteKind",
+    "SandboxCommand", "CommandExit", "SuiteFinding", "Integrity", "Isolation", "Limits", "Suite", "SuiteKind",
     "Tier",
-]
+]  # fmt: skip
 
 Tier: TypeAlias = Literal["bubblewrap", "namespaces", "landlock", "none"]
 Isolation: TypeAlias = Literal["auto", "bubblewrap", "namespaces", "landlock", "none"]
@@ -63,7 +56,8 @@ class SandboxCommand(msgspec.Struct, frozen=True):
     Args:
         argv: the program, by absolute path or looked up on the sandbox's PATH, and its arguments.
         files: relative path → content, written before the start.
-        stdin: given on standard input.
+        stdin: given on standard input, through a pipe.
+        input: which of the files is standard input in place of that; it has no name any more when the program starts.
         collect: relative paths of files to bring back, if they exist and are regular files below `limits.disk`.
         env: variables beside the sandbox's own few.
         limits: of the run.
@@ -72,6 +66,7 @@ class SandboxCommand(msgspec.Struct, frozen=True):
     argv: tuple[str, ...]
     files: Mapping[str, bytes] = {}
     stdin: bytes = b""
+    input: str = ""
     collect: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
     limits: Limits = Limits()

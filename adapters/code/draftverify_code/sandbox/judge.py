@@ -13,18 +13,15 @@ from __future__ import annotations
 import builtins
 import decimal
 import importlib
-import io
 import os
 import signal
 import socket
 import sys
 import threading
 import time
-import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
@@ -530,38 +527,25 @@ class _SuiteRun:
             self.scope["check"](self.names[self.suite.entry_points[0]])
 
     def _example(self, test: Test) -> None:
-        """An example of a doctest, by doctest's own comparison."""
+        """An example of a doctest, by doctest itself."""
         import doctest
 
-        example, hook = test.example, sys.displayhook
-        flags = sum(flag for flag, on in example.options.items() if on)
-        agrees = doctest.OutputChecker().check_output
-        sys.displayhook = lambda value: None if value is None else print(repr(value))
-        try:
-            with redirect_stdout(io.StringIO()) as output:
-                exec(test.code, self.scope)
-            expected, got = example.want, output.getvalue()
-            got += "\n" if got and not got.endswith("\n") else ""  # as doctest does
-        except Exception as error:
-            if example.exc_msg is None:
-                raise
-            expected, got = example.exc_msg, traceback.format_exception_only(type(error), error)[-1]
-            if flags & doctest.IGNORE_EXCEPTION_DETAIL:
-                expected, got = (
-                    text.partition(":")[0].rpartition(".")[2].strip() + "\n" for text in (expected, got)
-                )
-        finally:
-            sys.displayhook = hook
-        if not agrees(expected, got, flags):
-            source = example.source.strip()
-            self._halt(
-                _TestOutcome(
-                    "reject",
-                    "assertion",
-                    f">>> {cut(source, 200)}\nexpected: {cut(expected.strip(), 150)}\n"
-                    f"got: {cut(got.strip(), 150) or 'nothing'}",
-                )
-            )
+        halt = self._halt
+
+        class JudgedExamples(doctest.DocTestRunner):
+            def report_failure(self, out: Any, test: Any, example: Any, got: str) -> NoReturn:
+                expected, got = (example.exc_msg or example.want).strip(), got.strip()
+                got = got.rpartition("\n")[2] if example.exc_msg else got  # of a traceback the exception
+                message = f">>> {cut(example.source.strip(), 200)}\nexpected: {cut(expected, 150)}\n"
+                halt(_TestOutcome("reject", "assertion", f"{message}got: {cut(got, 150) or 'nothing'}"))
+
+            def report_unexpected_exception(self, out: Any, test: Any, example: Any, exc_info: Any) -> None:
+                raise exc_info[1]
+
+        name = test.code.co_filename.removeprefix("<doctest ").removesuffix("[0]>")
+        case = doctest.DocTest([test.example], {}, name, None, None, None)
+        case.globs = self.scope  # and no copy: examples go on from each other
+        JudgedExamples(verbose=False).run(case, clear_globs=False)
 
     def _attempt(self, action: Callable[[], None]) -> _TestOutcome:
         """Run one test, whatever it does."""

@@ -14,7 +14,7 @@ Requests and answers are frames: 4 bytes of length, big-endian, and JSON (bytes 
 | {op: "drop"} | none; it is ended |
 | {op: "ready"} | {}, when its place is empty |
 | {op: "measure"} | {cpu, waited}: seconds that the candidate used of the processor, and was kept from it |
-| {op: "run", argv, files, stdin, collect, env, limits} | how the command ended, with its output |
+| {op: "run", argv, files, stdin, input, collect, env, limits} | how the command ended, with its output |
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ import socket
 import sys
 import time
 from base64 import b64decode, b64encode
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
 
 from draftverify_code.sandbox import child, confine
 from draftverify_code.sandbox.frames import receive, send
 from draftverify_code.sandbox.scratch import Scratch
 from draftverify_code.sandbox.surroundings import Refusals
 
+T = TypeVar("T")
 TICK = 0.05  # seconds between looks at what a running candidate uses
 TICKS = os.sysconf("SC_CLK_TCK")  # in which the kernel counts processor time, a second
 
@@ -54,14 +56,14 @@ class Sealed:
     def __init__(self, config: dict[str, Any]) -> None:
         tier = config["tier"]
         self.own_processes = tier in ("namespaces", "bubblewrap")
-        self.sockets = bool(config["sockets"])
+        self.sockets = bool(config["places"]["sockets"])
         self.scratch = Scratch(config["scratch"], mounts=self.own_processes)
         self.ruleset = -1
         self.filter: confine.Filter | None = None
         self._reads_on = False
         self._others = 2  # the keeper and the process that waits for it
         if tier == "namespaces":
-            places = (config[name] for name in ("root", "readable", "hidden", "scratch"))
+            places = (config[name] for name in ("root", "shown", "hidden", "scratch"))
             confine.enter_namespaces(*places, config["user"], sockets=self.sockets)
         elif tier == "bubblewrap":
             confine.nest_namespaces(config["user"])
@@ -81,9 +83,9 @@ class Sealed:
                 # A root directory of its own shows nothing hidden; fewer rules make each candidate cheaper.
                 # Python lists the directories that it imports from; what is hidden there is not readable for that.
                 readable, listed = (
-                    (config["granted"], [*config["listed"], *config["path"]])
+                    (config["granted"], [*config["listed"], *config["packages"]])
                     if tier == "landlock"
-                    else ([*config["readable"], "/proc"], config["path"])
+                    else ([*config["shown"], "/proc"], config["packages"])
                 )
                 self.ruleset = confine.new_ruleset(readable, listed, [place], devices, sockets=self.sockets)
             filters = confine.syscall_filters(
@@ -100,12 +102,9 @@ class Sealed:
         if not self.confined:
             return None
         writable = [config["scratch"], "/dev"]
-        if self.own_processes:
-            readable = [*config["readable"], "/proc"]
-            writable += ["/tmp"] if os.path.islink("/tmp") else []
-        else:
-            readable = [*config["granted"], *config["listed"], *config["path"]]
-        return Refusals(readable, writable, config["absent"], self.sockets)
+        if self.own_processes and os.path.islink("/tmp"):
+            writable.append("/tmp")
+        return Refusals(writable=writable, **config["places"])
 
     def seal(self, cpu: float, memory: int, disk: int, threads: int) -> list[confine.Step]:
         """What a process does to enter what cannot be left, before anything of the candidate."""
@@ -145,11 +144,14 @@ class Keeper:
         os.stat(f"/proc/self/task/{os.getpid()}/children")
         if self.own_processes:
             self.original = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+            # That a candidate can begin a namespace of its own is found out here, not at the first candidate.
+            confine.unshare_processes(self.original)
+            if (pid := os.fork()) == 0:
+                os._exit(0)
+            os.waitpid(pid, 0)
         else:
             confine.prctl(confine.PR_SET_CHILD_SUBREAPER, 1)
 
-        self.bounds = 0.0, 0, 0, 0  # of the last candidate: processor seconds, memory, disk, threads
-        self.steps: list[confine.Step] = []
         self.own = [number for number in (link.fileno(), errors, self.original) if number >= 0]
         self.program = child.rehearse()
 
@@ -249,17 +251,21 @@ class Keeper:
         """What makes a candidate of a forked process."""
         # Who may be busy for as long as the clock lets him is ended by this process's clock, with all that he started.
         cpu = limits["cpu"] + (limits["cpu"] >= limits["wall"])
-        bounds = cpu, limits["memory"] + limits["reserve"], limits["disk"], limits["threads"]
-        if bounds != self.bounds:  # most candidates have those of the one before
-            closed: list[confine.Step] = [(os.close, (number,)) for number in self.own]
-            leading_steps = [(os.setsid, ()), *closed, (os.chdir, (self.scratch.path,))]
-            self.bounds, self.steps = bounds, [*leading_steps, *self.sealed.seal(*bounds)]
-        return self.steps
+        memory = limits["memory"] + limits["reserve"]
+        sealing = self.sealed.seal(cpu, memory, limits["disk"], limits["threads"])
+        closing: list[confine.Step] = [(os.close, (number,)) for number in self.own]
+        return [(os.setsid, ()), *closing, (os.chdir, (self.scratch.path,)), *sealing]
 
     def _execute(self, request: dict[str, Any], pipes: list[tuple[int, int]]) -> NoReturn:
         why = pipes[3][1]
         try:
             os.dup2(pipes[0][0], 0)
+            if request["input"]:
+                path = os.path.join(self.scratch.path, request["input"])
+                number = os.open(path, os.O_RDONLY)
+                os.dup2(number, 0)
+                os.close(number)
+                os.unlink(path)
             os.dup2(pipes[1][1], 1)
             os.dup2(pipes[2][1], 2)
             for number in (n for pair in pipes for n in pair if n != why):
@@ -512,30 +518,28 @@ def _text(data: bytes) -> str:
     return b64encode(data).decode()
 
 
-def main(settings: str) -> None:
-    """Lock in, say so, serve."""
-    config = json.loads(settings)
-    errors = os.dup(2)  # each candidate gets another one
+def locked_in(config: dict[str, Any], make: Callable[[socket.socket, Sealed], T]) -> T:
+    """What a server is, made once this process is locked in; the harness is told that, or why not."""
     link = socket.socket(fileno=config["link"])
     try:
-        sys.path += config["path"]
+        sys.path += config["packages"]
         for name in (*WARM, *config["preload"]):
             importlib.import_module(name)
-        sealed = Sealed(config)
-        keeper = Keeper(link, sealed, errors, config)
-        if keeper.own_processes:
-            # That a candidate can begin a namespace of its own is found out here, not at the first candidate.
-            confine.unshare_processes(keeper.original)
-            pid = os.fork()
-            if pid == 0:
-                os._exit(0)
-            os.waitpid(pid, 0)
+        server = make(link, Sealed(config))
     except Exception as error:
         send(link, {"error": f"{type(error).__name__}: {error}"})
         os._exit(1)
     gc.collect()
     gc.freeze()
     send(link, {})
+    return server
+
+
+def main(settings: str) -> None:
+    """Lock in, say so, serve."""
+    config = json.loads(settings)
+    errors = os.dup(2)  # each candidate gets another one
+    keeper = locked_in(config, lambda link, sealed: Keeper(link, sealed, errors, config))
     try:
         keeper.serve()
     except Exception as error:

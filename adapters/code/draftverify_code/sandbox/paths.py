@@ -26,10 +26,10 @@ SYSTEM = (
 
 
 WIDELY_USED = frozenset(
-    """PIL bs4 cv2 django flask gensim geopandas jax keras librosa lxml matplotlib networkx nltk numba numpy openpyxl
-    pandas plotly polars psutil pydantic pytest pytz regex requests scipy seaborn shapely skimage sklearn spacy
-    sqlalchemy statsmodels sympy tensorflow textblob torch torchvision tqdm transformers wordcloud xgboost
-    yaml""".split()  # noqa: SIM905
+    """PIL atcoder bs4 cv2 dateutil django flask gensim geopandas gmpy2 jax joblib keras librosa lxml matplotlib
+    more_itertools networkx nltk numba numpy openpyxl pandas plotly polars psutil pydantic pytest pytz regex
+    requests scipy seaborn shapely skimage sklearn sortedcontainers spacy sqlalchemy statsmodels sympy
+    tensorflow textblob torch torchvision tqdm transformers wordcloud xgboost yaml""".split()  # noqa: SIM905
 )
 """Modules of packages that programs rightly expect: to miss one is the machine's fault, and not a program's."""
 

@@ -142,7 +142,7 @@ class CompiledSuite:
         except ValueError as error:
             raise Broken(str(error)) from None
         return [
-            self._test(example.source, f"<example {i}>", "single")._replace(example=example)
+            self._test(example.source, f"<doctest example {i}[0]>", "single")._replace(example=example)
             for i, example in enumerate(examples)
             if doctest.SKIP not in example.options
         ]

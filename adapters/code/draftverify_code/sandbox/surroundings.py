@@ -14,7 +14,6 @@ import errno
 import gc
 import importlib
 import os
-import re
 import signal
 import sys
 import warnings
@@ -29,31 +28,16 @@ __all__ = ["Refusals", "Surroundings"]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2)
 
 
-_REACHING = re.compile(
-    r"environ|putenv|chdir|warn|locale|signal|alarm|itimer|fork|process|spawn|popen|system|gc\b|import_|importlib|ctypes"
-)
-"""Words without one of which a program's own text changes no seldom changed setting."""
-
-
 class Surroundings:
-    """The state of this process that tests could see. Made before the fork: what is looked at is copied for the child.
+    """The state of this process that tests could see, before a program is loaded.
 
-    What a module holds is looked at if its name stands in the program's text, and seldom changed settings if one of
-    their words does, or if a module was imported.
+    Args:
+        modules: the names of those that the tests import: what they hold is looked at, and random numbers, decimal
+            contexts and NumPy's settings where they are among them, if their name stands in the program's text.
+        text: the program's.
     """
 
-    def __init__(self) -> None:
-        self._settings = _settings()
-        self._seldom = _seldom_changed()
-
-    def begin(self, modules: Sequence[str], text: str) -> None:
-        """Before a program is loaded.
-
-        Args:
-            modules: the names of those that the tests import: what they hold is looked at, and random numbers, decimal
-                contexts and NumPy's settings where they are among them.
-            text: the program's.
-        """
+    def __init__(self, modules: Sequence[str] = (), text: str = "") -> None:
         packages = (name.partition(".")[0] for name in modules)
         names = [name for name in dict.fromkeys(("builtins", *packages, *modules)) if name in text]
         for name in names:
@@ -62,9 +46,7 @@ class Surroundings:
         names = [name for name in names if name in sys.modules]
         self._modules = [(sys.modules[name], dict(vars(sys.modules[name]))) for name in names]
         self._more = [(*_MORE[name], _MORE[name][1]()) for name in names if name in _MORE]
-        self._reaches = _REACHING.search(text) is not None
-        self._place = _place() if "chdir" in text else None
-        self._count = len(sys.modules)
+        self._settings = _settings()
 
     def changed(self) -> str:
         """What the program changed; "" when nothing."""
@@ -78,30 +60,17 @@ class Surroundings:
         for name, setting, value in self._more:
             if setting() != value:
                 return name
-        if self._place is not None and _place() != self._place:
-            return "the working directory"
-        return _difference(self._settings, _settings()) or (
-            _difference(self._seldom, _seldom_changed())
-            if self._reaches or len(sys.modules) != self._count
-            else ""
-        )
-
-
-def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
-    return next((name for name, value in before.items() if now[name] != value), "")
+        settings = _settings()
+        return next((name for name, value in self._settings.items() if settings[name] != value), "")
 
 
 def _settings() -> dict[str, Any]:
     return {
+        "the working directory": os.stat(".")[1:3],  # its path may be longer than anybody wants to wait for
         "the number of threads": _thread._count(),
         "the recursion limit": sys.getrecursionlimit(),
         "the limit of digits": getattr(sys, "get_int_max_str_digits", int)(),
         "the trace function": (sys.gettrace(), sys.getprofile()),
-    }
-
-
-def _seldom_changed() -> dict[str, Any]:
-    return {
         "the processes that it started": _has_child(),
         "the garbage collector's setting": gc.isenabled(),
         "the environment": dict(os.environ._data),  # type: ignore[attr-defined]
@@ -117,10 +86,11 @@ def _is_new_socket(frame: FrameType) -> bool:
     return frame.f_locals.get("fileno") is None
 
 
-def _place() -> tuple[int, int]:
-    """Which directory is the working one; its path may be longer than anybody wants to wait for."""
-    status = os.stat(".")
-    return status.st_dev, status.st_ino
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported: what a package asks for then it may do without."""
+    while frame is not None and frame.f_code.co_name != "_find_and_load":
+        frame = frame.f_back
+    return frame is not None
 
 
 def _has_child() -> bool:
@@ -187,20 +157,25 @@ class Refusals:
         if isinstance(error, OSError) and error.errno in _ERRORS:
             place = "" if error.filename is None else f" {error.filename!r:.80}"
             self.calls.append(f"{error.strerror}{place}")
+        elif isinstance(error, ModuleNotFoundError) and error.name in self._absent:
+            self.calls.append(f"import {error.name}")
         elif isinstance(error, RuntimeError) and "can't start new thread" in error.args:
             self.calls.append("a thread, for its limits of threads and memory")
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        refused = ""
         if event == "import":
             name = str(arguments[0])
             if name in self._absent and PathFinder.find_spec(name) is None:
-                self.calls.append(f"import {name}")
+                refused = f"import {name}"
         elif event in _READING or event in _WRITING:
             writes = event in _WRITING or (event == "open" and bool((arguments[2] or 0) & _WRITES))
             if not self._open_to(arguments[0], self._writable if writes else self._readable):
-                self.calls.append(f"{event}({arguments[0]!r:.80})")
+                refused = f"{event}({arguments[0]!r:.80})"
         elif event == "socket.__new__" and not self._sockets and _is_new_socket(sys._getframe(1)):
-            self.calls.append("socket.socket()")
+            refused = "socket.socket()"
+        if refused and not _is_importing(sys._getframe(1)):
+            self.calls.append(refused)
 
     def _open_to(self, path: Any, places: tuple[str, ...]) -> bool:
         if isinstance(path, bytes):

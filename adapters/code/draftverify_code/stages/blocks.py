@@ -14,11 +14,12 @@ import shutil
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import metadata
+from importlib import util
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from draftverify import Check, Proposal, ResourceError, Verification
 from draftverify_code.program import Reason, program_of
@@ -27,8 +28,8 @@ from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxComma
 from draftverify_code.stages.running import Sandboxed, capped
 
 __all__ = [
-    "ALONE", "Diagnostic", "Job", "Static", "at_line", "broken", "check_block", "distributions",
-    "executable", "file_names", "limits", "not_text", "outside", "programs_of", "refused", "verification",
+    "ALONE", "Diagnostic", "Job", "Static", "at_line", "broken", "check_block", "executable",
+    "file_names", "installed", "limits", "not_text", "outside", "programs_of", "refused", "verification",
     "words",
 ]  # fmt: skip
 
@@ -59,8 +60,21 @@ class Static(Sandboxed):
 
     @property
     def box(self) -> Sandbox:
-        """The sandbox that it was given, or the shared one that shows what the tool needs."""
-        return default_sandbox(self.packages, self.readable) if self.sandbox is None else self.sandbox
+        """The sandbox that it was given, or the shared one that shows what the tool needs.
+
+        Raises:
+            ResourceError: the tool is not installed.
+        """
+        needs = self.packages, self.readable
+        return default_sandbox(*needs) if self.sandbox is None else self.sandbox
+
+    def open(self) -> None:
+        """Open the sandbox.
+
+        Raises:
+            ResourceError: the tool is not installed, or there is no sandbox.
+        """
+        self.box.open()
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -260,21 +274,20 @@ def outside(*paths: Path) -> tuple[Path, ...]:
     return tuple(path for path in both if not any(path.is_relative_to(place) for place in system_places))
 
 
-def distributions(names: Iterable[str]) -> tuple[str, ...]:
-    """Those of some distributions that are installed."""
-    return tuple(name for name in names if _installed(name))
+def installed(package: str) -> tuple[str, ...]:
+    """A package that a tool is part of, for a sandbox to show.
 
-
-def _installed(name: str) -> bool:
-    try:
-        metadata.distribution(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
+    Raises:
+        ResourceError: it is not installed.
+    """
+    if util.find_spec(package) is None:
+        remedy = f"pip install {package}, or install draftverify with the extra `code`"
+        raise ResourceError(f"{package} is not installed; {remedy}")
+    return (package,)
 
 
 def verification(stage: str, checks: Iterable[Check], box: Sandbox | None) -> Verification:
     """What a static stage returns; `box` is the sandbox that it used, if it did."""
     notes = {"integrity": "static"} if box is None else {"isolation": box.tier, "integrity": "static"}
-    named = tuple(msgspec.structs.replace(check, stage=stage) for check in checks)
+    named = tuple(replace(check, stage=stage) for check in checks)
     return Verification(checks=named, notes=notes)

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
 from draftverify_code.program import Reason
@@ -41,9 +42,9 @@ class Cases(Sandboxed):
     """Runs each program on the task's `cases` ([{input, output}]) and compares what it writes.
 
     The score is the share of the cases that hold. A program that ends for a limit, or does not parse, is not run on
-    the cases that are left. Each case is a process of its own in an empty directory. Outputs are compared here, in the
-    harness, and the expected ones never enter the sandbox; white space at the end of lines and empty lines at the end
-    do not count.
+    the cases that are left. Each case is a process of its own in an empty directory, with a file as standard input.
+    Outputs are compared here, in the harness, and the expected ones never enter the sandbox; white space at the end of
+    lines and empty lines at the end do not count.
 
     Args:
         sandbox: where programs run; a shared one with the strongest isolation of this machine when None.
@@ -119,7 +120,7 @@ class _CaseTable(msgspec.Struct, frozen=True):
                 failed = self._compare(cases[case], ended)
                 if checks[index] is None and failed is not None:
                     message = f"case {case + 1} of {len(cases)}: {failed.feedback}"
-                    failures[index][case] = failed = msgspec.structs.replace(failed, feedback=message)
+                    failures[index][case] = failed = replace(failed, feedback=message)
                     if failed.verdict != "reject":
                         checks[index] = failed
                     elif failed.reason not in GO_ON:
@@ -131,7 +132,7 @@ class _CaseTable(msgspec.Struct, frozen=True):
 
     def _command(self, program: BuiltProgram, case: tuple[str, str]) -> SandboxCommand:
         most = max(MIB, 2 * len(case[1].encode(errors="replace")))
-        limits = msgspec.structs.replace(self.limits, output=most)
+        limits = replace(self.limits, output=most)
         return program.run(limits, case[0].encode(errors="replace"))
 
     def _compare(self, case: tuple[str, str], ended: CommandExit) -> Check | None:
@@ -166,7 +167,7 @@ def _rejected(failures: Mapping[int, Check], count: int, left: int = 0) -> Check
     if not failures:
         return None
     (_, first), *others = failures.items()
-    first = msgspec.structs.replace(first, score=(count - left - len(failures)) / count)
+    first = replace(first, score=(count - left - len(failures)) / count)
     return also_failed(first, [f"case {case + 1}" for case, _ in others])
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
 
-import msgspec
+from msgspec.structs import replace
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
 from draftverify.traits import VerifierTraits
@@ -122,5 +122,5 @@ def _outcome(argv: Sequence[str], ended: CommandExit) -> Check:
     """The check of a command that ended; where a shell has not what it was to start, the error."""
     check = by_status(ended)
     if ended.status in (126, 127) and PurePath(argv[0]).name in SHELLS:
-        return msgspec.structs.replace(check, verdict="error", reason="tool")
+        return replace(check, verdict="error", reason="tool")
     return check

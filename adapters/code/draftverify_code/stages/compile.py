@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from draftverify import Check, ConfigError, Context, Proposal, ResourceError, Task, Verification
 from draftverify.traits import VerifierTraits
 from draftverify_code.sandbox.host import Sandbox
 from draftverify_code.sandbox.jobs import MIB, SandboxCommand
 from draftverify_code.stages.blocks import Static, not_text, programs_of, verification
-from draftverify_code.stages.toolchains import BUILD, Toolchain, refusal, toolchain_of
+from draftverify_code.stages.toolchains import BUILD, Toolchain, refusal, source_of, toolchain_of
 
 __all__ = ["Compile"]
 
@@ -112,14 +112,11 @@ class Compile(Static):
         call = (*toolchain.words(toolchain.check, ""), *flags)
         # Of the clock: a busy machine is no fault of the program's.
         reserve = toolchain.reserve * MIB
-        allowed = msgspec.structs.replace(
-            BUILD, wall=2 * self.timeout + 5, cpu=self.timeout, reserve=reserve, disk=64 * MIB
-        )
+        allowed = replace(BUILD, wall=2 * self.timeout + 5, cpu=self.timeout, reserve=reserve, disk=64 * MIB)
         texts = [text for text in dict.fromkeys(programs) if not_text(text, "compile") is None]
-        names = [toolchain.file_name(text, "program") for text in texts]
+        sources = [source_of(toolchain, text) for text in texts]
         commands = [
-            SandboxCommand((*call, name), {name: text.encode()}, limits=allowed)
-            for name, text in zip(names, texts, strict=True)
+            SandboxCommand((*call, program.file), program.files, limits=allowed) for program in sources
         ]
         ends = zip(texts, box.run(commands), strict=True)
         checks = {text: refusal(ended, allowed) or Check("pass") for text, ended in ends}

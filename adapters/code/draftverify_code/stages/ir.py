@@ -15,16 +15,23 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import util
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
-from draftverify import Check, Context, Proposal, ResourceError, Verification
+from draftverify import Check, Context, Proposal, Verification
 from draftverify.traits import VerifierTraits
 from draftverify_code.sandbox.host import Sandbox
 from draftverify_code.sandbox.jobs import CommandExit, SandboxCommand
-from draftverify_code.stages.blocks import Job, Static, check_block, limits, programs_of, verification
+from draftverify_code.stages.blocks import (
+    Job,
+    Static,
+    check_block,
+    installed,
+    limits,
+    programs_of,
+    verification,
+)
 from draftverify_code.stages.running import capped
 
 __all__ = ["Ir"]
@@ -43,7 +50,11 @@ class Ir(Static):
     sandbox: Sandbox | None = None
 
     traits = VerifierTraits(name="ir", reads=frozenset())
-    packages: tuple[str, ...] = ("llvmlite",)
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Distributions that a sandbox must show."""
+        return installed("llvmlite")
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Verify the whole block in one process.
@@ -51,26 +62,9 @@ class Ir(Static):
         Raises:
             ResourceError: llvmlite is not installed, or there is no sandbox.
         """
-        _installed()
         box = self.box
         checks = check_block(box, programs_of(proposal), _job, "LLVM", "ir", in_order=True)
         return verification(self.traits.name, checks, box)
-
-    def open(self) -> None:
-        """Open the sandbox.
-
-        Raises:
-            ResourceError: llvmlite is not installed, or there is no sandbox.
-        """
-        _installed()
-        self.box.open()
-
-
-def _installed() -> None:
-    if util.find_spec("llvmlite") is None:
-        raise ResourceError(
-            "llvmlite is not installed; pip install llvmlite, or install draftverify with the extra `code`"
-        )
 
 
 def _job(programs: Sequence[str]) -> Job:
@@ -78,13 +72,13 @@ def _job(programs: Sequence[str]) -> Job:
     requests = [json.dumps({"text": program.replace("\0", "\x01")}) + "\n" for program in programs]
     stdin = "".join(requests).encode()
     allowed = limits(len(programs), further=0.05)
-    allowed = msgspec.structs.replace(allowed, output=allowed.output + len(stdin))
+    allowed = replace(allowed, output=allowed.output + len(stdin))
 
     def read(ended: CommandExit) -> dict[int, Check]:
         lines = ended.stdout.decode(errors="replace").split("\n")[:-1]
         return {place: _word(json.loads(line)["wrong"]) for place, line in enumerate(lines)}
 
-    argv = (sys.executable, "-I", "-c", _script())
+    argv = (sys.executable, "-s", "-P", "-c", _script())
     return Job(SandboxCommand(argv, stdin=stdin, limits=allowed), read)
 
 

@@ -8,24 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from draftverify import Check, Context, Proposal, Verification
-from draftverify_code.sandbox import CommandExit, Limits, Sandbox
+from draftverify_code.sandbox import Sandbox
 from draftverify_code.stages.running import (
     NoTests,
     Sandboxed,
-    abnormal,
     abstained,
     limits_of,
     seconds_of,
     verified,
 )
-from draftverify_code.stages.toolchains import (
-    BuiltProgram,
-    Toolchain,
-    box_for,
-    build,
-    by_status,
-    toolchain_of,
-)
+from draftverify_code.stages.toolchains import box_for, build, run_each, toolchain_of
 
 __all__ = ["LanguageTests"]
 
@@ -91,26 +83,16 @@ class LanguageTests(Sandboxed):
         end = "\n".join(filter(None, (brace, toolchain.anew, test[len(brace) :])))
 
         def check(programs: Sequence[str]) -> list[Check]:
-            return _judged(
-                box, toolchain.for_tests(test), [f"{start}{program}\n{end}" for program in programs], limits
-            )
+            texts = [f"{start}{program}\n{end}" for program in programs]
+            built = build(box, toolchain.for_tests(test), texts, nonce=f"End{secrets.token_hex(12)}")
+            return [_exiting(check, test) for check in run_each(box, built, limits)]
 
         return verified(context, proposal, box, self.traits.name, "shared-process", check)
 
 
-def _judged(box: Sandbox, toolchain: Toolchain, texts: Sequence[str], limits: Limits) -> list[Check]:
-    built = build(box, toolchain, texts, nonce=f"End{secrets.token_hex(12)}")
-    ends = iter(box.run([program.run(limits) for program in built if isinstance(program, BuiltProgram)]))
-    return [
-        program
-        if isinstance(program, Check)
-        else abnormal(ended := next(ends), limits) or _word(program, ended)
-        for program in built
-    ]
-
-
-def _word(program: BuiltProgram, ended: CommandExit) -> Check:
-    """The check of a program that ended by itself."""
-    if ended.status == 0 and program.nonce not in ("", *ended.files):
-        return Check("reject", reason="exit", feedback="its process ended with status 0 before its tests did")
-    return by_status(ended)
+def _exiting(check: Check, test: str) -> Check:
+    """The check; of a process that ended early an error, where it may be the tests that end it."""
+    if check.reason != "exit" or not re.search(r"\b_?[eE]xit\s*\(", test):
+        return check
+    message = "the tests end the process themselves, as a program might: let their `main` come to its end"
+    return Check("error", reason="tests", feedback=message)

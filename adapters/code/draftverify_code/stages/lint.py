@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import util
 from pathlib import Path
 
 from draftverify import Check, ConfigError, Context, Proposal, Verification
@@ -18,7 +19,6 @@ from draftverify_code.stages.blocks import (
     Job,
     Static,
     check_block,
-    distributions,
     executable,
     file_names,
     limits,
@@ -62,7 +62,7 @@ class Lint(Static):
     @property
     def packages(self) -> tuple[str, ...]:
         """Distributions that a sandbox must show."""
-        return distributions(["ruff"])
+        return ("ruff",) if util.find_spec("ruff") is not None else ()
 
     @property
     def readable(self) -> tuple[Path, ...]:
@@ -130,10 +130,8 @@ class Lint(Static):
             ConfigError: ruff does not know one of the selected rules.
             ResourceError: ruff is not installed, or there is no sandbox.
         """
-        executable("ruff", HOW)
-        box = self.box
-        box.open()
-        self._try(box)
+        super().open()
+        self._try(self.box)
 
     def _try(self, box: Sandbox) -> None:
         """Ask ruff once whether it knows the rules."""

@@ -265,13 +265,13 @@ class CodeWatch:
         ]
         self.before = self._now()
 
-    def changed(self):
-        """The first function that is another one now; "" when none is."""
+    def report(self, tell):
+        """Tell of the first function that is another one now."""
         now = self._now()
         for place, code in self.before.items():
             if now.get(place) is not code:
-                return f"it changed {'.'.join(place)}, which belongs to the tests"
-        return ""
+                tell({"tampered": f"it changed {'.'.join(place)}, which belongs to the tests"})
+                return
 
     def _now(self):
         codes = {}
@@ -314,7 +314,7 @@ def run_pytest(job, tell, collected):
         def pytest_sessionfinish(self):  # pytest itself puts some back later
             nonlocal ended
             ended = True
-            report_changes(framework)
+            framework.report(tell)
 
         @pytest.hookimpl(trylast=True)
         def pytest_collection_finish(self, session):
@@ -332,7 +332,7 @@ def run_pytest(job, tell, collected):
 
         def pytest_runtest_logstart(self, nodeid, location):
             tell({"start": nodeid})
-            report_changes(watch)
+            watch.report(tell)
             self.result = None
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -371,13 +371,8 @@ def run_pytest(job, tell, collected):
     if job["collect"]:
         options += ["--collect-only"]
 
-    def report_changes(watch):
-        changed = watch.changed()
-        if changed:
-            tell({"tampered": changed})
-
     pytest.main(options, plugins=[PytestPlugin()])
-    report_changes(watch)
+    watch.report(tell)
     if not ended:
         tell({"tampered": "it ended pytest's session"})
 
@@ -455,9 +450,8 @@ def run_unittest(job, tell, collected):
     result = _results(tell, watch, job["target"])
     for suite in suites:
         suite.run(result)
-    changed = watch.changed() or framework.changed()
-    if changed:
-        tell({"tampered": changed})
+    watch.report(tell)
+    framework.report(tell)
 
 
 def _flat(suites):
@@ -472,25 +466,18 @@ def _results(tell, watch, target):
     """Tells each result as it comes."""
 
     class Results(unittest.TestResult):
-        def look(self):
-            """Whether the tests are still the same."""
-            changed = watch.changed()
-            if changed:
-                tell({"tampered": changed})
-
         def startTest(self, test):  # noqa: N802 - unittest's name
             super().startTest(test)
             tell({"start": test.id()})
-            self.look()
+            watch.report(tell)
 
         def addSuccess(self, test):  # noqa: N802
             tell(_result(test.id(), "passed"))
 
-        def addFailure(self, test, err):  # noqa: N802
-            self._failed(test, err)
-
         def addError(self, test, err):  # noqa: N802
             self._failed(test, err)
+
+        addFailure = addError  # noqa: N815
 
         def addSkip(self, test, reason):  # noqa: N802
             tell(_result(test.id(), "skipped", "", str(reason)[-TEXT:]))
@@ -531,7 +518,7 @@ def run_suite(job, tell, collected):
     sys.path.insert(0, HERE)
     sys.argv = [target]
     sys.dont_write_bytecode = True
-    builtins._draftverify_holds = tests.holds
+    setattr(builtins, tests.name, tests.holds)
     # Not imported: some programs put another object into the place of their module.
     loader = importlib.machinery.SourceFileLoader("program", target)
     module = sys.modules["program"] = types.ModuleType("program")
@@ -633,6 +620,7 @@ class Asserts:
         self.told = []  # of each statement: its source, its lines, its text
         self.failed = None  # the last statement that did not hold, and what it compared
         self.fooled = ""  # what held for an object that equals everything
+        self.name = f"_holds_{os.urandom(8).hex()}"  # of `holds`, which no program knows beforehand
 
     def compiled(self, source):
         """The source compiled; whether an assertion holds is for `holds` to say."""
@@ -642,7 +630,7 @@ class Asserts:
                 test, values = node.test, [node.test]
                 if isinstance(test, ast.Compare) and len(test.ops) == 1:
                     values = [test.left, *test.comparators, ast.Constant(type(test.ops[0]).__name__)]
-                name = ast.Name("_draftverify_holds", ast.Load())
+                name = ast.Name(self.name, ast.Load())
                 node.test = ast.Call(name, [ast.Constant(len(self.told)), *values], [])
                 lines = range(node.lineno, node.end_lineno + 1)
                 self.told.append((len(self.lines), lines, f"assert {ast.unparse(test)[:500]}"))
@@ -655,9 +643,29 @@ class Asserts:
         if not (COMPARISONS[kind](value, right) if kind else value):
             self.failed = (number, value, right) if kind else (number,)
             return False
-        if kind in ("Eq", "In") and (_equals_all(value) or _equals_all(right)):
+        if kind in ("Eq", "In") and (self.equals_all(value, right) or self.equals_all(right, value)):
             self.fooled = f"{self.told[number][2]}: one side equals everything"
         return not self.fooled
+
+    def equals_all(self, value, other, depth=3):
+        """Whether a value, or one in it, equals whatever it is compared with, and is none of the tests' own."""
+        if isinstance(value, (list, tuple, dict)) and depth:
+            values = value.values() if isinstance(value, dict) else value
+            if any(self.equals_all(item, None, depth - 1) for item in itertools.islice(values, 1000)):
+                return True
+        kind = next(kind for kind in type(value).__mro__ if "__eq__" in vars(kind))
+        code = getattr(vars(kind)["__eq__"], "__code__", None)
+        if code is not None and code.co_filename.startswith(("<tests ", SETUP)):
+            return False
+        if (
+            kind.__module__ != "program"
+            and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
+        ):
+            return kind.__name__ == "_ANY" and not any(
+                "ANY" in line for lines in self.lines for line in lines
+            )
+        another = UNLIKE[type(other)](other) if type(other) in UNLIKE else object()
+        return _is_equal(kind, value, object()) or _is_equal(kind, value, another)
 
     def explained(self, error, target):
         """The reason why a test failed, and the words."""
@@ -692,26 +700,19 @@ COMPARISONS = {
 }  # fmt: skip
 
 
-def _equals_all(value, depth=3):
-    """Whether a value, or one in it, is of a class of the program's that equals whatever it is compared with."""
-    if isinstance(value, (list, tuple, dict)) and depth:
-        values = value.values() if isinstance(value, dict) else value
-        if any(_equals_all(item, depth - 1) for item in itertools.islice(values, 1000)):
-            return True
-    for kind in type(value).__mro__:
-        if "__eq__" in vars(kind):
-            code = getattr(vars(kind)["__eq__"], "__code__", None)
-            if code is not None and code.co_filename.startswith(("<tests ", SETUP)):
-                return False  # the tests' own, made to equal what they do not care for
-            home = sys.modules.get(kind.__module__)
-            if kind.__module__ != "program" and getattr(home, kind.__name__, None) is kind:
-                return False
-            try:
-                equal = kind.__eq__(value, object())
-                return equal is not NotImplemented and bool(equal)
-            except Exception:
-                return False
-    return False
+UNLIKE = {
+    int: lambda number: number + 1, float: lambda number: 2 * number + 1, str: lambda text: text + "?",
+    list: lambda items: [*items, None], tuple: lambda items: (*items, None),
+}  # fmt: skip
+"""By type, what is not equal to a value."""
+
+
+def _is_equal(kind, value, other):
+    try:
+        equal = kind.__eq__(value, other)
+        return equal is not NotImplemented and bool(equal)
+    except Exception:
+        return False
 
 
 def _shown(value):

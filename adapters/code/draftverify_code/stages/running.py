@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from importlib import metadata
 from math import inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-import msgspec
+from msgspec.structs import replace
 
 from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Verification
 from draftverify.traits import EvidenceKind, VerifierTraits
@@ -23,7 +23,7 @@ from draftverify_code.sandbox.words import used
 
 __all__ = [
     "FEEDBACK", "SHARED", "NoTests", "Sandboxed", "abnormal", "abstained", "also_failed", "capped", "imported",
-    "integrity_of", "is_refusal", "lacking", "limits_of", "once", "reported", "sandbox_for", "seconds_of", "verified",
+    "integrity_of", "is_refusal", "lacking", "limits_of", "sandbox_for", "seconds_of", "verified",
     "weakened",
 ]  # fmt: skip
 
@@ -138,7 +138,7 @@ def verified(
     proposal: Proposal,
     sandbox: Sandbox,
     stage: str,
-    integrity: Integrity,
+    integrity: Integrity | Literal["auto"],
     check: Callable[[list[str]], Sequence[Check]],
 ) -> Verification:
     """Check a block's programs, equal ones once.
@@ -149,21 +149,25 @@ def verified(
         proposal: the block.
         sandbox: where they run.
         stage: the name that the checks carry.
-        integrity: how far the program could reach the verdict.
+        integrity: how far the program could reach the verdict; as the checks say when "auto".
         check: one pass over some programs.
 
     Returns:
         A verification whose checks after the `enough`-th passed one are "unchecked", whatever was found of them.
     """
     programs = [program_of(item, context.task.input) for item in proposal.items]
-    checks = once(programs, check, context.enough, sandbox.at_once)
+    checks = list(_once(programs, check, context.enough, sandbox.at_once))
     if integrity == SHARED:
-        checks = map(weakened, checks)
-    notes = {"isolation": sandbox.tier, "integrity": integrity}
-    return Verification(checks=reported(checks, context.enough, stage), notes=notes)
+        checks = list(map(weakened, checks))
+    notes = {
+        "isolation": sandbox.tier,
+        "integrity": integrity_of(checks) if integrity == "auto" else integrity,
+    }
+    named = (check if check is UNCHECKED else replace(check, stage=stage) for check in checks)
+    return Verification(checks=tuple(named), notes=notes)
 
 
-def once(
+def _once(
     programs: Sequence[str],
     check: Callable[[list[str]], Sequence[Check]],
     enough: int | None,
@@ -203,20 +207,7 @@ _JUDGED = ("pass", "reject", "timeout")
 
 def weakened(check: Check) -> Check:
     """The check of a program that ran in one process with what judged it."""
-    return msgspec.structs.replace(check, caveat=SHARED) if check.verdict in _JUDGED else check
-
-
-def reported(checks: Iterable[Check], enough: int | None, stage: str) -> tuple[Check, ...]:
-    """The checks with the stage's name, those after the `enough`-th passed one "unchecked"."""
-    marked: list[Check] = []
-    passed = 0
-    for check in checks:
-        if check.verdict == "unchecked" or (enough is not None and passed >= enough):
-            marked.append(UNCHECKED)
-        else:
-            marked.append(msgspec.structs.replace(check, stage=stage))
-            passed += check.verdict == "pass"
-    return tuple(marked)
+    return replace(check, caveat=SHARED) if check.verdict in _JUDGED else check
 
 
 def abnormal(ended: CommandExit, limits: Limits) -> Check | None:
@@ -260,7 +251,7 @@ def also_failed(check: Check, tests: Sequence[str]) -> Check:
         return check
     more = f" and {len(tests) - NAMED} more" if len(tests) > NAMED else ""
     feedback = f"{check.feedback}\nalso failed: {', '.join(tests[:NAMED])}{more}"
-    return msgspec.structs.replace(check, feedback=feedback)
+    return replace(check, feedback=feedback)
 
 
 def capped(text: str, most: int = FEEDBACK) -> str:

@@ -18,6 +18,7 @@ from signal import SIGKILL, SIGUSR1
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from draftverify import Check
 from draftverify_code.program import REASONS
@@ -167,7 +168,7 @@ def _findings(box: Sandbox, suite: Suite, programs: Sequence[str], limits: Limit
         "places": box.places,
         "surroundings": _source("sandbox/surroundings.py"),
     }
-    limits = msgspec.structs.replace(limits, output=OUTPUT)
+    limits = replace(limits, output=OUTPUT)
     runs = [
         Run.of(job, {"program.py": program.encode(errors="surrogatepass")}, limits) for program in programs
     ]
@@ -180,9 +181,12 @@ def _findings(box: Sandbox, suite: Suite, programs: Sequence[str], limits: Limit
     expected = ExpectedTests(dict.fromkeys(names, False))
     findings = []
     for run, ended in zip(runs, box.run([run.command for run in runs]), strict=True):
-        outcome = {event.id: event.outcome == "passed" for event in report(run, ended) if event.id}
+        events = report(run, ended)
+        outcome = {event.id: event.outcome == "passed" for event in events if event.id}
         passed = tuple(map(outcome.get, names)) if suite.kind in ("asserts", "doctest") else ()
-        findings.append(SuiteFinding(weakened(judged(run, ended, expected)), passed, seconds=ended.seconds))
+        findings.append(
+            SuiteFinding(weakened(judged(events, run, ended, expected)), passed, seconds=ended.seconds)
+        )
     return findings
 
 
@@ -202,13 +206,17 @@ def report(run: Run, ended: CommandExit) -> list[Event]:
         return [Event(tampered="it wrote where only the tests' results are written")]
 
 
-def judged(run: Run, ended: CommandExit, expected: ExpectedTests) -> Check:
+def judged(events: Sequence[Event], run: Run, ended: CommandExit, expected: ExpectedTests) -> Check:
     """What a program's run shows.
 
     A test that failed is a rejection, whatever came after it, unless the sandbox refused something. A score is the
     share of the expected tests that passed.
+
+    Args:
+        events: those of its report that count.
+        run, ended: the run, and how it ended.
+        expected: what the report must show.
     """
-    events = report(run, ended)
     check = _judged(events, run, ended, expected)
     calls = ", ".join(dict.fromkeys(call for event in events for call in event.refused))
     if not calls or check.reason in ("sandbox", "tests", "tool"):
@@ -260,10 +268,10 @@ def _judged(events: Sequence[Event], run: Run, ended: CommandExit, expected: Exp
     ended_by = next((event for event in reversed(events) if event.ended is not None), Event())
     if not any(event.end for event in events) and ended_by.ended == -SIGKILL and not ended.limit:
         # The kernel counts ticks for the limit, and they may run ahead of what usage says.
-        ended = msgspec.structs.replace(ended, limit="cpu" if ended_by.cpu >= limits.cpu / 2 else "")
+        ended = replace(ended, limit="cpu" if ended_by.cpu >= limits.cpu / 2 else "")
     strange = abnormal(ended, limits)
     if strange is not None:
-        return msgspec.structs.replace(strange, score=score, feedback=strange.feedback + during)
+        return replace(strange, score=score, feedback=strange.feedback + during)
     if not any(event.end for event in events):
         status = ended_by.ended
         ending = (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, S
 from itertools import permutations
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from draftverify import Check, ConfigError, Context, Proposal, Verifier
 from draftverify.checks.verifiers import Combined, StagePass, Way, names_of, resting_on
@@ -162,7 +162,7 @@ def _broken(check: Check) -> Check:
     """The check of an item whose stage failed, in the words of code checking."""
     late = check.verdict == "timeout"
     feedback = f"{'TimeoutError' if late else check.reason}: {check.feedback}"
-    return msgspec.structs.replace(check, reason="wall" if late else "tool", feedback=feedback)
+    return replace(check, reason="wall" if late else "tool", feedback=feedback)
 
 
 def _rank(value: Any, weakest_first: Sequence[str]) -> int:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 import secrets
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from draftverify import Check, Context, ContractError, Proposal, Verification
 from draftverify_code.patches import PROTECTED, Container, Workspace
@@ -112,6 +111,8 @@ class Suites(Sandboxed):
         if key not in context.scratch:
             context.scratch[key] = self._plan(box, workspace, tests)
         plan: SuitePlan = context.scratch[key]
+        if self.protected and self.runner == "pytest":  # whose configuration may say where tests are
+            workspace.holding = frozenset(id.partition("::")[0] for id in plan.expected.tests)
         if plan.trouble is not None and (
             plan.trouble.verdict == "timeout" or plan.trouble.reason == "sandbox"
         ):
@@ -133,10 +134,10 @@ class Suites(Sandboxed):
 
     def _check(self, plan: SuitePlan, run: Run, ended: CommandExit) -> Check:
         """A candidate's check, which names all tests that failed."""
-        ended = _counted(plan, run, ended)
-        failed = [event.id for event in report(run, ended) if event.outcome == "failed" and event.id]
+        events = list(_counted(plan, report(run, ended)))
+        failed = [event.id for event in events if event.outcome == "failed" and event.id]
         others = [test for test in dict.fromkeys(failed) if test not in plan.expected.wrong][1:]
-        return also_failed(judged(run, ended, plan.expected), others)
+        return also_failed(judged(events, run, ended, plan.expected), others)
 
     def _tests(self, workspace: Workspace) -> list[str]:
         """The files in which the framework looks for tests; of listed ones those that hold them."""
@@ -177,7 +178,7 @@ class Suites(Sandboxed):
         if workspace.target.endswith(".py"):
             events = report(runs[len(stands)], ends[len(stands)])
             if any(event.end for event in events) and not any(event.broken for event in events):
-                plan = msgspec.structs.replace(plan, unasked=_outcomes(events))
+                plan = replace(plan, unasked=_outcomes(events))
         trouble: Check | None = _uncollected("no `files` entry for the target")
         for run, ended in zip(runs[: len(stands)], ends, strict=False):
             events = report(run, ended)
@@ -195,13 +196,13 @@ class Suites(Sandboxed):
                         workspace, own, before, strange
                     )
                     own = {id: id in workspace.must_stay and own.get(id, False) for id in workspace.listed}
-                    return msgspec.structs.replace(plan, expected=ExpectedTests(own, must), trouble=trouble)
+                    return replace(plan, expected=ExpectedTests(own, must), trouble=trouble)
                 if own:
                     trouble = _unready(workspace, own, before) if plan.patched else None
-                    return msgspec.structs.replace(plan, expected=ExpectedTests(own, must), trouble=trouble)
+                    return replace(plan, expected=ExpectedTests(own, must), trouble=trouble)
             hint = f"\n{_HINT}" if failed is not None and plan.patched else ""
             trouble = _trouble(events, failed, abnormal(ended, run.command.limits), ended.stderr, hint)
-        return msgspec.structs.replace(plan, trouble=trouble)
+        return replace(plan, trouble=trouble)
 
     def _run(
         self,
@@ -216,7 +217,11 @@ class Suites(Sandboxed):
             "mode": self.runner,
             "collect": collect,
             "target": workspace.target,
-            "files": [path for path in (*workspace.watched, *plan.canaries) if path not in change],
+            "files": [
+                path
+                for path in (*workspace.watched, *workspace.holding, *plan.canaries)
+                if path not in change
+            ],
             "tests": plan.tests,
             "plugins": any(name.startswith(("pytest-", "pytest_")) for name in box.packages),
             "configured": any(name in workspace.paths for name in CONFIGURATION),
@@ -225,7 +230,7 @@ class Suites(Sandboxed):
         run = Run.of(job, {}, limits_of(seconds, self.memory, OUTPUT, None, self.processes, self.threads))
         command = workspace.laid_out(run.command, {**change, **plan.canaries}, inside=True)
         if plan.listed and self.runner == "pytest":
-            command = msgspec.structs.replace(command, env={"PYTEST_ADDOPTS": shlex.join(plan.tests)})
+            command = replace(command, env={"PYTEST_ADDOPTS": shlex.join(plan.tests)})
         return Run(command, run.nonce)
 
 
@@ -285,17 +290,11 @@ def _unlike_the_lists(
     if strange is not None and strange.verdict != "reject":
         return strange
     ends = {_short(event.id, workspace.listed): event for event in before if event.id}
+    absent = Event(outcome="failed", text=strange.feedback if strange is not None else "it is not there")
     for id in workspace.must_stay if workspace.is_begun else ():
-        end = ends.get(id) or ends.get(id.partition("::")[0])
-        if end is None or end.outcome == "failed" or "Skipped" in end.text:
-            text = (
-                end.text
-                if end is not None
-                else strange.feedback
-                if strange is not None
-                else "it is not there"
-            )
-            return _broken(f"{id} of PASS_TO_PASS does not pass before any candidate: {text}")
+        end = ends.get(id) or ends.get(id.partition("::")[0], absent)
+        if end.outcome == "failed" or "Skipped" in end.text:
+            return _broken(f"{id} of PASS_TO_PASS does not pass before any candidate: {end.text}")
     for id in workspace.must_turn:
         if id in ends and ends[id].outcome == "passed":
             return _broken(f"{id} of FAIL_TO_PASS passes before any candidate")
@@ -317,31 +316,17 @@ def _short(test: str, listed: Iterable[str]) -> str:
     return test if test in listed else next(iter(test.split()), test)
 
 
-def _counted(plan: SuitePlan, run: Run, ended: CommandExit) -> CommandExit:
-    """A report of what counts: not the failures of other tests than the listed ones; and where all is there that the
-    tests want, what is missing now is missing for the candidate.
+def _counted(plan: SuitePlan, events: Iterable[Event]) -> Iterator[Event]:
+    """What counts: not the failures of other tests than the listed ones; and where all is there that the tests want,
+    what is missing now is missing for the candidate.
     """
-    tests = plan.expected.tests
-    nonce, lines = run.nonce.encode() + b" ", []
-    for line in ended.stdout.splitlines():
-        event: dict[str, Any] = {}
-        if line.startswith(nonce):
-            with suppress(ValueError):  # who wrote it, the report says
-                event = json.loads(line.removeprefix(nonce))
-        if plan.patched and event.get("broken"):
+    for event in events:
+        listed = _short(event.id, plan.expected.tests) if plan.listed and event.id else event.id
+        is_other = plan.listed and _is_test(event.id) and CANARY not in event.id
+        if is_other and event.outcome == "failed" and listed not in plan.expected.tests:
             continue
-        if plan.listed and (id := event.get("id")):
-            event["id"] = _short(id, tests)
-            if (
-                event.get("outcome") == "failed"
-                and event["id"] not in tests
-                and _is_test(id)
-                and CANARY not in id
-            ):
-                continue
-            line = nonce + json.dumps(event).encode()
-        lines.append(line)
-    return msgspec.structs.replace(ended, stdout=b"\n".join(lines))
+        if not (plan.patched and event.broken):
+            yield replace(event, id=listed)
 
 
 def _trouble(
@@ -408,53 +393,34 @@ def __getattr__(name):
 def _must_fail(runner: str) -> bytes:
     """Tests that fail wherever the framework and its assertions are what they were."""
     name = secrets.token_hex(4)
-    function_text = ""
-    wrong = """\
-            lambda: self.assertEqual(1, 2),
-            lambda: self.assertNotEqual(1, 1),
-            lambda: self.assertTrue(0),
-            lambda: self.assertFalse(1),
-            lambda: self.assertIs(1, None),
-            lambda: self.assertIsNone(1),
-            lambda: self.assertIsNotNone(None),
-            lambda: self.assertIn(1, []),
-            lambda: self.assertNotIn(1, [1]),
-            lambda: self.assertIsInstance(1, str),
-            lambda: self.assertAlmostEqual(1.0, 1.1),
-            lambda: self.assertGreater(1, 2),
-            lambda: self.assertLess(2, 1),
-            lambda: self.assertListEqual([1], [2]),
-            lambda: self.assertDictEqual({1: 1}, {1: 2}),
-            lambda: self.assertRaises(ValueError, int),
-            lambda: self.fail(),
-"""
-    head = "import unittest\n"
+    imports, function = "import unittest", ""
+    calls = [f"self.{call}" for call in _WRONG.split("; ")]
     if runner == "pytest":
-        head += "import pytest\n"
-        function_text = f"\n\ndef test_{name}_c():\n    assert [1] == [2]\n"
-        wrong += """\
-            lambda: pytest.raises(ValueError, int),
-            lambda: pytest.fail("no"),
-            lambda: _same(1, pytest.approx(2)),
-"""
+        imports += ", pytest"
+        function = f"def test_{name}_c():\n    assert [1] == [2]\n"
+        calls += ["pytest.raises(ValueError, int)", "pytest.fail('no')", "_same(1, pytest.approx(2))"]
     return f"""\
-{head}
-
+{imports}
 def _same(left, right):
     assert left == right
-
-
 class Test_{name}(unittest.TestCase):
     def test_{name}_a(self):
         assert 1 == 2
-
     def test_{name}_b(self):
-        for wrong in (
-{wrong}        ):
+        for wrong in ({"".join(f"lambda: {call}, " for call in calls)}):
             try:
                 wrong()
             except BaseException:
                 continue
             return
         raise AssertionError
-{function_text}""".encode()
+{function}""".encode()
+
+
+_WRONG = (
+    "assertEqual(1, 2); assertNotEqual(1, 1); assertTrue(0); assertFalse(1); assertIs(1, None); assertIsNone(1); "
+    "assertIsNotNone(None); assertIn(1, []); assertNotIn(1, [1]); assertIsInstance(1, str); "
+    "assertAlmostEqual(1.0, 1.1); assertGreater(1, 2); assertLess(2, 1); assertListEqual([1], [2]); "
+    "assertDictEqual({1: 1}, {1: 2}); assertRaises(ValueError, int); fail()"
+)
+"""Calls of a TestCase that fail where its assertions are what they were."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from draftverify import Check, Context, Proposal, Verification
 from draftverify.traits import VerifierTraits
@@ -35,6 +36,7 @@ from draftverify_code.stages.blocks import (
     refused,
     verification,
 )
+from draftverify_code.stages.running import Sandboxed
 
 __all__ = ["LONG", "SyntaxReading", "Syntax", "read_programs"]
 
@@ -54,6 +56,7 @@ class Syntax(Static):
     sandbox: Sandbox | None = None
 
     traits = VerifierTraits(name="syntax", reads=frozenset())
+    open = Sandboxed.open
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Compile every program of the block; nothing of any is executed."""
@@ -131,7 +134,7 @@ def _read_apart(programs: Sequence[str], box: Sandbox, bare: bool, names: bool) 
             return checks
 
         allowed = limits(len(group))
-        allowed = msgspec.structs.replace(allowed, output=allowed.output + 10 * size)
+        allowed = replace(allowed, output=allowed.output + 10 * size)
         argv = (sys.executable, "-I", "-S", "-c", _script())
         return Job(SandboxCommand(argv, stdin="".join(requests).encode(), limits=allowed), read)
 

@@ -9,13 +9,14 @@ nothing but the standard library.
 from __future__ import annotations
 
 import ast
+import dis
 import io
 import json
 import sys
 import tokenize
 import unicodedata
 import warnings
-from collections.abc import Iterator
+from types import CodeType
 from typing import Any
 
 NAME = "<draftverify candidate>"
@@ -73,40 +74,29 @@ def without_comments(text: str) -> str:
     return "\n".join(lines)
 
 
-def looked_up(tree: ast.Module) -> Iterator[ast.Name]:
-    """The names that Python looks up when the program runs, as far as one can tell: not those in an annotation that is
-    not evaluated.
-    """
-    lazy = sys.version_info >= (3, 14) or any(
-        isinstance(node, ast.ImportFrom)
-        and node.module == "__future__"
-        and any(alias.name == "annotations" for alias in node.names)
-        for node in tree.body
-    )
-    nodes: list[tuple[ast.AST, bool]] = [(tree, False)]
-    while nodes:
-        node, local = nodes.pop()
-        if isinstance(node, ast.Name):
-            yield node
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            inside = not isinstance(node, ast.ClassDef)
-        else:
-            inside = local
-        for field, value in ast.iter_fields(node):
-            if field in ("annotation", "returns") and (lazy or (local and isinstance(node, ast.AnnAssign))):
-                continue
-            if field == "type_params" or (field == "value" and type(node).__name__ == "TypeAlias"):
-                continue
-            for part in value if isinstance(value, list) else [value]:
-                if isinstance(part, ast.AST):
-                    nodes.append((part, inside))
-
-
 def places(text: str) -> list[tuple[int, int]]:
-    """Line and column, from 1, of the names that are looked up."""
+    """Line and column, from 1, of the names that Python looks up when the program runs: not those in an annotation that
+    is not evaluated.
+    """
+    tree = ast.parse(text)
+    for node in ast.walk(tree):  # what is evaluated when somebody asks for it, from Python 3.12
+        if getattr(node, "type_params", ()):
+            node.type_params = []  # type: ignore[attr-defined]
+        if type(node).__name__ == "TypeAlias":
+            node.value = ast.copy_location(ast.Constant(None), node)  # type: ignore[attr-defined]
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    column = lambda name: len(lines[name.lineno - 1].encode()[: name.col_offset].decode()) + 1
-    return [(name.lineno, column(name)) for name in looked_up(ast.parse(text))]
+    codes, starts = [compile(tree, NAME, "exec", dont_inherit=True)], set[tuple[int, int]]()
+    for code in codes:
+        inner = [part for part in code.co_consts if isinstance(part, CodeType)]
+        codes += [part for part in inner if part.co_name != "__annotate__"]
+        for step in dis.get_instructions(code):
+            if step.opname in _LOOKING_UP and step.positions and (row := step.positions.lineno):
+                before = lines[row - 1].encode()[: step.positions.col_offset]
+                starts.add((row, len(before.decode()) + 1))
+    return sorted(starts)
+
+
+_LOOKING_UP = {"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS", "DELETE_NAME", "DELETE_GLOBAL"}
 
 
 def answer(text: str, bare: bool, names: bool) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import Literal
 
-import msgspec
+from msgspec.structs import replace
 
 from draftverify import ContractError, Task
 from draftverify_code.names import BUILTINS, global_names
@@ -78,7 +78,7 @@ def with_test_file(task: Task) -> Task:
     first = max((node.end_lineno or 0 for node in ast.parse(source).body if _is_future(node)), default=0)
     text = "\n".join([*lines[:first], *filter(None, (setup, "; ".join(imports))), *lines[first:]])
     files = {**fields.get("files", {}), f"test_{module.rpartition('.')[2]}.py": text}
-    return msgspec.structs.replace(task, input={**fields, "files": files, "target": target})
+    return replace(task, input={**fields, "files": files, "target": target})
 
 
 def _is_future(node: ast.stmt) -> bool:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from doctest import SKIP, DocTestParser
 from typing import Any, Literal
 
-import msgspec
+from msgspec.structs import replace
 
-from draftverify import UNCHECKED, Check, ConfigError, Context, ContractError, Proposal, Task, Verification
+from draftverify import Check, ConfigError, Context, ContractError, Proposal, Task, Verification
 from draftverify_code.names import BUILTINS, bound
 from draftverify_code.program import in_python, program_of, texts_of
 from draftverify_code.sandbox import Sandbox, Suite, SuiteFinding
@@ -22,13 +22,11 @@ from draftverify_code.stages.running import (
     abstained,
     also_failed,
     imported,
-    integrity_of,
     lacking,
     limits_of,
-    once,
-    reported,
     sandbox_for,
     seconds_of,
+    verified,
 )
 from draftverify_code.stages.shared import Beside
 from draftverify_code.stages.suites import Suites
@@ -115,11 +113,12 @@ class Tests(Sandboxed):
             return abstained(proposal, self.traits.name, error)
         programs = [program_of(item, fields) for item in proposal.items]
         seconds = seconds_of(fields, self.timeout)
-        findings = self.findings(suite, programs, context.enough, seconds=seconds)
-        checks = [_naming(suite, finding) for finding in findings]
-        integrity = integrity_of(checks) if self.integrity == "auto" else self.integrity
-        notes = {"isolation": self.box(suite, programs).tier, "integrity": integrity}
-        return Verification(checks=reported(checks, context.enough, self.traits.name), notes=notes)
+
+        def check(piece: Sequence[str]) -> list[Check]:
+            return [_naming(suite, finding) for finding in self.findings(suite, piece, seconds=seconds)]
+
+        box = self.box(suite, programs)
+        return verified(context, proposal, box, self.traits.name, self.integrity, check)
 
     def _verify_file(
         self, context: Context, proposal: Proposal, framework: Literal["pytest", "unittest"]
@@ -138,9 +137,9 @@ class Tests(Sandboxed):
         )
         # Another stage may have other files of the same task.
         scratch = context.scratch.setdefault((Tests, framework), {})
-        verification = suites.verify(msgspec.structs.replace(context, task=task, scratch=scratch), proposal)
-        checks = [msgspec.structs.replace(check, stage=check.stage and name) for check in verification.checks]
-        return msgspec.structs.replace(verification, checks=tuple(checks))
+        verification = suites.verify(replace(context, task=task, scratch=scratch), proposal)
+        checks = [replace(check, stage=check.stage and name) for check in verification.checks]
+        return replace(verification, checks=tuple(checks))
 
     def box(self, suite: Suite, programs: Iterable[str]) -> Sandbox:
         """Where these programs run."""
@@ -155,7 +154,6 @@ class Tests(Sandboxed):
         self,
         suite: Suite,
         programs: Sequence[str],
-        enough: int | None = None,
         *,
         seconds: float | None = None,
         per_test: float | None = None,
@@ -165,7 +163,6 @@ class Tests(Sandboxed):
         Args:
             suite: the tests.
             programs: Python sources.
-            enough: once so many passed, lowest index first, the others may be left "unchecked".
             seconds: for all tests of one program, where it is not the stage's `timeout`.
             per_test: seconds that any one test may take, where it is judged apart.
         """
@@ -177,25 +174,17 @@ class Tests(Sandboxed):
             processes=self.processes,
             threads=self.threads,
         )
-        shared = Beside(box, suite, limits)
         findings: dict[str, SuiteFinding] = {}
-
-        def judge(piece: list[str]) -> list[Check]:
-            together = piece
-            if self.integrity != SHARED:
-                apart = [SuiteFinding(_CALLS_NOTHING)] * len(piece)
-                if suite.entry_points:
-                    apart = list(map(_advised, box.judge(suite, piece, limits)))
-                findings.update(zip(piece, apart, strict=True))
-                together = [program for program in piece if _needs_shared(findings[program])]
-            if together and self.integrity != "separate-process":
-                findings.update(zip(together, shared.findings(together), strict=True))
-            return [findings[program].check for program in piece]
-
-        return [
-            findings[program] if check is not UNCHECKED else SuiteFinding(UNCHECKED)
-            for program, check in zip(programs, once(programs, judge, enough, self.at_once), strict=True)
-        ]
+        distinct = together = list(dict.fromkeys(programs))
+        if self.integrity != SHARED:
+            apart: Iterable[SuiteFinding] = [SuiteFinding(_CALLS_NOTHING)] * len(distinct)
+            if suite.entry_points:
+                apart = map(_advised, box.judge(suite, distinct, limits))
+            findings |= zip(distinct, apart, strict=True)
+            together = [program for program in distinct if _needs_shared(findings[program])]
+        if together and self.integrity != "separate-process":
+            findings |= zip(together, Beside(box, suite, limits).findings(together), strict=True)
+        return [findings[program] for program in programs]
 
 
 _CALLS_NOTHING = Check(
@@ -303,8 +292,8 @@ def _advised(finding: SuiteFinding) -> SuiteFinding:
     check = finding.check
     if check.reason not in ("tests", "refused", "exception"):
         return finding
-    check = msgspec.structs.replace(check, feedback=check.feedback + lacking(check.feedback))
-    return msgspec.structs.replace(finding, check=check)
+    check = replace(check, feedback=check.feedback + lacking(check.feedback))
+    return replace(finding, check=check)
 
 
 def _parsed(source: str, owner: str) -> ast.Module:

@@ -16,21 +16,25 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec.structs import replace
 
 from draftverify import Check, ConfigError, ResourceError
+from draftverify_code.program import language_of
 from draftverify_code.sandbox.host import Sandbox, default_sandbox
 from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxCommand
 from draftverify_code.stages.blocks import broken, executable, outside
 from draftverify_code.stages.running import abnormal, capped
 
 __all__ = [
-    "LANGUAGES", "BuiltProgram", "Toolchain", "box_for", "build", "by_status", "refusal", "toolchain_of",
+    "LANGUAGES", "BuiltProgram", "Toolchain", "box_for", "build", "by_status", "refusal", "run_each",
+    "source_of", "toolchain_of",
 ]  # fmt: skip
 
 BUILD = Limits(
     wall=60.0, cpu=120.0, memory=4096 * MIB, reserve=16384 * MIB, disk=256 * MIB, files=8192, processes=128,
     threads=512,
 )  # fmt: skip
+INPUT = ".input"
 VIRTUAL = 4096
 """MiB of address space that a runtime reserves beside what its program uses: Java's, Go's, JavaScript's."""
 
@@ -89,9 +93,9 @@ class Toolchain(msgspec.Struct, frozen=True):
         """The one for a task's tests, which may need a framework's runner."""
         if self.test_build is None or self.test_build[0] not in test:
             # A main() of Go's is nobody's to call.
-            return msgspec.structs.replace(self, ending=Ending()) if self.ending is _COLLECTED else self
+            return replace(self, ending=Ending()) if self.ending is _COLLECTED else self
         _, command, suffix = self.test_build
-        return msgspec.structs.replace(self, build=command, suffix=suffix)
+        return replace(self, build=command, suffix=suffix)
 
     @property
     def readable(self) -> tuple[Path, ...]:
@@ -104,8 +108,9 @@ class Toolchain(msgspec.Struct, frozen=True):
         words = [_filled(word, file, **blanks) for word in shlex.split(command)]
         return tuple(str(_located(word, self.package)) if word in self.tools else word for word in words)
 
-    def file_name(self, text: str, stem: str = "main") -> str:
+    def file_name(self, text: str) -> str:
         """The name of a program's file; Java wants that of its class, by which it is also run."""
+        stem = "main"
         if self.suffix == ".java":
             classes = list(_CLASS.finditer(text))
             start = text.rfind("static void main")
@@ -137,11 +142,15 @@ class BuiltProgram(msgspec.Struct, frozen=True):
     files: Mapping[str, bytes]
     nonce: str = ""
 
-    def run(self, limits: Limits, stdin: bytes = b"") -> SandboxCommand:
+    def run(self, limits: Limits, stdin: bytes | None = None) -> SandboxCommand:
         """What runs it; with the address space that its runtime takes."""
         argv = self.toolchain.words(self.toolchain.run, self.file, memory=limits.memory // MIB)
-        limits = msgspec.structs.replace(limits, reserve=self.toolchain.reserve * MIB)
-        return SandboxCommand(argv, self.files, stdin, (self.nonce,) if self.nonce else (), limits=limits)
+        limits = replace(limits, reserve=self.toolchain.reserve * MIB)
+        command = SandboxCommand(argv, self.files, collect=(self.nonce,) if self.nonce else (), limits=limits)
+        if stdin is None:
+            return command
+        # A file, as in contests: programs may ask how long their input is.
+        return replace(command, files={**self.files, INPUT: stdin}, input=INPUT)
 
 
 @lru_cache
@@ -195,16 +204,21 @@ class {nonce} {
     "{nonce}.java",
     "{nonce}.java",
 )
+_REQUIRE = (
+    "(globalThis.process.getBuiltinModule || require)"  # the first for modules, which have no `require`
+)
 _AROUND = Ending(
-    '\n;require("fs").writeFileSync("{nonce}", "")\n',
-    ahead='for (const own of [require("assert"), require("assert").strict]) Object.freeze(own); '
-    'Object.defineProperty(console, "assert", { value: require("assert"), writable: false, configurable: false }); ',
+    f'\n;{_REQUIRE}("fs").writeFileSync("{{nonce}}", "")\n',
+    ahead=f'for (const own of [{_REQUIRE}("assert"), {_REQUIRE}("assert").strict]) Object.freeze(own); '
+    'Object.defineProperty(console, "assert", '
+    f'{{ value: {_REQUIRE}("assert"), writable: false, configurable: false }}); ',
 )
 _RUSTC = "rustc --edition 2021 -C debuginfo=0 -C strip=symbols"
 _JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 _JAVAC = f"javac {_JVM.replace('-XX', '-J-XX')} -encoding UTF-8 -proc:none -d out"
 _JAVA = f"java -ea {_JVM} -Xmx{{memory}}m -cp out {{name}}"
-_TSC = "tsc --target es2021 --module commonjs --lib es2021,dom --skipLibCheck --typeRoots ."
+_TSC = "tsc --target es2021 --module commonjs --esModuleInterop --lib es2021,dom --skipLibCheck --typeRoots . node.d.ts"
+_NODES_OWN = "require process Buffer module exports global setImmediate __dirname __filename"
 
 LANGUAGES: dict[str, Toolchain] = {
     "python": Toolchain(".py", shlex.join((sys.executable, "-s", "{file}"))),
@@ -213,7 +227,8 @@ LANGUAGES: dict[str, Toolchain] = {
         ending=_NATIVELY, anew=_ANEW, sample=_NATIVE,
     ),
     "c++": Toolchain(
-        ".cpp", "./main", ("c++",), "g++", "c++ -c -pipe -o program.o", "c++ -O1 -o main {file}", quiet="-w",
+        ".cpp", "./main", ("c++",), "g++", "c++ -std=gnu++2a -c -pipe -o program.o",
+        "c++ -std=gnu++2a -O1 -o main {file}", quiet="-w",
         ending=_NATIVELY, anew=_ANEW, sample=_NATIVE,
     ),
     "rust": Toolchain(
@@ -241,14 +256,6 @@ LANGUAGES: dict[str, Toolchain] = {
         built="main.js", ending=_AROUND, sample="const one: number = 1;\n", reserve=VIRTUAL,
     ),
 }  # fmt: skip
-_OTHER_NAMES = {
-    "cpp": "c++",
-    "py": "python",
-    "rs": "rust",
-    "golang": "go",
-    "js": "javascript",
-    "ts": "typescript",
-}
 
 
 def toolchain_of(language: str) -> Toolchain:
@@ -257,8 +264,7 @@ def toolchain_of(language: str) -> Toolchain:
     Raises:
         ConfigError: it has none here.
     """
-    name = language.lower()
-    toolchain = LANGUAGES.get(_OTHER_NAMES.get(name, name))
+    toolchain = LANGUAGES.get(language_of(language))
     if toolchain is None:
         raise ConfigError(
             f"{language!r} is not among {', '.join(LANGUAGES)}; give `code.command` a command for it",
@@ -277,13 +283,7 @@ def box_for(sandbox: Sandbox | None, toolchain: Toolchain) -> Sandbox:
     proven = _proven.setdefault(box, set())
     if not toolchain.tools or toolchain in proven:
         return box
-    [program] = build(box, toolchain, [toolchain.sample])
-    if isinstance(program, BuiltProgram):
-        limits = Limits()
-        [ended] = box.run([program.run(limits)])
-        check = abnormal(ended, limits) or by_status(ended)
-    else:
-        check = program
+    [check] = run_each(box, build(box, toolchain, [toolchain.sample]), Limits())
     if check.verdict != "pass":
         raise ResourceError(
             f"{toolchain.tools[0]} does not compile and run {toolchain.sample!r} in the sandbox (tier {box.tier}); a "
@@ -312,7 +312,7 @@ def build(
         "timeout" where it failed itself.
     """
     nonce = nonce if toolchain.ending.text else ""
-    programs = [_source(toolchain, text, nonce) for text in texts]
+    programs = [source_of(toolchain, text, nonce) for text in texts]
     if toolchain.build:
         flags = toolchain.ending.flags if nonce else ""
         commands = [
@@ -329,15 +329,33 @@ def build(
     return list(programs)
 
 
-def _source(toolchain: Toolchain, text: str, nonce: str) -> BuiltProgram:
+def source_of(toolchain: Toolchain, text: str, nonce: str = "") -> BuiltProgram:
     """A program before it is compiled, with what tells that it came to its end."""
     file, ending = toolchain.file_name(text), toolchain.ending
+    if toolchain.suffix == ".java":
+        text = _as_one_file(text, file.removesuffix(".java"))
     files = {file: text.encode(errors="replace")}
+    if toolchain.suffix == ".ts":
+        files["node.d.ts"] = _nodes_own(text)
     if nonce and ending.file:
         package = re.search(r"^package (\w+)", text, re.MULTILINE)
         blanks = {"nonce": nonce, "package": package[1] if package else "main"}
         files[_filled(ending.file, file, **blanks)] = _filled(ending.text, file, **blanks).encode()
     return BuiltProgram(toolchain, file, files, nonce)
+
+
+def _as_one_file(text: str, name: str) -> str:
+    """A text of Java as javac takes it in a file by itself: in no package, and public no class but the file's."""
+    text = re.sub(r"^[ \t]*package[ \t]+[\w.]+[ \t]*;", "", text, flags=re.MULTILINE)
+    kinds = r"(?:(?:final|abstract)[ \t]+)?(?:class|interface|enum|record)"
+    return re.sub(rf"^public[ \t]+(?={kinds}[ \t]+(?!{name}\b))", "", text, flags=re.MULTILINE)
+
+
+def _nodes_own(text: str) -> bytes:
+    """Declarations of what Node has, of which no types are here, but for names that a program declares itself."""
+    own = r"\b(?:const|let|class|function)\s+(?:{{[^}}]*\b)?{}\b"
+    names = [name for name in _NODES_OWN.split() if not re.search(own.format(name), text)]
+    return "".join(['declare module "*";\n', *(f"declare var {name}: any;\n" for name in names)]).encode()
 
 
 def _made(program: BuiltProgram, built: Mapping[str, bytes]) -> BuiltProgram | Check:
@@ -353,7 +371,25 @@ def _made(program: BuiltProgram, built: Mapping[str, bytes]) -> BuiltProgram | C
             files = {name: ending.ahead.encode() + content + end for name, content in files.items()}
         elif "{name}" in toolchain.run:
             file = _filled(ending.file, file, nonce=program.nonce)
-    return msgspec.structs.replace(program, files=files, file=file)
+    return replace(program, files=files, file=file)
+
+
+def run_each(box: Sandbox, programs: Sequence[Check | BuiltProgram], limits: Limits) -> list[Check]:
+    """Run what could be built: status 0, once `main` has come to its end where its language can tell, passes."""
+    ends = iter(box.run([program.run(limits) for program in programs if isinstance(program, BuiltProgram)]))
+    return [
+        program
+        if isinstance(program, Check)
+        else abnormal(ended := next(ends), limits) or _ended_early(program, ended) or by_status(ended)
+        for program in programs
+    ]
+
+
+def _ended_early(program: BuiltProgram, ended: CommandExit) -> Check | None:
+    """The rejection of a program that ended its process itself, before its `main` had come to its end."""
+    if ended.status or program.nonce in ("", *ended.files):
+        return None
+    return Check("reject", reason="exit", feedback="its process ended with status 0 before its tests did")
 
 
 def refusal(ended: CommandExit, limits: Limits) -> Check | None:
@@ -364,7 +400,7 @@ def refusal(ended: CommandExit, limits: Limits) -> Check | None:
     if ended.limit or ended.status is None or (ended.status and broke(ended.status, output)):
         # One of the compiler's processes may have been ended for it; the kernel's ticks run ahead of what usage says.
         if not ended.limit and ended.cpu >= limits.cpu / 2:
-            ended = msgspec.structs.replace(ended, limit="cpu")
+            ended = replace(ended, limit="cpu")
         return broken("the compiler", ended, limits)
     if ended.status:
         output = output or f"the compiler ended with status {ended.status}"
@@ -399,7 +435,7 @@ def own_words(output: str) -> str:
 _FOUND = re.compile(
     r"(:\d+(:\d+)?: (fatal )?|\(\d+,\d+\): )error\b(?!: error (while )?writing )", re.IGNORECASE
 )
-"""`program.c:2:12: error: …`, `program.ts(2,12): error TS1005: …`. That what it makes cannot be written is none."""
+"""`main.c:2:12: error: …`, `main.ts(2,12): error TS1005: …`. That what it makes cannot be written is none."""
 
 _ON_PROGRAM = re.compile(r"\s|\d+ +\||(?!.*error: error (while )?writing ).*[:(]\d+[:,)]", re.IGNORECASE)
 

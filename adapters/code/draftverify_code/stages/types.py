@@ -14,10 +14,9 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import util
 from typing import Any
 
-from draftverify import Check, Context, Proposal, ResourceError, Verification
+from draftverify import Check, Context, Proposal, Verification
 from draftverify.traits import VerifierTraits
 from draftverify_code.sandbox.host import Sandbox
 from draftverify_code.sandbox.jobs import CommandExit, SandboxCommand
@@ -27,8 +26,8 @@ from draftverify_code.stages.blocks import (
     Job,
     Static,
     check_block,
-    distributions,
     file_names,
+    installed,
     limits,
     programs_of,
     verification,
@@ -61,7 +60,7 @@ class Types(Static):
     @property
     def packages(self) -> tuple[str, ...]:
         """Distributions that a sandbox must show."""
-        return distributions(["mypy"])
+        return installed("mypy")
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """Check the whole block in one invocation.
@@ -69,7 +68,6 @@ class Types(Static):
         Raises:
             ResourceError: mypy is not installed, or there is no sandbox.
         """
-        _require_mypy()
         programs = programs_of(proposal, context.task.input)
         box = self.box
         readings = read_programs(programs, lambda: box, bare=True)
@@ -81,22 +79,6 @@ class Types(Static):
         typed = dict(zip(parsed, check_block(box, parsed, job, "mypy", "type"), strict=True))
         checks = [typed[program] if program in typed else readings[program].check for program in programs]
         return verification(self.traits.name, checks, box)
-
-    def open(self) -> None:
-        """Open the sandbox.
-
-        Raises:
-            ResourceError: mypy is not installed, or there is no sandbox.
-        """
-        _require_mypy()
-        self.box.open()
-
-
-def _require_mypy() -> None:
-    if util.find_spec("mypy") is None:
-        raise ResourceError(
-            "mypy is not installed; pip install mypy, or install draftverify with the extra `code`"
-        )
 
 
 def _job(programs: Sequence[str], texts: Sequence[str], timeout: float) -> Job:
@@ -158,7 +140,7 @@ def _command() -> tuple[str, ...]:
     """What starts mypy; the programs' files are named after it."""
     flags = "--config-file= --cache-dir=/dev/null --no-site-packages --ignore-missing-imports --check-untyped-defs"
     flags += " --allow-redefinition --disable-error-code=var-annotated --output=json --no-error-summary"
-    return (sys.executable, "-I", "-c", _START_MYPY, *flags.split())
+    return (sys.executable, "-s", "-P", "-c", _START_MYPY, *flags.split())
 
 
 # Called this way mypy writes nothing before it has come to its end. Where psutil is installed mypy asks it for the
