@@ -1,15 +1,16 @@
-"""Learned drafters: what a decoder layer trained on the target's own answers accepts on prompts that it never saw.
+"""Learned drafters: what a layer and heads trained on the target's own answers accept on prompts that they never saw.
 
     DRAFTVERIFY_DATA=DIR python -m benchmarks.learned prompts      # what to learn from, what to measure on, the overlap
     draftverify run runs/learned/answers.yaml -o runs/learned/answers
     draftverify fit part drafter runs/learned/answers -o runs/learned/eagle
+    draftverify fit part drafter runs/learned/answers -o runs/learned/medusa --set kind=medusa --set steps=4
     DRAFTVERIFY_DATA=DIR python -m benchmarks.learned measure --out benchmarks/results/learned.json
 
-The target is SmolLM2-135M-Instruct in packed bfloat16. It learns from its own greedy answers to GSM8K's training
+The target is SmolLM2-135M-Instruct in packed bfloat16. Both learn from its own greedy answers to GSM8K's training
 questions, PandaLM's instructions, SQuAD's questions without their passages, passages to sum up, and user turns that it
-wrote itself (drawn at temperature 1 after the opening of its chat template). It is measured on Spec-Bench. A prompt of
-the first kind that shares more than a fifth of a measured prompt's runs of five words, or the other way round, is left
-out: MT-Bench's prompts stand in several collections, and what was trained on them says nothing of others.
+wrote itself (drawn at temperature 1 after the opening of its chat template). All are measured on Spec-Bench. A prompt
+of the first kind that shares more than a fifth of a measured prompt's runs of five words, or the other way round, is
+left out: MT-Bench's prompts stand in several collections, and what was trained on them says nothing of others.
 """
 
 from __future__ import annotations
@@ -28,17 +29,19 @@ from benchmarks.provenance import write
 from benchmarks.tokens import interval
 from draftverify import Memory, Pipeline, Task, TaskRecord
 from draftverify.bench.records import load_run
-from draftverify.rules import Speculative
+from draftverify.rules import Speculative, Tree
 from draftverify.stats import items_per_pass
 from draftverify.stats.block import Measured
 from draftverify_llm import LocalModel
-from draftverify_tokens import Eagle, FirstOf, NoDraft, PromptLookup, Stop, Suffix, Target, generate
+from draftverify_tokens import Eagle, FirstOf, Medusa, NoDraft, PromptLookup, Stop, Suffix, Target, generate
 
 WEIGHTS = "smollm2-135m-instruct"
 RUN = 5
 """Words of a run that two prompts may share."""
 GOAL = 1.25
 """Times plain decoding, which a learned drafter should reach."""
+NODES = (2, 4, 8)
+"""Of Medusa's trees."""
 MOST = 0.2
 """The largest share of its runs that a prompt may have in common with a measured one."""
 CATEGORIES = {
@@ -155,17 +158,18 @@ def write_prompts(data: Path, work: Path, counts: dict[str, int]) -> None:
 
 
 class Way(NamedTuple):
-    """A drafter, its block size, and the earlier answers that it may look up."""
+    """A drafter, its block size, the earlier answers that it may look up, and the rule."""
 
     drafter: Any
     block: Callable[[], Any]
     memory: Memory = Memory()
+    rule: Any = Speculative()
 
 
-def ways(model: LocalModel, layer: Path, records: Sequence[TaskRecord]) -> dict[str, Way]:
+def ways(model: LocalModel, work: Path, records: Sequence[TaskRecord]) -> dict[str, Way]:
     """What drafts, by its name, each with a block size made anew: a controller begins with nothing."""
     memory = Memory(1, tuple(records))
-    eagle = Eagle(model, layer)
+    eagle, medusa = Eagle(model, work / "eagle"), Medusa(model, work / "medusa")
     return {
         "plain": Way(NoDraft(), lambda: 0),
         "lookup": Way(PromptLookup(), lambda: 8),
@@ -174,6 +178,7 @@ def ways(model: LocalModel, layer: Path, records: Sequence[TaskRecord]) -> dict[
         "eagle": Way(eagle, lambda: 3),
         "eagle, measured": Way(eagle, lambda: Measured(at_most=8)),
         "lookup, else eagle": Way(FirstOf([PromptLookup(at_least=2), eagle]), lambda: Measured(at_most=8)),
+        **{f"medusa, {nodes} nodes": Way(medusa, lambda nodes=nodes: nodes, rule=Tree()) for nodes in NODES},
     }
 
 
@@ -187,14 +192,14 @@ def measure(data: Path, options: argparse.Namespace) -> dict[str, Any]:
         for task in [row for row in measured(data) if row["group"] == kind][: options.prompts]
     ]
     with load_run(options.work / "answers") as run:
-        every = ways(model, options.work / "eagle", run.records("plain"))
+        every = ways(model, options.work, run.records("plain"))
     # Only a drafter's own target keeps states.
     targets = {name: Target(model) for name in every}
     runs: dict[str, list[dict[str, tuple[float, TaskRecord]]]] = {name: [] for name in every}
     for repeat in range(options.repeats + 1):
         pipelines = {
             name: Pipeline(
-                way.drafter, targets[name], Speculative(), block=way.block(), done=Stop(options.tokens),
+                way.drafter, targets[name], way.rule, block=way.block(), done=Stop(options.tokens),
                 settings={"temperature": 0},
             )
             for name, way in every.items()
@@ -211,11 +216,14 @@ def measure(data: Path, options: argparse.Namespace) -> dict[str, Any]:
     for kind in options.kinds:
         ids = [task.id for task in tasks if task.group == kind]
         kinds[kind] = {name: row(runs, name, ids) for name in every}
-    report = json.loads((options.work / "eagle" / "report.json").read_text(encoding="utf-8"))["figures"]
+    training = {
+        kind: json.loads((options.work / kind / "report.json").read_text(encoding="utf-8"))["figures"]
+        for kind in ("eagle", "medusa")
+    }
     overlap = json.loads((options.work / "overlap.json").read_text(encoding="utf-8"))
     return {
         "repeats": options.repeats, "prompts": options.prompts, "tokens": options.tokens, "kinds": kinds,
-        "training": report, "overlap": overlap, "goal": GOAL,
+        "training": training, "overlap": overlap, "goal": GOAL,
     }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from draftverify.stats import acceptance_rate
 from draftverify.token_summary import read_summaries
 from draftverify_llm import LocalModel
 from draftverify_tokens import DrafterTraining
+from draftverify_tokens.medusa_network import load_medusa
 from tests.tokens.tiny import byte_tokenizer, tiny_llama
 
 PAGE = (Path(__file__).parents[2] / "docs" / "replay.md").read_text(encoding="utf-8")
@@ -221,3 +222,18 @@ def test_a_run_that_has_moved_is_exported_by_its_config(home: Path, second: Path
     assert main(asked) == ExitCode.RESOURCE
     assert main([*asked, "--config", str(home / "moved" / "again.yaml")]) == 0
     assert out.read_text()
+
+
+def test_heads_are_trained_by_their_kind(home: Path, tmp_path: Path) -> None:
+    """All of them; from YAML they draft, and change no answer. Layers are not theirs to choose."""
+    DrafterTraining(home / "log", **SMALL, kind="medusa").train(home / "heads")
+    assert all(block.weight.any() for block in load_medusa(home / "heads").blocks)
+    heads = "generator: {use: tokens.medusa, model: target, weights: ./heads}"
+    (home / "heads.yaml").write_text(config(heads).replace("rule: {use: speculative}", "rule: {use: tree}"))
+    path = run(load_experiment(home / "heads.yaml"), out=home / "with_heads").path
+    with load_run(home / "log") as before, load_run(path) as after:
+        old, new = before.records("lookup"), after.records("lookup")
+        assert [record.outcome.value for record in new] == [record.outcome.value for record in old]
+        assert acceptance_rate(new).value > 0.25
+    with pytest.raises(ConfigError, match="heads read the last states alone"):
+        DrafterTraining(home / "log", kind="medusa", layers=(1,)).train(tmp_path)

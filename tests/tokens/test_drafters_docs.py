@@ -18,8 +18,9 @@ from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.run import run
 from draftverify.values import TaskRecord
 from draftverify_tokens import DrafterTraining
+from draftverify_tokens.drafter_network import save_network
 from draftverify_tokens.drafter_training import config_of
-from draftverify_tokens.eagle_network import EagleNetwork, save_eagle
+from draftverify_tokens.eagle_network import EagleNetwork
 from tests.tokens.tiny import byte_tokenizer
 
 PAGE = Path(__file__).parents[2] / "docs" / "drafters.md"
@@ -106,7 +107,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     byte_tokenizer().save_pretrained(path)
     network = EagleNetwork(config_of(DrafterTraining(path, vocabulary=200), model))
     network.keep(range(200))
-    save_eagle(network, path / "trained")
+    save_network(network, path / "trained")
     torch.save(torch.randn(2, 257, 64), path / "heads.pt")
     return path
 

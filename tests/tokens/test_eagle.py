@@ -17,8 +17,10 @@ from draftverify.values import Last
 from draftverify_llm import LocalModel
 from draftverify_llm.packed import obstacle
 from draftverify_tokens import Eagle, FirstOf, PromptLookup, Stop, Target, generate, hidden_states
-from draftverify_tokens.eagle_network import EagleNetwork, load_eagle, save_eagle
-from draftverify_tokens.eagle_training import ReadText, TextBatch, steps_of
+from draftverify_tokens.drafter_learning import ReadText, TextBatch
+from draftverify_tokens.drafter_network import save_network
+from draftverify_tokens.eagle_network import EagleNetwork, load_eagle
+from draftverify_tokens.eagle_training import steps_of
 from tests.tokens.joint import deviation
 from tests.tokens.test_decoding import PROMPTS, generated
 from tests.tokens.tiny import byte_tokenizer, context_of, tiny_of
@@ -58,7 +60,7 @@ def directory_of(path: Path, vocabulary: int = VOCABULARY, **more: Any) -> Path:
         torch.nn.init.normal_(weight, 1.0 if weight.dim() == 1 else 0.0, 0.3)
         assert "rotary" not in name
     network.keep([token for token in range(vocabulary) if token % 3 or vocabulary < DRAFTED][:DRAFTED])
-    save_eagle(network, path)
+    save_network(network, path)
     return path
 
 

@@ -10,6 +10,7 @@ from draftverify_tokens.first_of import FirstOf
 from draftverify_tokens.forced import Forced
 from draftverify_tokens.generation import Generation, TextStream
 from draftverify_tokens.history import History
+from draftverify_tokens.medusa import Medusa
 from draftverify_tokens.models import TokenModel
 from draftverify_tokens.no_draft import NoDraft
 from draftverify_tokens.other_tokenizer import OtherTokenizer
@@ -35,6 +36,7 @@ __all__ = [
     "Forced",
     "Hidden",
     "History",
+    "Medusa",
     "NoDraft",
     "OtherTokenizer",
     "PromptLookup",

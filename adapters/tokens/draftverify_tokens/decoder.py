@@ -33,12 +33,13 @@ from draftverify_llm import CATALOGUE, LocalModel, before_stop
 from draftverify_tokens.block_size import default_block
 from draftverify_tokens.call_options import check_names, check_whole, read_options
 from draftverify_tokens.draft_model import DraftModel
+from draftverify_tokens.drafter_config import kind_of
 from draftverify_tokens.eagle import Eagle
-from draftverify_tokens.eagle_config import is_eagle
 from draftverify_tokens.first_of import FirstOf
 from draftverify_tokens.forced import Forced
 from draftverify_tokens.generation import Generation, TextStream
 from draftverify_tokens.log_probabilities import ScoredTarget, Scoring
+from draftverify_tokens.medusa import Medusa
 from draftverify_tokens.models import TokenModel
 from draftverify_tokens.no_draft import NoDraft
 from draftverify_tokens.prompt_forms import read_prompts
@@ -107,8 +108,8 @@ class Decoder:
     Args:
         model: a transformers module (with `tokenizer`; it is read as in eval mode, and stays as it is), a `LocalModel`
             or another TokenModel, a name of the catalogue, or a directory.
-        drafter: a name of `DRAFTERS`, a generator, the directory of a trained layer (`Eagle`), or a smaller model
-            in any form that `model` may have.
+        drafter: a name of `DRAFTERS`, a generator, the directory of a trained one (`Eagle`, `Medusa`), or a smaller
+            model in any form that `model` may have.
         tokenizer: of a module, which does not know its own.
         max_new_tokens: the most tokens in an answer; None: as many as the model has positions for.
         temperature: 0 takes the likeliest token each time, as transformers' greedy decoding. The sampling settings that
@@ -295,8 +296,8 @@ class Decoder:
                 "catalogue, a directory, a LocalModel",
                 path="drafter",
             )
-        if isinstance(drafter, (str, Path)) and is_eagle(Path(drafter)):
-            return Eagle(self.model, Path(drafter))
+        if isinstance(drafter, (str, Path)) and (kind := kind_of(Path(drafter))) is not None:
+            return (Medusa if kind == "medusa" else Eagle)(self.model, Path(drafter))
         module = hasattr(drafter, "config") and not hasattr(drafter, "encode_prompt")
         if module and not isinstance(drafter, type):
             self._check_shares_tokens(drafter)

@@ -1,10 +1,11 @@
 """Training a drafter from a run's records: `draftverify fit part drafter RUN`.
 
-    OUT/config.json, OUT/model.safetensors    the drafter, which `tokens.eagle` loads (eagle_network.py)
+    OUT/config.json, OUT/model.safetensors    the drafter, which `tokens.eagle` or `tokens.medusa` loads
     OUT/checkpoint.safetensors                what is trained and its optimiser, until the training is done
 
-The log says what the target answered, whatever drafted for it. The target reads these answers again, and the layer
-learns to say what it says next from its states on the way (eagle_training.py). The model stays as it is.
+The log says what the target answered, whatever drafted for it. The target reads these answers again, and the network
+learns to say what it says next from its states on the way (drafter_learning.py, and of either kind eagle_training.py
+and medusa_training.py). The model stays as it is.
 """
 
 from __future__ import annotations
@@ -13,23 +14,24 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from draftverify import ConfigError, Pipeline, TaskRecord
 from draftverify_llm import load_checkpoint, optimiser_tensors, restore_optimiser, save_checkpoint
+from draftverify_tokens.drafter_config import KIND
 from draftverify_tokens.slots import agreement
 from draftverify_tokens.target import Target
 
 if TYPE_CHECKING:
-    from draftverify_tokens.eagle_network import EagleNetwork
-    from draftverify_tokens.eagle_training import ReadText
+    from draftverify_tokens.drafter_learning import Kind, ReadText, TextBatch
+    from draftverify_tokens.drafter_network import DrafterNetwork
 
 __all__ = ["DrafterTraining", "config_of"]
 
@@ -39,8 +41,6 @@ _FEWEST = 16
 """Tokens of answers below which nothing can be learned."""
 _BATCH = 160
 """Places of one optimiser step, about."""
-_ALONE = 0.6
-"""The share of the training in which one token ahead is learned, before the layer goes on from what it made itself."""
 _LOOKS = 8
 """So often a training is looked at on the tasks that were kept apart, and can be gone on from."""
 _WARM = 0.05
@@ -50,17 +50,18 @@ _CLIP = 1.0
 
 
 class DrafterTraining:
-    """Trains a layer on the target's hidden states (`tokens.eagle`) from the target's answers in a run.
+    """Trains a drafter that reads the target's hidden states from the target's answers in a run.
 
     Nine tasks of ten are learned from, as `split_of` chooses them; the others are for the report. The states of all of
-    them are held in memory: four of the model's width for each token.
+    them are held in memory: of an EAGLE layer four of the model's width for each token, of heads two.
 
     Args:
         run: the directory of a run.
         pipeline: whose answers are learned; the run's only one when None.
-        layers: after how many of the target's layers each of the states is taken that the layer reads; of n layers a
-            quarter, a half and four fifths when None.
-        vocabulary: how many tokens the layer's head has, those that the answers have most often.
+        kind: "eagle" (`tokens.eagle`, a decoder layer) or "medusa" (`tokens.medusa`, a head for each token ahead).
+        layers: of an EAGLE layer, after how many of the target's layers each of the states is taken that it reads; of n
+            layers a quarter, a half and four fifths when None.
+        vocabulary: how many tokens the drafter's head has, those that the answers have most often.
         steps: how many tokens ahead it learns to draft.
         epochs: how often each answer is seen.
         rate: the optimiser's, at its highest.
@@ -68,13 +69,14 @@ class DrafterTraining:
         config: the config that the run was made from, where it has moved.
 
     References:
-        Li et al., "EAGLE-3", arXiv:2503.01840.
+        Li et al., "EAGLE-3", arXiv:2503.01840; Cai et al., "Medusa", arXiv:2401.10774.
     """
 
     def __init__(
         self,
         run: Path,
         pipeline: str | None = None,
+        kind: Literal["eagle", "medusa"] = "eagle",
         layers: tuple[int, ...] | None = None,
         vocabulary: Annotated[int, Field(ge=1)] = 8192,
         steps: Annotated[int, Field(ge=1)] = 3,
@@ -85,6 +87,7 @@ class DrafterTraining:
     ) -> None:
         self.run = run
         self.pipeline = pipeline
+        self.kind = kind
         self.layers = layers
         self.vocabulary = vocabulary
         self.steps = steps
@@ -98,7 +101,7 @@ class DrafterTraining:
         """What was learned from, by its tasks and answers, and how."""
         name, _, records = self._recorded
         answers = [[record.task, _answer(record)] for record in records]
-        how = [self.layers, self.vocabulary, self.steps, self.epochs, self.rate, self.seed, name]
+        how = [self.kind, self.layers, self.vocabulary, self.steps, self.epochs, self.rate, self.seed, name]
         return hashlib.sha256(repr([*how, answers]).encode()).hexdigest()[:16]
 
     def train(self, out: Path, progress: Progress = lambda step, total, message: None) -> dict[str, Any]:
@@ -118,7 +121,7 @@ class DrafterTraining:
                 target has no such layer.
         """
         from draftverify.bench.records import load_run, split_of
-        from draftverify_tokens.eagle_network import save_eagle
+        from draftverify_tokens.drafter_network import save_network
 
         name, pipeline, records = self._recorded
         verifier = pipeline.verifier
@@ -146,7 +149,7 @@ class DrafterTraining:
             )
         learner = _Learner(self, verifier.model.model, texts)
         network, curve = learner.learn(out, progress)
-        save_eagle(network, out)
+        save_network(network, out)
         (out / "checkpoint.safetensors").unlink(missing_ok=True)
         last = curve[-1]
         return {
@@ -180,39 +183,17 @@ def _answer(record: TaskRecord) -> list[int]:
 
 
 def config_of(training: DrafterTraining, module: Any) -> dict[str, Any]:
-    """The config of a training's network for a target's module, as speculators writes it.
+    """The config of a training's network for a target's module, in the form of speculators.
 
     Raises:
-        ConfigError: the module has no such layer.
+        ConfigError: the module has not what the network reads.
     """
-    from transformers import LlamaConfig
-
-    text = module.config.get_text_config()
-    count, width = text.num_hidden_layers, text.hidden_size
-    layers = training.layers or (count // 4, count // 2, count * 4 // 5)
-    for layer in layers:
-        if not 0 <= layer <= count:
-            raise ConfigError(
-                f"layers has {layer}; {type(module).__name__} has the states 0 (the embeddings) to {count}",
-                path="layers",
-            )
-    same = (
-        "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size", "rms_norm_eps",
-        "max_position_embeddings", "vocab_size",
-    )  # fmt: skip
-    given = {name: value for name in same if (value := getattr(text, name, None)) is not None}
-    theta = (getattr(text, "rope_parameters", None) or {}).get("rope_theta", 10000.0)
-    layer = LlamaConfig(
-        **{"intermediate_size": 3 * width, **given},
-        num_hidden_layers=1,
-        rope_parameters={"rope_type": "default", "rope_theta": theta},
-    )
+    kind, text = _kind(training), module.config.get_text_config()
     return {
-        "architectures": ["Eagle3DraftModel"],
-        "speculators_model_type": "eagle3",
+        KIND: kind.name,
         "speculators_version": "0.9.0",
         "speculators_config": {
-            "algorithm": "eagle3",
+            "algorithm": kind.name,
             "default_proposal_method": "greedy",
             "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": training.steps}],
             "verifier": {
@@ -220,13 +201,19 @@ def config_of(training: DrafterTraining, module: Any) -> dict[str, Any]:
                 "architectures": module.config.architectures or [type(module).__name__],
             },
         },
-        "transformer_layer_config": layer.to_diff_dict(),
         "draft_vocab_size": min(training.vocabulary, text.vocab_size),
-        "eagle_aux_hidden_state_layer_ids": list(layers),
-        "norm_before_residual": True,
-        "fc_norm": True,
-        "tie_word_embeddings": False,
+        **kind.config_of(module, training.layers, training.steps),
     }
+
+
+def _kind(training: DrafterTraining) -> Kind:
+    if training.kind == "medusa":
+        from draftverify_tokens.medusa_training import MEDUSA
+
+        return MEDUSA
+    from draftverify_tokens.eagle_training import EAGLE
+
+    return EAGLE
 
 
 class _Learner:
@@ -244,9 +231,10 @@ class _Learner:
         import torch
 
         self.training, self.module, self.texts = training, module, texts
-        self.config = config_of(training, module)
+        self.kind = _kind(training)
+        self.network = self.kind.network(config_of(training, module)).to(module.device)
         counts = Counter(token for _, answer in texts["train"] for token in answer)
-        size, rows = self.config["draft_vocab_size"], module.config.get_text_config().vocab_size
+        size, rows = len(self.network.d2t), len(self.network.t2d)
         likeliest = [token for token, _ in counts.most_common(size)]
         others = set(range(rows)).difference(likeliest)
         self.tokens = [*likeliest, *sorted(others)[: size - len(likeliest)]]
@@ -256,13 +244,13 @@ class _Learner:
             units = torch.eye(self.embeddings.weight.shape[1], dtype=module.dtype, device=module.device)
             self.head = module.get_output_embeddings()(units).T[sorted(self.tokens)].clone()
 
-    def learn(self, out: Path, progress: Progress) -> tuple[EagleNetwork, list[dict[str, Any]]]:
+    def learn(self, out: Path, progress: Progress) -> tuple[DrafterNetwork, list[dict[str, Any]]]:
         """The trained network, in the target's type, and its learning curve."""
         import torch
 
-        from draftverify_tokens.eagle_training import TextBatch, losses, new_network
+        from draftverify_tokens.drafter_learning import TextBatch, losses
 
-        training, path = self.training, out / "checkpoint.safetensors"
+        training, network, path = self.training, self.network, out / "checkpoint.safetensors"
         epochs = [self._batches(epoch) for epoch in range(training.epochs)]
         total, reading, step, seen = sum(map(len, epochs)), sum(map(len, self.texts.values())), 0, 0
         read: dict[str, list[ReadText]] = {"train": [], "test": []}
@@ -270,8 +258,8 @@ class _Learner:
             for text in texts:
                 progress(sum(map(len, read.values())) + 1, reading + total, "reading")
                 read[split].append(self._read(*text))
-        network = new_network(self.config, self.tokens, self.head, read["train"], training.seed)
-        network.to(self.module.device)
+        self.kind.initialise(network, read["train"], training.seed)
+        network.take_head(self.tokens, self.head)
         learned = [weight for weight in network.parameters() if weight.requires_grad]
         optimiser = torch.optim.AdamW(learned, lr=training.rate, weight_decay=_DECAY)
         looks = {math.ceil(total * look / _LOOKS) for look in range(1, _LOOKS + 1)}
@@ -288,19 +276,19 @@ class _Learner:
             seen += sum(len(self.texts["train"][index][1]) for index in batch)
             if curve and step <= curve[-1]["step"]:
                 continue
-            ahead = 1 if step <= total * _ALONE else training.steps
+            ahead = 1 if step <= total * self.kind.alone else training.steps
             for group in optimiser.param_groups:
                 group["lr"] = training.rate * _share(step, total)
             with self._autocast():
                 texts_ahead = TextBatch([taught[index] for index in batch], ahead)
-                loss = losses(network, self.embeddings, self.head, texts_ahead, ahead).mean()
+                loss = losses(self._drafted(texts_ahead, ahead), self.head, texts_ahead).mean()
             optimiser.zero_grad()
             (loss * ahead).backward()
             torch.nn.utils.clip_grad_norm_(learned, _CLIP)
             optimiser.step()
             status = f"loss {loss.item():.3f}"
             if step in looks:
-                curve.append({"step": step, "tokens_seen": seen, **self._look(network, read["test"])})
+                curve.append({"step": step, "tokens_seen": seen, **self._look(read["test"])})
                 tensors = {**network.state_dict(), **optimiser_tensors(optimiser)}
                 save_checkpoint(path, training.identity, tensors, curve=json.dumps(curve))
                 status = f"{curve[-1]['tokens_per_pass']:.2f} tokens a pass"
@@ -311,13 +299,13 @@ class _Learner:
         """A text with the target's states."""
         import torch
 
-        from draftverify_tokens.eagle_training import ReadText
+        from draftverify_tokens.drafter_learning import ReadText
         from draftverify_tokens.forward import recording
 
         ids = torch.tensor([[*prompt, *answer]], device=self.module.device)
         with torch.no_grad(), recording(self.module):
             out = self.module.base_model(input_ids=ids, use_cache=False, output_hidden_states=True)
-        states = [out.hidden_states[layer][0] for layer in self.config["eagle_aux_hidden_state_layer_ids"]]
+        states = [out.hidden_states[layer][0] for layer in self.network.reads]
         return ReadText(ids[0], len(prompt), torch.stack(states, 1), out.last_hidden_state[0])
 
     def _autocast(self) -> Any:
@@ -328,16 +316,20 @@ class _Learner:
             self.module.device.type, self.module.dtype if half else torch.bfloat16, enabled=half
         )
 
-    def _look(self, network: EagleNetwork, texts: Sequence[ReadText]) -> dict[str, Any]:
+    def _drafted(self, batch: TextBatch, steps: int) -> Iterable[Any]:
+        """The network's logits at each of so many steps."""
+        return self.kind.steps_of(self.network, self.embeddings, batch, steps)
+
+    def _look(self, texts: Sequence[ReadText]) -> dict[str, Any]:
         """How the network does on the texts that were kept apart."""
         import torch
 
-        from draftverify_tokens.eagle_training import TextBatch, rates_by_place
+        from draftverify_tokens.drafter_learning import TextBatch, rates_by_place
 
         steps = self.training.steps
         with torch.no_grad(), self._autocast():
             batches = [TextBatch([text], steps) for text in texts]
-            rates, per_pass = rates_by_place(network, self.embeddings, batches, steps)
+            rates, per_pass = rates_by_place(self._drafted, self.network.tokens, batches, steps)
         return {"accepted": rates, "tokens_per_pass": per_pass}
 
     @cached_property

@@ -12,12 +12,12 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from draftverify import ConfigError, Context, Proposal
+from draftverify import Context, Proposal
 from draftverify.traits import GeneratorTraits
 from draftverify_tokens.draft_model import DraftModel
-from draftverify_tokens.eagle_config import read_config
+from draftverify_tokens.eagle_config import read_eagle_config
 from draftverify_tokens.history import upload
-from draftverify_tokens.models import TokenModel, is_packed, prompt_of
+from draftverify_tokens.models import TokenModel, prompt_of
 from draftverify_tokens.reader import BlockReading
 from draftverify_tokens.target import hidden_states
 
@@ -54,19 +54,15 @@ class Eagle(DraftModel):
     @cached_property
     def traits(self) -> GeneratorTraits:
         """Chains that are drawn, from the states that the directory's config names."""
-        layers = read_config(Path(self.weights))["eagle_aux_hidden_state_layer_ids"]
+        layers = read_eagle_config(Path(self.weights))["eagle_aux_hidden_state_layer_ids"]
         return replace(super().traits, hidden=set(layers))
 
     @cached_property
     def _reader(self) -> Any:
+        from draftverify_tokens.drafter_network import fitted
         from draftverify_tokens.eagle_network import load_eagle
 
-        reader = _EagleReader(self.model.model, load_eagle(Path(self.weights)))
-        if is_packed(self.model):
-            from draftverify_llm.packed import pack
-
-            pack(reader.network, "bfloat16")
-        return reader
+        return _EagleReader(self.model.model, fitted(load_eagle(Path(self.weights)), self.model))
 
     def room(self, context: Context, n: int) -> int:
         """As `DraftModel.room`; 0 where there are no states yet."""
@@ -118,18 +114,9 @@ class _EagleReader:
     no_trees = "a layer on hidden states drafts chains"
 
     def __init__(self, module: Any, network: Any) -> None:
-        embeddings = module.get_input_embeddings()
-        width, rows = embeddings.weight.shape[1], module.config.get_text_config().vocab_size
-        if (network.norm.weight.shape[0], len(network.t2d)) != (width, rows):
-            raise ConfigError(
-                f"the layer is for states of {network.norm.weight.shape[0]} numbers and {len(network.t2d)} tokens, "
-                f"{type(module).__name__} has {width} and {rows}; it was trained for another model",
-                path="weights",
-            )
-        self.network = network.to(embeddings.weight.device, embeddings.weight.dtype)
-        self._embeddings = embeddings
-        self._tokens, self._rows = network.tokens, rows
-        self._layers = network.config["eagle_aux_hidden_state_layer_ids"]
+        self.network = network
+        self._embeddings = module.get_input_embeddings()
+        self._tokens, self._rows = network.tokens, module.config.get_text_config().vocab_size
 
     def tail(self, contexts: Sequence[Context], vocabulary: int, *, draws: bool = False) -> None:
         """Nothing is made of logits on the way."""
@@ -149,7 +136,7 @@ class _EagleReader:
             text = [*prompt_of(context), *context.accepted]
             if trunk.settled >= len(text) - 1:  # nothing was accepted since: read the last place again
                 trunk.settled = len(text) - 2
-            states.append(hidden_states(context, self._layers, trunk.settled))
+            states.append(hidden_states(context, self.network.reads, trunk.settled))
             trunk.length = trunk.settled
             tokens += text[trunk.settled + 1 :]
             trunk.settled = len(text) - 1

@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from draftverify import ConfigError, ResourceError
+from draftverify import ConfigError
+from draftverify_tokens.drafter_config import CONFIG, read_config
 
-__all__ = ["CONFIG", "is_eagle", "read_config"]
-
-CONFIG = "config.json"
-KIND = "speculators_model_type"
+__all__ = ["read_eagle_config"]
 
 
-def is_eagle(directory: Path) -> bool:
-    """Whether a directory holds a drafter of speculators, and no model."""
-    path = directory / CONFIG
-    return path.is_file() and KIND in path.read_text(encoding="utf-8", errors="replace")
-
-
-def read_config(directory: Path) -> dict[str, Any]:
+def read_eagle_config(directory: Path) -> dict[str, Any]:
     """A directory's config.
 
     Raises:
         ResourceError: there is none.
         ConfigError: it is of something else than an EAGLE-3 layer of Llama's or Qwen3's kind.
     """
-    path = directory / CONFIG
-    try:
-        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ResourceError(
-            f"{path} cannot be read ({error}); `draftverify fit part drafter RUN` makes such a directory, as does the "
-            "library speculators"
-        ) from error
-    except ValueError as error:
-        raise ConfigError(f"{path} is no JSON ({error})", path="weights") from error
+    config, path = read_config(directory, "eagle3"), directory / CONFIG
     layer = config.get("transformer_layer_config") or {}
     expected = {
-        KIND: (config.get(KIND), ("eagle3",)),
         "model_type of the layer": (layer.get("model_type"), ("llama", "qwen3")),
         "num_hidden_layers": (layer.get("num_hidden_layers"), (1,)),
         "hidden_act": (layer.get("hidden_act", "silu"), ("silu", "swish")),

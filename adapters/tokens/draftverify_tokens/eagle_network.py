@@ -1,17 +1,12 @@
-"""EAGLE-3's network: one decoder layer that goes on from the target's hidden states, in the files of `speculators`.
-
-    DIR/config.json          its shape, and which of the target's states it reads, as speculators' `eagle3` has them
-    DIR/model.safetensors    its weights; of the target's embeddings there is no copy unless others put one there
+"""EAGLE-3's network: one decoder layer that goes on from the target's hidden states, as speculators' `eagle3` has it.
 
 At place t the layer sees the target's states of token t, from several depths and joined to one, beside the embedding of
-token t + 1; what it makes of them stands for the state of token t + 1, whose head says which token comes after it. Its
-head has a vocabulary of its own, those tokens that are met most often: `d2t` leads from it to the target's.
+token t + 1; what it makes of them stands for the state of token t + 1, whose head says which token comes after it.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,32 +17,28 @@ from transformers import AutoConfig
 from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRotaryEmbedding, apply_rotary_pos_emb
 from transformers.models.qwen3.modeling_qwen3 import Qwen3MLP
 
-from draftverify import ConfigError
-from draftverify_tokens.eagle_config import CONFIG, read_config
+from draftverify_tokens.drafter_network import DrafterNetwork, load_network
+from draftverify_tokens.eagle_config import read_eagle_config
 
-__all__ = ["EagleNetwork", "load_eagle", "save_eagle"]
+__all__ = ["EagleNetwork", "load_eagle"]
 
-WEIGHTS = "model.safetensors"
 FLAGS = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")
 """What else a config may ask for: where the layer's residual begins, norms of the states, and what is fed back."""
 
 
-class EagleNetwork(nn.Module):
-    """The layer with its head; its parameters have the names that speculators gives them.
+class EagleNetwork(DrafterNetwork):
+    """The layer with its head.
 
     Args:
-        config: as `read_config` returns it.
+        config: as `read_eagle_config` returns it.
     """
 
-    d2t: torch.Tensor
-    t2d: torch.Tensor
-
     def __init__(self, config: Mapping[str, Any]) -> None:
-        super().__init__()
-        self.config = config
         given = dict(config["transformer_layer_config"])
         layer = AutoConfig.for_model(given.pop("model_type"), **given)
-        width, depths = layer.hidden_size, len(config["eagle_aux_hidden_state_layer_ids"])
+        super().__init__(config, layer.hidden_size, layer.vocab_size)
+        self.reads = tuple(config["eagle_aux_hidden_state_layer_ids"])
+        width, depths = layer.hidden_size, len(self.reads)
         self.flags = {name: bool(config.get(name)) for name in FLAGS}
         self.fc = nn.Linear(depths * width, width, bias=False)
         self.layers = nn.ModuleList([_DraftLayer(layer)])
@@ -56,22 +47,8 @@ class EagleNetwork(nn.Module):
             self.input_norm = _Norm(depths * width, layer.rms_norm_eps)
         if self.flags["fc_norm"]:
             self.fc_norm = nn.ModuleList(_Norm(width, layer.rms_norm_eps) for _ in range(depths))
-        self.lm_head = nn.Linear(width, config["draft_vocab_size"], bias=False)
-        self.register_buffer("d2t", torch.zeros(config["draft_vocab_size"], dtype=torch.int64))
-        self.register_buffer("t2d", torch.zeros(layer.vocab_size, dtype=torch.bool))
         self.rotary = LlamaRotaryEmbedding(layer)
         self.rotary.requires_grad_(False)
-
-    @property
-    def tokens(self) -> torch.Tensor:
-        """[draft vocabulary] int64: the target's id of each of the head's tokens."""
-        return torch.arange(len(self.d2t), device=self.d2t.device) + self.d2t
-
-    def keep(self, tokens: Sequence[int]) -> None:
-        """Give the head these of the target's tokens, in the order of their ids."""
-        ids = torch.tensor(sorted(tokens), device=self.d2t.device)
-        self.d2t.copy_(ids - torch.arange(len(ids), device=ids.device))
-        self.t2d.zero_()[ids] = True
 
     def join(self, states: Any) -> Any:
         """The target's states [..., depths, width] as one: [..., width]."""
@@ -155,29 +132,5 @@ class _Attention(nn.Module):
 
 
 def load_eagle(directory: Path) -> EagleNetwork:
-    """The network of a directory, in the type that it was saved in.
-
-    Raises:
-        ConfigError: config or weights cannot be read, or are not of each other.
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    network, path = EagleNetwork(read_config(directory)), directory / WEIGHTS
-    try:
-        tensors, names = load_file(path), network.state_dict()
-        if len(network.d2t) == len(network.t2d):  # a head of all tokens may come without maps
-            tensors = {"d2t": network.d2t, "t2d": ~network.t2d, **tensors}
-        network.to(tensors["fc.weight"].dtype).load_state_dict({n: tensors[n] for n in tensors if n in names})
-    except (OSError, SafetensorError, KeyError, RuntimeError) as error:
-        raise ConfigError(f"{path} is not of the config beside it ({error})", path="weights") from error
-    return network.eval().requires_grad_(False)
-
-
-def save_eagle(network: EagleNetwork, directory: Path) -> None:
-    """Write the two files."""
-    from safetensors.torch import save_file
-
-    directory.mkdir(parents=True, exist_ok=True)
-    save_file({name: part.contiguous() for name, part in network.state_dict().items()}, directory / WEIGHTS)
-    (directory / CONFIG).write_text(json.dumps(network.config, indent=2) + "\n", encoding="utf-8")
+    """The network of a directory; errors are `read_eagle_config`'s and `load_network`'s."""
+    return load_network(EagleNetwork, read_eagle_config(directory), directory)

@@ -1,78 +1,61 @@
 """How EAGLE-3's layer learns: to go on from its own output as it will when it drafts.
 
-A batch is a row of texts behind each other. The layer reads all their places with the target's states, then goes on
-from each place that is learned several tokens, each time from what it made itself, while the tokens are the text's. In
-a later step a place sees what the first one read up to it, and its own earlier steps: what drafting will hold
-("training-time test", Li et al., "EAGLE-3", arXiv:2503.01840). What it should say is the target's distribution over
-the tokens of its head.
+The layer reads all places of a batch with the target's states, then goes on from each place that is learned several
+tokens, each time from what it made itself. In a later step a place sees what the first one read up to it, and its own
+earlier steps: what drafting will hold ("training-time test", Li et al., "EAGLE-3", arXiv:2503.01840).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.nn import functional
 
+from draftverify import ConfigError
+from draftverify_tokens.drafter_learning import Kind, ReadText, TextBatch
 from draftverify_tokens.eagle_network import EagleNetwork
 
-__all__ = ["ReadText", "TextBatch", "losses", "new_network", "rates_by_place"]
-
-IGNORED = -100
+__all__ = ["EAGLE", "steps_of"]
 
 
-class ReadText(NamedTuple):
-    """A prompt with its answer, and what the target makes of them.
+def config_of(module: Any, layers: tuple[int, ...] | None, steps: int) -> dict[str, Any]:
+    """The layer's part of a config, as speculators writes it: a Llama layer of the target's own measures.
 
-    Args:
-        ids: [n] int64.
-        start: how many of them are the prompt.
-        states: [n, depths, width], those that the layer reads.
-        last: [n, width], what the target's head reads.
+    Raises:
+        ConfigError: the module has no such layer.
     """
+    from transformers import LlamaConfig
 
-    ids: Any
-    start: int
-    states: Any
-    last: Any
-
-
-class TextBatch:
-    """Texts behind each other, the last token of each left out: no state of the target's comes after it.
-
-    Args:
-        texts: at least one.
-        steps: how many tokens each place goes on.
-
-    Attributes:
-        states: [places, depths, width], of the tokens.
-        positions, texts: [places], where the token after each stands, and in which text.
-        bases: [n], the places from which the layer goes on: those whose next token is the answer's, but its last.
-        tokens: [n, steps + 1], the answer from each base's next token on; `IGNORED` behind its end.
-        last: [n, steps, width], what the target's head reads at those tokens.
-    """
-
-    def __init__(self, texts: Sequence[ReadText], steps: int) -> None:
-        self.states = torch.cat([text.states[:-1] for text in texts])
-        self.next = torch.cat([text.ids[1:] for text in texts])
-        lengths = [len(text.ids) - 1 for text in texts]
-        arange = partial(torch.arange, device=self.next.device)
-        self.positions = torch.cat([arange(1, n + 1) for n in lengths])
-        self.texts = torch.cat([arange(1).expand(n) + index for index, n in enumerate(lengths)])
-        bases, tokens, last, offset = [], [], [], 0
-        for text, n in zip(texts, lengths, strict=True):
-            at = arange(text.start - 1, n - 1)  # the place before the answer's first token, and on
-            after = at[:, None] + arange(1, steps + 2)
-            tokens.append(torch.where(after <= n, text.ids[after.clamp(max=n)], IGNORED))
-            last.append(text.last[after[:, :-1].clamp(max=n)])
-            bases.append(at + offset)
-            offset += n
-        self.bases, self.tokens, self.last = torch.cat(bases), torch.cat(tokens), torch.cat(last)
-
-    def __len__(self) -> int:
-        return len(self.bases)
+    text = module.config.get_text_config()
+    count, width = text.num_hidden_layers, text.hidden_size
+    layers = layers or (count // 4, count // 2, count * 4 // 5)
+    for layer in layers:
+        if not 0 <= layer <= count:
+            raise ConfigError(
+                f"layers has {layer}; {type(module).__name__} has the states 0 (the embeddings) to {count}",
+                path="layers",
+            )
+    same = (
+        "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size", "rms_norm_eps",
+        "max_position_embeddings", "vocab_size",
+    )  # fmt: skip
+    given = {name: value for name in same if (value := getattr(text, name, None)) is not None}
+    theta = (getattr(text, "rope_parameters", None) or {}).get("rope_theta", 10000.0)
+    layer_config = LlamaConfig(
+        **{"intermediate_size": 3 * width, **given},
+        num_hidden_layers=1,
+        rope_parameters={"rope_type": "default", "rope_theta": theta},
+    )
+    return {
+        "architectures": ["Eagle3DraftModel"],
+        "transformer_layer_config": layer_config.to_diff_dict(),
+        "eagle_aux_hidden_state_layer_ids": list(layers),
+        "norm_before_residual": True,
+        "fc_norm": True,
+        "tie_word_embeddings": False,
+    }
 
 
 def steps_of(network: EagleNetwork, embeddings: Any, batch: TextBatch, steps: int) -> Iterator[Any]:
@@ -102,76 +85,20 @@ def steps_of(network: EagleNetwork, embeddings: Any, batch: TextBatch, steps: in
         yield network.logits(states)
 
 
-def losses(network: EagleNetwork, embeddings: Any, head: Any, batch: TextBatch, steps: int) -> Any:
-    """[steps]: the mean cross-entropy of the target's distribution over the head's tokens.
-
-    Args:
-        network: what is trained.
-        embeddings: the target's.
-        head: [draft vocabulary, width], the rows of the target's head.
-        batch: of texts.
-        steps: how many tokens ahead.
-    """
-    means = []
-    for step, logits in enumerate(steps_of(network, embeddings, batch, steps)):
-        there = batch.tokens[:, step + 1] != IGNORED
-        with torch.no_grad():
-            target = functional.linear(batch.last[:, step].to(head.dtype), head).float().softmax(-1)
-        entropy = -(target * logits.float().log_softmax(-1)).sum(-1)
-        means.append((entropy * there).sum() / there.sum().clamp(min=1))
-    return torch.stack(means)
-
-
-def rates_by_place(
-    network: EagleNetwork, embeddings: Any, batches: Sequence[TextBatch], steps: int
-) -> tuple[list[float], float]:
-    """How often the layer names the answer's next tokens, where all that it drafted before them was right.
-
-    Returns:
-        The share of each place of a block, and the tokens that a pass brings with blocks of so many.
-    """
-    right, judged = [0] * steps, [0] * steps
-    for batch in batches:
-        going = torch.ones_like(batch.bases, dtype=torch.bool)
-        for step, logits in enumerate(steps_of(network, embeddings, batch, steps)):
-            token = batch.tokens[:, step + 1]
-            going &= token != IGNORED
-            judged[step] += int(going.sum())
-            going &= network.tokens[logits.argmax(-1)] == token
-            right[step] += int(going.sum())
-    rates = [count / max(of, 1) for count, of in zip(right, judged, strict=True)]
-    return rates, 1 + sum(right) / max(1, sum(map(len, batches)))
-
-
-def new_network(
-    config: dict[str, Any], tokens: Sequence[int], head: Any, texts: Sequence[ReadText], seed: int
-) -> EagleNetwork:
-    """An untrained network, whose head is the target's and stays so; its other norms bring what it reads to size 1.
-
-    Args:
-        config: of the network.
-        tokens: the target's tokens that its head has.
-        head: [draft vocabulary, width], those rows of the target's head.
-        texts: what is to be learned.
-        seed: of the other weights.
-    """
+def initialise(network: EagleNetwork, texts: Sequence[ReadText], seed: int) -> None:
+    """Random weights of a seed, and norms that bring what is read to size 1."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = EagleNetwork(config)
         for name, part in network.named_modules():
             if isinstance(part, torch.nn.Linear):
                 # What is added to the residual is small at first.
                 leaves = name.endswith(("o_proj", "down_proj"))
                 torch.nn.init.normal_(part.weight, std=0.006 if leaves else 0.02)
-    network.keep(tokens)
     normed = (functional.rms_norm(text.states.float(), text.states.shape[-1:]) for text in texts)
     with torch.no_grad():
         for norm, size in zip(network.fc_norm, _sizes(normed), strict=True):
             norm.weight.copy_(1 / size.clamp(min=1e-3))
-        network.lm_head.weight.copy_(head.float())
         network.norm.weight.copy_(_sizes(text.last.float() for text in texts))
-    network.lm_head.requires_grad_(False)
-    return network
 
 
 def _sizes(parts: Iterable[Any]) -> Any:
@@ -180,3 +107,6 @@ def _sizes(parts: Iterable[Any]) -> Any:
     for part in parts:
         total, count = total + part.square().sum(0), count + len(part)
     return (total / count).sqrt()
+
+
+EAGLE = Kind("eagle3", config_of, EagleNetwork, initialise, steps_of, alone=0.6)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from heapq import heappop, heappush, nlargest
+from heapq import nlargest
 from threading import Lock
 from typing import Annotated, TypeAlias
 
@@ -13,6 +13,7 @@ from draftverify import BlockSize, Context, Memory, Proposal
 from draftverify.traits import GeneratorTraits
 from draftverify.values import Shape
 from draftverify_tokens.block_size import default_block
+from draftverify_tokens.likeliest_tree import likeliest_tree
 from draftverify_tokens.models import room
 from draftverify_tokens.suffix_automaton import NOWHERE, Place, SuffixAutomaton
 from draftverify_tokens.text_index import caught_up
@@ -90,7 +91,7 @@ class Suffix:
     def _propose(self, context: Context, n: int) -> Proposal:
         sources, n = self._sources(context), room(context, n)
         if self.tree:
-            return Proposal.tree(*_tree(sources, n, self.threshold))
+            return _tree(sources, n, self.threshold)
         return Proposal.chain(_chain(sources, n, self.threshold))
 
     def _sources(self, context: Context) -> list[Source]:
@@ -177,7 +178,7 @@ def _chain(sources: list[Source], n: int, threshold: float) -> tuple[int, ...]:
     probability = 1.0
     while True:
         # Along a path the longer match stays the longer one until nothing followed it any more.
-        sources = [(automaton, automaton.open_end(place)) for automaton, place in sources]
+        sources = _open_ends(sources)
         automaton, place = max(sources, key=_match_length)
         if not place[1]:
             break
@@ -192,29 +193,23 @@ def _chain(sources: list[Source], n: int, threshold: float) -> tuple[int, ...]:
     return tuple(items)
 
 
-def _tree(sources: list[Source], n: int, threshold: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The n likeliest nodes, parents before their children, and their parents."""
-    items: list[int] = []
-    parents: list[int] = []
-    # Nodes that could come next: by path probability, and of equals the one found first.
-    heap: list[tuple[float, int, int, int, list[Source]]] = []
-    count = 0
-    parent, probability = -1, 1.0
-    while len(items) < n:
-        sources = [(automaton, automaton.open_end(place)) for automaton, place in sources]
+def _tree(sources: list[Source], n: int, threshold: float) -> Proposal:
+    """The n likeliest nodes, of the continuations of both matches."""
+    return likeliest_tree(
+        _open_ends(sources),
         # More than n children of one node cannot be among the n likeliest nodes.
-        for token, share in _continuations(sources, n):
-            if probability * share >= threshold:
-                heappush(heap, (-probability * share, count, token, parent, sources))
-                count += 1
-        if not heap:
-            break
-        less, _, token, parent, sources = heappop(heap)
-        items.append(token)
-        parents.append(parent)
-        parent, probability = len(items) - 1, -less
-        sources = [(automaton, automaton.step(place, token)) for automaton, place in sources]
-    return tuple(items), tuple(parents)
+        lambda sources: _continuations(sources, n),
+        lambda sources, token: _open_ends(
+            (automaton, automaton.step(place, token)) for automaton, place in sources
+        ),
+        n,
+        threshold,
+    )
+
+
+def _open_ends(sources: Iterable[Source]) -> list[Source]:
+    """The longest suffixes of the matches after which something followed."""
+    return [(automaton, automaton.open_end(place)) for automaton, place in sources]
 
 
 def _continuations(sources: list[Source], n: int) -> Iterable[tuple[int, float]]:

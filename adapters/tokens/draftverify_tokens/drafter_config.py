@@ -1,0 +1,59 @@
+"""What the directory of a learned drafter says of itself: the config, in the form of the library `speculators`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from draftverify import ConfigError, ResourceError
+
+__all__ = ["CONFIG", "KIND", "kind_of", "read_config"]
+
+CONFIG = "config.json"
+KIND = "speculators_model_type"
+READERS = {"eagle3": "tokens.eagle", "medusa": "tokens.medusa"}
+"""The drafter that reads each kind of directory."""
+
+
+def kind_of(directory: Path) -> str | None:
+    """Which kind of drafter a directory holds; None where it holds none, but a model.
+
+    Raises:
+        ConfigError: its config cannot be read.
+    """
+    path = directory / CONFIG
+    if not path.is_file() or KIND not in path.read_text(encoding="utf-8", errors="replace"):
+        return None
+    return str(_config(directory).get(KIND))
+
+
+def read_config(directory: Path, kind: str) -> dict[str, Any]:
+    """The config of a directory that holds a drafter of a kind.
+
+    Raises:
+        ResourceError: there is none.
+        ConfigError: it cannot be read, or is of another kind.
+    """
+    config = _config(directory)
+    if (other := config.get(KIND)) != kind:
+        reader = f", which {READERS[other]} reads" if other in READERS else ""
+        raise ConfigError(
+            f"{directory / CONFIG} has {KIND} {other!r}{reader}; {READERS[kind]} reads {kind!r}",
+            path="weights",
+        )
+    return config
+
+
+def _config(directory: Path) -> dict[str, Any]:
+    path = directory / CONFIG
+    try:
+        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ResourceError(
+            f"{path} cannot be read ({error}); `draftverify fit part drafter RUN` makes such a directory, as does the "
+            "library speculators"
+        ) from error
+    except ValueError as error:
+        raise ConfigError(f"{path} is no JSON ({error})", path="weights") from error
+    return config
