@@ -169,7 +169,7 @@ def test_an_example_overwrites_nothing_and_says_what_it_lacks(
         ("quickstart", 3, "examples/prompts.jsonl stands there already"),
         ("retrieval-qa", 3, "reads ../docs, which a clone of the repository has"),
         ("quikstart", 2, "did you mean quickstart?"),
-        ("zzz", 2, "there are audit, code-humaneval"),
+        ("zzz", 2, "there are audit, cascade, code-humaneval"),
     ):
         assert main(["init", "--example", name, str(tmp_path)]) == code
         assert message in capsys.readouterr().err
