@@ -254,7 +254,10 @@ def main() -> None:
             subprocess.run(["git", "worktree", "remove", "--force", str(worktree)], check=True)
     figures = {"before": {"commit": arguments.before, **before}, "now": house(Path.cwd())}
     if arguments.suite or "suite" in earlier:
-        figures["suite"] = suite() if arguments.suite else earlier["suite"]
+        # One that was run before keeps the commit that it was run on.
+        figures["suite"] = (
+            suite() if arguments.suite else {"commit": earlier["provenance"]["commit"], **earlier["suite"]}
+        )
     write(arguments.out, "benchmarks.house", figures)
     print(json.dumps(figures, indent=1))
 
