@@ -9,8 +9,8 @@ are SmolLM2-135M here, and an endpoint of a scripted quality: where the passage 
 BM25 finds first.
 
 `readers`: of the questions with an answer and without, how many were answered rightly, wrongly, and refused.
-`promises`, of the endpoint: `draftverify certify` finds a threshold for a precision of .7 (or says that there is none) on
-a complete run of a half, and the other half is run with it; both ways round.
+`promises`, of the endpoint: `draftverify certify` finds a threshold for a precision of .7 (or says that there is none)
+on a complete run of a half, and the other half is run with it; both ways round.
 """
 
 from __future__ import annotations
