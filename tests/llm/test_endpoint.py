@@ -231,6 +231,7 @@ MALFORMED = [
     b"\xff\xfe",
     b"<html>hello</html>",
     b'{"choices": [{"index": "a"}]}',
+    b'{"error": {"code": [502], "message": "no provider"}}',
     b'{"choices": [{"message": {"content": 3}}]}',
     b'{"choices": [{}], "usage": {"prompt_tokens": "many"}}',
 ]

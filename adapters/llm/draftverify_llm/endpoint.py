@@ -520,13 +520,12 @@ class Endpoint:
     def _accepted(self, response: httpx.Response, data: bytes) -> bytes:
         """An answer's bytes; _Again when it is worth asking again, EndpointError when it is not."""
         self._reached = True
-        later = _retry_after(response.headers.get("retry-after"))
         try:
             data = _unfolded(data, response.headers.get("content-encoding", "identity").strip().lower())
         except BrokenOff as error:
-            raise _Again(response.status_code, str(error), later) from error
+            raise _again(response, str(error)) from error
         if response.status_code in _AGAIN:
-            raise _Again(response.status_code, self._said(response, data), later)
+            raise _again(response, self._said(response, data))
         if not response.is_success:
             final = EndpointError(
                 f"{self._place()} answered {response.status_code}: {self._said(response, data)}"
@@ -537,22 +536,19 @@ class Endpoint:
     def _judge(self, response: httpx.Response, data: bytes) -> ModelServerReply:
         """The completion in an answer, as of `_accepted`."""
         data = self._accepted(response, data)
-        later = _retry_after(response.headers.get("retry-after"))
         try:
             reply = self._api.read(data)
         except BrokenOff as error:
-            raise _Again(
-                response.status_code, f"no whole JSON: {self._said(response, data)}", later
-            ) from error
+            raise _again(response, f"no whole JSON: {self._said(response, data)}") from error
         except (ValueError, RecursionError) as error:
             said = self._said(response, data)
-            if (refusal := refusal_of(data)) is not None and refusal.code in _AGAIN:
-                raise _Again(
-                    refusal.code, said, later
-                ) from error  # a router that answers 200 for another's 502
+            refusal = refusal_of(data)
+            if refusal is not None and isinstance(refusal.code, int) and refusal.code in _AGAIN:
+                # A router that answers 200 for another server's 502.
+                raise _again(response, said, refusal.code) from error
             raise EndpointError(f"{self._place()} sent no completion ({error}): {said}") from error
         if not reply.choices:
-            raise _Again(response.status_code, "a completion without choices", later)
+            raise _again(response, "a completion without choices")
         reply.id = _request_id(response) or reply.id
         return reply
 
@@ -670,6 +666,12 @@ def _too_large() -> EndpointError:
     return EndpointError(
         f"the server's answer is larger than {_LARGEST_REPLY >> 20} MB, which no completion is"
     )
+
+
+def _again(response: httpx.Response, message: str, status: int | None = None) -> _Again:
+    """That an answer is worth asking again; `status` is another server's, where this one handed it on."""
+    later = _retry_after(response.headers.get("retry-after"))
+    return _Again(response.status_code if status is None else status, message, later)
 
 
 def _retry_after(header: str | None) -> float | None:
