@@ -36,7 +36,7 @@ from draftverify.bench.executors.workers import (
     at_least_one,
     check_deadline,
 )
-from draftverify.errors import DraftVerifyError, ResourceError, check_known
+from draftverify.errors import ConfigError, DraftVerifyError, ResourceError, check_known
 from draftverify.plugins import required
 from draftverify.secret import quiet
 
@@ -85,6 +85,9 @@ class Placement:
         at_least_one("batch", self.batch)
         if self.actors is not None:
             at_least_one("actors", self.actors)
+        for name, amount in (("cpus", self.cpus), ("gpus", self.gpus), ("memory", self.memory or 0.0)):
+            if not 0 <= amount < float("inf"):
+                raise ConfigError(f"{name} is {amount:g}; a number of at least 0 is needed", path=name)
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,7 @@ def cost(value: Any, what: str) -> Cost:
     """A cost of amounts that can be added up."""
     if type(value) is not Cost:
         raise ContractError(f"{what} is {shown(value)}; a Cost is needed")
-    return read_struct(value, what, seconds=_seconds, amount=_amount)  # type: ignore[no-any-return]
+    return read_struct(value, what, seconds=_amount, amount=_amount)  # type: ignore[no-any-return]
 
 
 _DEAREST = 1e200
@@ -207,10 +207,6 @@ def _amount(value: Any, what: str) -> float:
     if not 0 <= amount < _DEAREST:
         raise ContractError(f"{what} cannot be {shown(value)}; a finite number, 0 or more, is needed")
     return amount
-
-
-def _seconds(value: Any, what: str) -> float | None:
-    return None if value is None else _amount(value, what)
 
 
 def _share(value: Any, what: str) -> float:

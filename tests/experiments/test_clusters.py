@@ -177,6 +177,13 @@ def test_a_task_that_takes_all_memory_costs_no_other_task(
     )
 
 
+@pytest.mark.parametrize("amount", [{"cpus": -1.0}, {"gpus": float("inf")}, {"memory": float("nan")}])
+def test_a_program_s_actors_need_amounts_too(amount: dict[str, float]) -> None:
+    """What a config's schema refuses, a constructor refuses."""
+    with pytest.raises(ConfigError, match="at least 0 is needed"):
+        ray_executor.Ray(**amount)  # type: ignore[arg-type]
+
+
 def test_a_lost_actor_is_ended_and_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is only out of reach lives on, and what it says of its units comes after their next try has begun: a
     round of it is not recorded."""
