@@ -22,7 +22,7 @@ from unittest import mock
 
 from benchmarks.provenance import write
 from draftverify import Budget, Pipeline, Proposal, Task, Verification, retry
-from draftverify.engine import canonical, session
+from draftverify.engine import canonical, ending
 from draftverify.rules import First
 from draftverify.values import REJECT
 
@@ -56,7 +56,7 @@ def ordinary() -> Iterator[None]:
     with (
         mock.patch.object(canonical, "FrozenList", list),
         mock.patch.object(canonical, "FrozenDict", dict),
-        mock.patch.object(session, "thaw", lambda value: value),
+        mock.patch.object(ending, "thaw", lambda value: value),
     ):
         yield
 

@@ -178,6 +178,7 @@ def ways(model: LocalModel, work: Path, records: Sequence[TaskRecord]) -> dict[s
         "eagle": Way(eagle, lambda: 3),
         "eagle, measured": Way(eagle, lambda: Measured(at_most=8)),
         "lookup, else eagle": Way(FirstOf([PromptLookup(at_least=2), eagle]), lambda: Measured(at_most=8)),
+        "lookup, else medusa": Way(FirstOf([PromptLookup(at_least=2), medusa]), lambda: 4, rule=Tree()),
         **{f"medusa, {nodes} nodes": Way(medusa, lambda nodes=nodes: nodes, rule=Tree()) for nodes in NODES},
     }
 

@@ -15,10 +15,12 @@ from rich.console import Console
 
 from draftverify.bench import Evaluation
 from draftverify.bench.records import StoredPrediction
+from draftverify.bench.records.entries import TaskEnding
 from draftverify.bench.tables.listing import listed, trouble
 from draftverify.bench.tables.summarise import first_difference, summarise
 from draftverify.bench.tables.summary import Summary
 from draftverify.bench.tables.tables import tables
+from draftverify.bench.tables.task_rows import RunFrame
 from draftverify.bench.tables.words import clean, words
 from draftverify.secret import Secret
 from draftverify.stats import tally
@@ -192,9 +194,17 @@ def test_a_task_forges_no_line_of_the_terminal() -> None:
         "about": forged,
         "cells": {"spec": {"status": "failed", "why": forged}},
     }
+    failed = Outcome(status="failed", reason=forged)
+    ending = TaskEnding(
+        pipeline="spec", task=forged, attempt=0, group=forged, outcome=failed, memory=0, committed=""
+    )
+    frame = RunFrame(names=("spec",), bases={"spec": ""}, waiting={}, metrics=(), judge=None, scores={})
     said += "\n".join(
         line.plain
-        for line in (*listed([row], "all", pipeline=None, search="", limit=9), *trouble([row], "run"))
+        for line in (
+            *listed([row], "all", pipeline=None, search="", limit=9),
+            *trouble([ending], frame, "run"),
+        )
     )
     assert "t9⏎plain" in said
     assert not [line for line in said.splitlines() if line.startswith("plain: 4 of 4")]

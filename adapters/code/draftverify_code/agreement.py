@@ -43,8 +43,6 @@ from draftverify_llm import (
     read_rows,
 )
 
-__all__ = ["COMPLETION", "INSTRUCTION", "GeneratedTests", "agreeing", "extract_asserts", "read_tests"]
-
 STOPS = ("\nclass", "\ndef", "\n#", "\nif", "\nprint", "\n@", "\n```")
 """Where an assertion's text ends at the latest: CodeT's words, a decorator, and the end of a code block."""
 LINES, CHARACTERS = 40, 4096  # of one assertion; what is longer is no test but a runaway sample

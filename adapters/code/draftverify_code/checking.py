@@ -13,8 +13,6 @@ from draftverify_code.program import texts_of
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.stages.tests import Tests
 
-__all__ = ["check"]
-
 
 def check(
     program: str,

@@ -13,8 +13,6 @@ from typing import Any
 
 from draftverify import ConfigError
 
-__all__ = ["differential_test", "is_native"]
-
 
 def is_native(row: Mapping[str, Any]) -> bool:
     """Whether a line is in EvalPlus' own layout."""

@@ -15,8 +15,6 @@ from draftverify_code.stages.language import LanguageTests
 from draftverify_code.stages.running import Sandboxed
 from draftverify_code.stages.tests import Tests
 
-__all__ = ["HiddenTests"]
-
 
 @dataclass(eq=False)
 class HiddenTests(Sandboxed):

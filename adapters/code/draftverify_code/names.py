@@ -8,10 +8,6 @@ import symtable
 
 from draftverify_code.sandbox.suite import globals_of
 
-__all__ = [
-    "BUILTINS", "FUNCTIONS", "binds", "bound", "free", "global_names", "is_definition", "reads", "root",
-]  # fmt: skip
-
 BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 

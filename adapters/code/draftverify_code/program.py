@@ -7,8 +7,6 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from draftverify import ContractError
 
-__all__ = ["REASONS", "Reason", "in_python", "language_of", "program_of", "texts_of"]
-
 _NAMES = {
     "bash": "sh", "c#": "cs csharp", "c++": "cpp cc cxx", "diff": "patch", "go": "golang go_test.go",
     "javascript": "js", "julia": "jl", "perl": "pl", "python": "py python3", "racket": "rkt", "ruby": "rb",

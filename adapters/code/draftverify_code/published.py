@@ -20,8 +20,6 @@ from draftverify_code.generators.extract import parsed
 from draftverify_code.program import language_of
 from draftverify_code.rows import Fields, PublishedFile, read_entry_point, read_python, read_text, read_texts
 
-__all__ = ["Apps", "BigCodeBench", "LiveCodeBench", "MultiplE"]
-
 Call: TypeAlias = tuple[list[Any], list[Any]]
 
 

@@ -11,8 +11,6 @@ from draftverify import ConfigError, Task
 from draftverify_code.generators.edits import ProgramSource
 from draftverify_code.names import BUILTINS, FUNCTIONS, global_names
 
-__all__ = ["Repair"]
-
 TARGET, ASSERTS = "program.py", "asserts.py"
 FILE = 1 << 20  # bytes of the file to mend, and of the asserts
 

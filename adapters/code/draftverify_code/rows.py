@@ -13,9 +13,6 @@ from draftverify_code.generators.extract import parsed
 from draftverify_code.stages.running import seconds_of
 from draftverify_llm import read_rows
 
-__all__ = ["Fields", "PublishedFile", "read_entry_point", "read_python", "read_text", "read_texts"]
-
-
 Fields: TypeAlias = dict[str, Any]
 
 

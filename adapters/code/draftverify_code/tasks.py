@@ -16,8 +16,6 @@ from draftverify_code.generators.extract import parsed
 from draftverify_code.names import global_names
 from draftverify_code.rows import Fields, PublishedFile, read_entry_point, read_python, read_text, read_texts
 
-__all__ = ["HumanEval", "Mbpp", "SweBench"]
-
 PARSED = 20_000  # characters of a `test` that is parsed when it is loaded; HumanEval+ and MBPP+ have some of many more
 
 

@@ -15,8 +15,6 @@ import msgspec
 from draftverify.errors import ConfigError
 from draftverify_llm.text import Prompt, as_messages, only_text
 
-__all__ = ["APIS", "ModelApi", "BrokenOff", "ModelServerReply", "SamplingRequest", "refusal_of"]
-
 
 class SamplingRequest(NamedTuple):
     """What is asked, but for how many answers."""

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 from draftverify import ResourceError
 
-__all__ = ["BoughtReplies", "BoughtReply", "SingleFlight"]
-
 FILE = "replies.sqlite"
 
 _log = logging.getLogger(__name__)

@@ -25,18 +25,6 @@ from typing import Literal, TypeAlias
 
 from draftverify.errors import ResourceError
 
-__all__ = [
-    "CacheEntry",
-    "WeightsProgress",
-    "Report",
-    "building",
-    "clear",
-    "entries",
-    "locked",
-    "log_progress",
-    "root",
-]
-
 log = logging.getLogger("draftverify.llm")
 
 

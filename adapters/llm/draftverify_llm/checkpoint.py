@@ -12,8 +12,6 @@ from typing import Any
 
 from draftverify.errors import ConfigError
 
-__all__ = ["held_out", "load_checkpoint", "optimiser_tensors", "restore_optimiser", "save_checkpoint"]
-
 
 def held_out(texts: Sequence[str], share: float) -> set[int]:
     """Which of the texts a report is made of: by each one's own hash, so that it stays where it is when others join.

@@ -16,8 +16,6 @@ from draftverify_llm.catalogue import CatalogueEntry, PackagePart
 from draftverify_llm.llama2c import write_gguf
 from draftverify_llm.packages import fetch, member
 
-__all__ = ["download"]
-
 CHUNK = 1 << 20
 
 

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     import httpx
     from pyrate_limiter import Limiter
 
-__all__ = ["Endpoint"]
 
 T = TypeVar("T")
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})

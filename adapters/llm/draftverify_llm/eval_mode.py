@@ -8,8 +8,6 @@ from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
-__all__ = ["evaluating"]
-
 _counting = Lock()
 _passes: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 """By a module that is in training mode but for the passes under way: how many these are. Threads may share a model."""

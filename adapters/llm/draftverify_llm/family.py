@@ -20,8 +20,6 @@ from typing import Any, BinaryIO
 
 from draftverify_llm.catalogue import CATALOGUE
 
-__all__ = ["family_of_config", "family_of_name", "family_of_weights"]
-
 _GGUF = b"GGUF"
 _SIZES = {
     0: 1,

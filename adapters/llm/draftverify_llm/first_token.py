@@ -12,8 +12,6 @@ from draftverify_llm.pretrained import by_length
 from draftverify_llm.prompts import apart
 from draftverify_llm.sampling import PaddedRows, window_of
 
-__all__ = ["FirstToken", "first_tokens", "word_tokens"]
-
 _TOKENS = 4096
 """In one padded pass; one prompt that is longer goes by itself."""
 

@@ -29,8 +29,6 @@ from draftverify_llm.text import (
     sampling_traits,
 )
 
-__all__ = ["Sample", "fields_of", "filled"]
-
 
 class Sample:
     """Proposes `n` sampled answers to the task's prompt as alternatives.

@@ -15,8 +15,6 @@ from draftverify_llm.pretrained import digest_of
 from draftverify_llm.text import TextModel
 from draftverify_llm.weights import gguf_file, torch_directory
 
-__all__ = ["model_identity"]
-
 _NO_MATTER = frozenset(
     {"api_key", "family", "timeout_seconds", "retries", "concurrency", "price_in", "price_out"}
 )

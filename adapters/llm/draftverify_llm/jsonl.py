@@ -11,8 +11,6 @@ from typing import Any, BinaryIO
 
 from draftverify import ConfigError
 
-__all__ = ["MISSING", "read_rows", "value_at"]
-
 MISSING: Any = object()
 """Of `value_at`: nothing stands there."""
 

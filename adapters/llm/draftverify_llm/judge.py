@@ -23,8 +23,6 @@ from draftverify_llm.judging import (
 from draftverify_llm.replies import VerdictReply, ask
 from draftverify_llm.text import TextModel
 
-__all__ = ["Judge"]
-
 
 class Judge(ModelJudge):
     """Asks a text model about each answer: whether it is right (yes or no), or which grade it deserves.

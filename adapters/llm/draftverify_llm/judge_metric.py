@@ -16,8 +16,6 @@ from draftverify_llm.judge import Judge
 from draftverify_llm.judging import answer_text, question_text, shown_text
 from draftverify_llm.text import TextModel, as_text, model_traits
 
-__all__ = ["JudgedAnswer"]
-
 
 class JudgedAnswer:
     """Asks a text model how right an accepted answer is: 1 or 0, or the grade between its worst (0) and best (1).

@@ -19,15 +19,6 @@ from draftverify_llm.local import LocalModel
 from draftverify_llm.prompts import SHIPPED, filled_prompt, read_prompts
 from draftverify_llm.text import TextModel, as_text, reading_traits
 
-__all__ = [
-    "ModelJudge",
-    "answer_text",
-    "no_verdict",
-    "question_text",
-    "shown_text",
-    "written_reason",
-]
-
 
 class ModelJudge(ABC):
     """What the judges that ask a text model have in common.

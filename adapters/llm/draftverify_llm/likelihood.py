@@ -8,8 +8,6 @@ from typing import Literal
 from draftverify import Check, Context, Proposal, Verification
 from draftverify.traits import VerifierTraits
 
-__all__ = ["Likelihood", "sample_logprobs"]
-
 
 class Likelihood:
     """Passes every sample, scored by the log-probability in nats that its model gave it (temperature 1, no top-p).

@@ -21,8 +21,6 @@ import numpy as np
 from draftverify.errors import ResourceError
 from draftverify_llm.requirements import need
 
-__all__ = ["write_gguf"]
-
 EPSILON = 1e-5
 ROPE_BASE = 10_000.0
 """Both are written into llama2.c's program, not into its files."""

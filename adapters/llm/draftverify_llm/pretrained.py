@@ -13,17 +13,6 @@ from typing import Any
 from draftverify.errors import ConfigError, ResourceError
 from draftverify_llm.weights import load_transformers
 
-__all__ = [
-    "Pretrained",
-    "by_length",
-    "digest_of",
-    "label_place",
-    "label_scores",
-    "load_pretrained",
-    "readable",
-    "weights_identity",
-]
-
 
 @dataclass(frozen=True)
 class Pretrained:

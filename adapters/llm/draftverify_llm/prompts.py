@@ -16,8 +16,6 @@ from pathlib import Path
 from draftverify import ConfigError
 from draftverify.values import utf8
 
-__all__ = ["SHIPPED", "apart", "filled_prompt", "read_prompts"]
-
 SHIPPED = Path(__file__).parent / "judge_prompts"
 """The prompts that come with the package: copy one, change it, and name it as `prompt`."""
 

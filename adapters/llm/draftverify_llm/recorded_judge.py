@@ -15,8 +15,6 @@ from draftverify.traits import EvidenceKind, VerifierTraits
 from draftverify_llm.jsonl import MISSING, read_rows, value_at
 from draftverify_llm.pairwise_judge import Against, compared
 
-__all__ = ["RecordedJudge"]
-
 _log = quiet(logging.getLogger(__name__))
 
 

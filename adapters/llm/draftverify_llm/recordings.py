@@ -16,16 +16,6 @@ from draftverify.traits import GeneratorTraits
 from draftverify_llm.jsonl import MISSING, read_rows, value_at
 from draftverify_llm.shared import Shared
 
-__all__ = [
-    "RecordedSample",
-    "RecordedSamples",
-    "RecordedTask",
-    "find_recording",
-    "plain_prompt",
-    "read_recording",
-    "samples_drawn",
-]
-
 FIELDS = ("task_id", "prompt", "samples", "text", "answer", "correct", "score", "system")
 _BESIDE = ("answer", "correct", "score", "system")
 

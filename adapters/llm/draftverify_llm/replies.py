@@ -20,8 +20,6 @@ from draftverify_llm.first_token import FirstToken, first_tokens
 from draftverify_llm.local import LocalModel
 from draftverify_llm.text import TextModel, exchange_of, model_traits
 
-__all__ = ["VerdictReply", "ask", "read_word"]
-
 _SHOWN = 400
 """Characters of a reply that are kept."""
 

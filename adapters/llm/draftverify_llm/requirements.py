@@ -8,8 +8,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 from draftverify.errors import ConfigError, ResourceError
 
-__all__ = ["LOWEST", "check_least", "need"]
-
 LOWEST = {"torch": (2, 11), "transformers": (5, 17)}
 """The oldest versions with which the tests pass, as pyproject.toml and tests/lowest.txt have them."""
 

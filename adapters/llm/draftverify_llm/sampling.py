@@ -13,8 +13,6 @@ from draftverify.errors import ConfigError
 from draftverify_llm.eval_mode import evaluating
 from draftverify_llm.text import Completion, FinishReason, before_stop
 
-__all__ = ["PaddedRows", "sample", "window_of"]
-
 COLD = 1e-6
 """Below it a temperature takes the likeliest token, as 0 does: logits that are divided by it leave float32."""
 

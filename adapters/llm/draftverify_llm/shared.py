@@ -11,8 +11,6 @@ from typing import Any, Generic, TypeVar
 from draftverify.protocols import Closes, Opens
 from draftverify.traits import offers
 
-__all__ = ["Shared"]
-
 T = TypeVar("T")
 
 

@@ -10,8 +10,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["JOINT", "alike", "lay_side_by_side"]
-
 JOINT = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 """Layers that read the same input, in most models: one product in the place of several small ones."""
 

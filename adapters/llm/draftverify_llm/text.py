@@ -13,30 +13,6 @@ from draftverify.exchanges import Exchange, ModelReply, Turn, noted
 from draftverify.traits import GeneratorTraits, VerifierTraits, families
 from draftverify_llm.requirements import check_least
 
-__all__ = [
-    "BatchTextModel",
-    "Completion",
-    "FinishReason",
-    "Message",
-    "ModelTraits",
-    "Prompt",
-    "TextModel",
-    "as_messages",
-    "as_text",
-    "asking",
-    "before_stop",
-    "check_model",
-    "check_sampling",
-    "exchange_of",
-    "model_traits",
-    "only_text",
-    "read_finish",
-    "read_prompt",
-    "read_sampling",
-    "reading_traits",
-    "sampling_traits",
-]
-
 FinishReason: TypeAlias = Literal["stop", "length", "other"]
 
 

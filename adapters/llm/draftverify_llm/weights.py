@@ -17,8 +17,6 @@ from draftverify_llm.catalogue import CATALOGUE
 from draftverify_llm.download import download
 from draftverify_llm.requirements import need
 
-__all__ = ["gguf_file", "load_transformers", "on_disk", "quiet_transformers", "resolve", "torch_directory"]
-
 FORMAT = 2
 """Raised when the conversion changes, so that an older cache is converted again."""
 

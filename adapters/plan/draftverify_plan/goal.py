@@ -7,8 +7,6 @@ from typing import Any
 from draftverify import Context
 from draftverify_plan.problem import PddlError, problem_of
 
-__all__ = ["Goal"]
-
 
 class Goal:
     """Ends a task at the first state in which the goal holds, whoever proposed the step that led there."""

@@ -6,8 +6,6 @@ from draftverify import Context, Proposal
 from draftverify.traits import GeneratorTraits
 from draftverify_plan.problem import PlanningProblem, problem_of
 
-__all__ = ["Greedy"]
-
 
 class Greedy:
     """Drafts the first steps of a relaxed plan (see `relaxation`).

@@ -22,8 +22,6 @@ from draftverify import Context, DraftVerifyError, Proposal
 from draftverify.traits import GeneratorTraits
 from draftverify_plan.problem import problem_of
 
-__all__ = ["Planner", "PlannerError"]
-
 
 class PlannerError(DraftVerifyError):
     """The planner failed: it is not installed, cannot read this kind of problem, or broke down."""

@@ -22,17 +22,6 @@ if TYPE_CHECKING:
     from unified_planning.model import FNode, Problem
     from unified_planning.plans import ActionInstance
 
-__all__ = [
-    "PddlError",
-    "PlanningProblem",
-    "Reason",
-    "PlanState",
-    "StepError",
-    "prepared",
-    "problem_of",
-    "read_problem",
-    "step_text",
-]
 
 Reason: TypeAlias = Literal[
     "not parsable", "unknown action", "wrong arguments", "unmet precondition", "conflicting effects"

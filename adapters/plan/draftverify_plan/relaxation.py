@@ -20,8 +20,6 @@ import msgspec
 if TYPE_CHECKING:
     from unified_planning.model import FNode, Problem
 
-__all__ = ["GroundAction", "Relaxation"]
-
 
 class GroundAction(msgspec.Struct, frozen=True):
     """An action with its arguments: the step as text, and the facts it needs and adds, by number."""

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from draftverify import ConfigError, Task
 
-__all__ = ["PddlTasks"]
-
 
 class PddlTasks:
     """One task per problem file: DIRECTORY/<domain>/domain.pddl beside DIRECTORY/<domain>/*.pddl.

@@ -12,8 +12,6 @@ from draftverify.traits import VerifierTraits
 from draftverify_plan.planner import Planner
 from draftverify_plan.problem import PlanState, StepError, need_planning, prepared, problem_of
 
-__all__ = ["Validator"]
-
 
 class Validator:
     """Passes the steps that can be taken, refuses the first that cannot, and leaves the rest unchecked.

@@ -12,8 +12,6 @@ from draftverify_reasoning.answers import FORMS, Form, extract
 from draftverify_reasoning.checking import check_solutions
 from draftverify_reasoning.solutions import answer_of, solution
 
-__all__ = ["Answered", "UntilAnswered"]
-
 
 @dataclass(eq=False)
 class Answered:

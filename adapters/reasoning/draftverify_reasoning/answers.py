@@ -15,8 +15,6 @@ from fractions import Fraction
 from functools import partial
 from typing import Literal, TypeAlias
 
-__all__ = ["FORMS", "Form", "extract", "normalised", "number", "same"]
-
 Form: TypeAlias = Literal["gsm8k", "boxed", "tag", "phrase", "last_number", "auto"]
 """How a solution says its answer; see `extract`."""
 

@@ -25,8 +25,6 @@ from draftverify_llm import (
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.solutions import SolutionMaker
 
-__all__ = ["PromptedGenerator", "answers_to", "asked", "stop_across", "whole_characters"]
-
 
 class PromptedGenerator:
     """The arguments that these generators share, and what follows from them."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from draftverify import Check, ConfigError, Proposal, ResourceError, Verification
 
-__all__ = ["check_solutions"]
-
 
 def check_solutions(proposal: Proposal, check: Callable[[Any], Check]) -> Verification:
     """A block's verification by a check of single solutions.

@@ -11,8 +11,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["evaluating", "harmless"]
-
 LONGEST = 10_000  # characters of an answer that is evaluated
 BITS = 10_000  # of a number that is worked out
 EXPONENT_BITS = 7

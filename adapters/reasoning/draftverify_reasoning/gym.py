@@ -17,8 +17,6 @@ from draftverify.plugins import did_you_mean
 from draftverify_llm import need
 from draftverify_reasoning.evaluated import evaluating, harmless
 
-__all__ = ["UnreadableAnswer", "entry_of", "make_dataset", "score_answer"]
-
 _KEYS = ("dataset", "seed", "size", "index", "config")
 _MAKING = threading.Lock()  # the package's registry is filled while it is imported
 

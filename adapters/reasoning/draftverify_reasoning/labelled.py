@@ -12,8 +12,6 @@ from draftverify.bench.records import load_run
 from draftverify.exchanges import exchanges_of
 from draftverify_llm import MISSING, answer_text, question_text, read_rows, value_at
 
-__all__ = ["FIELDS", "Labelled", "read_labelled"]
-
 FIELDS = ("question", "solutions", "text", "correct", "logprob")
 
 

@@ -27,8 +27,6 @@ from draftverify_reasoning.checking import check_solutions
 from draftverify_reasoning.gym import UnreadableAnswer, entry_of, score_answer
 from draftverify_reasoning.solutions import answer_of, spelled_answer
 
-__all__ = ["AnswerMatches", "GymSolved", "GymScorer", "KnownAnswer"]
-
 
 @dataclass(eq=False)
 class GymScorer:

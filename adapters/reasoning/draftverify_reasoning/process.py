@@ -12,8 +12,6 @@ from draftverify.traits import VerifierTraits, traits_of
 from draftverify_llm import Shared, question_text
 from draftverify_reasoning.scoring import StepwiseSolution, verdict
 
-__all__ = ["ProcessVerifier", "StepScorer"]
-
 _SHOWN = 80
 
 

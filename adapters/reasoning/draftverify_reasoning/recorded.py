@@ -21,8 +21,6 @@ from draftverify_reasoning.answers import Form
 from draftverify_reasoning.checking import check_solutions
 from draftverify_reasoning.solutions import SolutionMaker, answer_of
 
-__all__ = ["RecordedSolutions", "RecordedScore"]
-
 
 class RecordedSolutions(RecordedSamples):
     """Proposes recorded solutions as alternatives, each once, in the file's order; exhausted with the last.

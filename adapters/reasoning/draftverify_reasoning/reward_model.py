@@ -24,8 +24,6 @@ from draftverify_reasoning.scoring import (
     StepwiseSolution,
 )
 
-__all__ = ["RewardModel"]
-
 
 @dataclass(eq=False)
 class RewardModel(SolutionScorer[tuple[Pretrained, int | None, frozenset[str]]]):

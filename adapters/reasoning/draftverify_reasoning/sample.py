@@ -13,8 +13,6 @@ from draftverify_llm import TextModel, answer_text
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.asking import PromptedGenerator, asked
 
-__all__ = ["TEMPLATE", "SolutionSampler"]
-
 TEMPLATE = "{question}\n\nThink step by step, and end with a line of its own: The answer is …"
 
 

@@ -13,15 +13,6 @@ from draftverify.checks.verifiers import at_threshold
 from draftverify.traits import VerifierTraits
 from draftverify_llm import Shared, answer_text, question_text, sample_logprobs
 
-__all__ = [
-    "TOO_LONG",
-    "QuestionSolution",
-    "SolutionScorer",
-    "StepwiseSolution",
-    "at_once",
-    "verdict",
-]
-
 T = TypeVar("T")
 
 TOO_LONG = "too long"

@@ -20,8 +20,6 @@ from draftverify_reasoning.answers import Form
 from draftverify_reasoning.asking import PromptedGenerator, answers_to
 from draftverify_reasoning.sample import TEMPLATE
 
-__all__ = ["SelfRefine"]
-
 REVIEW = "Review your previous answer and find problems with it."
 IMPROVE = "Based on the problems you found, improve your answer. Answer the question again:\n\n"
 REFINE = "{said}\n\nImprove your answer. Answer the question again:\n\n"

@@ -14,8 +14,6 @@ from draftverify import ContractError
 from draftverify_llm import answer_text
 from draftverify_reasoning.answers import Form, extract, normalised
 
-__all__ = ["SolutionMaker", "answer_of", "solution", "spelled_answer"]
-
 log = logging.getLogger("draftverify.reasoning")
 ENOUGH = 20
 """Solutions after which it is said that most have no answer."""

@@ -17,8 +17,6 @@ from draftverify_reasoning.answered import UntilAnswered
 from draftverify_reasoning.answers import Form
 from draftverify_reasoning.asking import PromptedGenerator, stop_across, whole_characters
 
-__all__ = ["TEMPLATE", "Steps"]
-
 TEMPLATE = (
     "{question}\n\nSolve it in steps, each on a line of its own, and end with the line: The answer is …"
 )

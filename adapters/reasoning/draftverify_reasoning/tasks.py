@@ -13,8 +13,6 @@ from draftverify_llm import check_least, read_rows
 from draftverify_reasoning.answers import Form, extract, normalised
 from draftverify_reasoning.gym import make_dataset
 
-__all__ = ["Gym", "Problems"]
-
 
 class Gym:
     """Problems that reasoning-gym makes, the same for the same names, seed and config.

@@ -16,8 +16,6 @@ import torch
 from draftverify import ConfigError
 from draftverify_llm import readable
 
-__all__ = ["TokenRow", "TokenScores", "padded", "row_of", "width_of"]
-
 _GRAIN = 16
 _DROPOUT = 0.1
 

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
     from draftverify_reasoning.token_scores import TokenRow
 
-__all__ = ["VerifierTraining"]
 
 Progress = Callable[[int, int, str], None]
 

@@ -11,8 +11,6 @@ import numpy as np
 from draftverify.stats import bootstrap
 from draftverify.stats.judgement import auroc, auroc_within
 
-__all__ = ["elect", "held_out_figures", "select"]
-
 
 def held_out_figures(
     scores: Sequence[float],

@@ -36,7 +36,6 @@ from draftverify_reasoning.scoring import (
 if TYPE_CHECKING:
     from draftverify_reasoning.token_scores import TokenScores
 
-__all__ = ["FILE", "KIND", "Saved", "TrainedVerifier"]
 
 FILE = "verifier.safetensors"
 KIND = "a verifier, version 3"

@@ -18,8 +18,6 @@ import regex
 
 from draftverify import ContractError, Outcome
 
-__all__ = ["answer_of", "exact_match", "f1", "holds_answer", "normalised", "values_of"]
-
 _ARTICLES = regex.compile(r"\b(?:a|an|the)\b")
 _MARKS = regex.compile(r"(\p{M}{30})\p{M}+")
 """Longer runs of combining marks are no writing (UAX #15 allows 30), and putting them in order is quadratic."""

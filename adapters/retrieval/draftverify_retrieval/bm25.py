@@ -14,8 +14,6 @@ from draftverify_retrieval.ranking import Ranking, RankingDrafter, best, padded,
 from draftverify_retrieval.relevance_feedback import expanded
 from draftverify_retrieval.words import TermExtractor
 
-__all__ = ["Bm25"]
-
 
 @dataclass(eq=False)
 class Bm25(RankingDrafter["_OpenBm25"]):

@@ -23,8 +23,6 @@ from draftverify_retrieval.steps import (
 )
 from draftverify_retrieval.subsets import Cacheable, Subset
 
-__all__ = ["ApproximateSearch", "CachedSearch"]
-
 T = TypeVar("T")
 
 

@@ -24,8 +24,6 @@ from draftverify_retrieval.claims import Claim, Malformed, claims_of
 from draftverify_retrieval.folding import Folded, Word
 from draftverify_retrieval.passages import Passage, Passages, passage_of
 
-__all__ = ["Citations", "Cited", "QuoteFinding", "Kind", "QuotePlace", "PassageShelf", "Uncited"]
-
 Kind: TypeAlias = Literal["found", "short", "misattributed", "stitched", "fabricated"]
 BAD: tuple[Kind, ...] = ("fabricated", "stitched", "misattributed")
 """The worst first."""

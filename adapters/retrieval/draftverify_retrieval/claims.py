@@ -31,8 +31,6 @@ from typing import Any, NamedTuple
 
 from draftverify import ContractError
 
-__all__ = ["Claim", "Malformed", "claims_of"]
-
 
 class Claim(NamedTuple):
     """A quotation and what is cited for it.

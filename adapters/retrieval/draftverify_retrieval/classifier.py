@@ -18,8 +18,6 @@ from draftverify_llm import (
 from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer
 from draftverify_retrieval.windows import rows_of
 
-__all__ = ["Classifier"]
-
 _LONGEST = 384
 _ENTAILMENT = "entailment"
 

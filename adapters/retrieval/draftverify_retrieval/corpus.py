@@ -18,8 +18,6 @@ from draftverify_retrieval.kept_documents import KeptDocuments, read_documents
 from draftverify_retrieval.passages import Passage, indexed
 from draftverify_retrieval.splitting import Splitting, Unit
 
-__all__ = ["Changes", "Corpus"]
-
 log = logging.getLogger("draftverify.retrieval")
 
 _PART = "passages"

@@ -19,8 +19,6 @@ from draftverify_retrieval.passages import Passages, indexed
 from draftverify_retrieval.progress import progress
 from draftverify_retrieval.ranking import Ranking, RankingDrafter, nothing
 
-__all__ = ["Dense", "SentenceEncoder", "Structure"]
-
 Structure: TypeAlias = Literal["flat", "hnsw", "ivf"]
 
 _VECTORS = "vectors"

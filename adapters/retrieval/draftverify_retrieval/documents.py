@@ -18,8 +18,6 @@ from draftverify.plugins import did_you_mean
 from draftverify_llm import need
 from draftverify_retrieval.index import DIGEST, digest_of
 
-__all__ = ["FIELDS", "BadDocumentError", "Document", "DocumentSource", "LinesRead", "documents_at"]
-
 log = logging.getLogger("draftverify.retrieval")
 
 

@@ -23,8 +23,6 @@ from draftverify_llm import (
     weights_identity,
 )
 
-__all__ = ["Encoder"]
-
 Pooling = Literal["mean", "cls"]
 
 

@@ -18,8 +18,6 @@ from draftverify.traits import VerifierTraits
 from draftverify_llm import Endpoint, Shared, check_least, model_traits
 from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer
 
-__all__ = ["EndpointEncoder", "EndpointReranker"]
-
 
 class _Embedding(msgspec.Struct):
     index: int

@@ -12,8 +12,6 @@ from draftverify import Context
 from draftverify_retrieval.passages import Passages, Retriever
 from draftverify_retrieval.ranking import Ranking, RankingDrafter, nothing, padded, rank_with
 
-__all__ = ["Everything"]
-
 
 @dataclass(eq=False)
 class Everything(RankingDrafter[int]):

@@ -20,8 +20,6 @@ from draftverify_retrieval.steps import (
     rows_of,
 )
 
-__all__ = ["ExactSearch"]
-
 
 @dataclass(eq=False)
 class ExactSearch(Shared[Retriever]):

@@ -14,8 +14,6 @@ from draftverify_llm import MISSING, value_at
 from draftverify_retrieval.passages import Passages, Retriever
 from draftverify_retrieval.ranking import Ranking, Refined, padded, rank_with
 
-__all__ = ["Filtered"]
-
 _DEEPER = 4
 _RANGE = ("min", "max")
 

@@ -16,8 +16,6 @@ from typing import NamedTuple
 
 import regex
 
-__all__ = ["Folded", "Word"]
-
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 """Scripts that put no space between words: there every character is a word."""
 _WORD = regex.compile(

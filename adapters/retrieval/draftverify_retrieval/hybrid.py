@@ -13,8 +13,6 @@ from draftverify_llm import check_least
 from draftverify_retrieval.passages import Passages, Retriever
 from draftverify_retrieval.ranking import Ranking, RankingDrafter, padded, rank_with
 
-__all__ = ["Hybrid"]
-
 _DEPTH = 100
 
 

@@ -28,17 +28,6 @@ from numpy.typing import NDArray
 
 from draftverify import ConfigError, ResourceError
 
-__all__ = [
-    "DIGEST",
-    "DamagedIndexError",
-    "IndexDirectory",
-    "decoded",
-    "digest_of",
-    "held",
-    "rows_before",
-    "runs_of",
-]
-
 FORMAT = 2
 DIGEST = 16
 """Bytes of a digest (BLAKE2b)."""

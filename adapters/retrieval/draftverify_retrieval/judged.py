@@ -10,8 +10,6 @@ from draftverify_llm import JudgedAnswer, TextModel, question_text
 from draftverify_retrieval.answers import answer_of, values_of
 from draftverify_retrieval.passages import passage_of
 
-__all__ = ["AnswerRelevance", "Faithfulness"]
-
 _FAITHFUL = (
     "Every statement of the answer must be said by the passages, or follow from them. What the passages do not say is "
     "wrong here, even where it is true. Judge nothing else."

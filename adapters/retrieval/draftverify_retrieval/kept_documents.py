@@ -18,8 +18,6 @@ from draftverify_retrieval.passages import Passage, indexed
 from draftverify_retrieval.progress import progress
 from draftverify_retrieval.splitting import Splitting, joined, pieces
 
-__all__ = ["KeptDocuments", "read_documents"]
-
 _AT_ONCE = 1024
 """Documents that are read between two words of how far it has come."""
 

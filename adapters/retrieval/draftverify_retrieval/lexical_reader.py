@@ -16,8 +16,6 @@ from draftverify_retrieval.reading import PassageReader, QuestionPassage, Reader
 from draftverify_retrieval.splitting import Splitting, pieces
 from draftverify_retrieval.words import TermExtractor
 
-__all__ = ["LexicalReader"]
-
 _SENTENCES = Splitting(by="sentence")
 
 

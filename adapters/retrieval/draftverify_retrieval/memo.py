@@ -14,8 +14,6 @@ from draftverify_retrieval.passages import Retriever
 from draftverify_retrieval.ranking import Ranking, nothing
 from draftverify_retrieval.steps import Query
 
-__all__ = ["Memo"]
-
 
 @dataclass(eq=False)
 class Memo(Shared[OrderedDict[Any, Any]]):

@@ -20,20 +20,6 @@ from draftverify_llm import check_least, need
 from draftverify_retrieval.answers import answer_of, exact_match, f1, holds_answer, values_of
 from draftverify_retrieval.passages import passage_of
 
-__all__ = [
-    "F1",
-    "MAP",
-    "MRR",
-    "NDCG",
-    "AnsweredUnanswerable",
-    "ExactMatch",
-    "HoldsAnswer",
-    "Precision",
-    "PassageRecall",
-    "Relevance",
-    "UnansweredAnswerable",
-]
-
 Relevance: TypeAlias = Literal["place", "answer"]
 """When a passage is relevant: it stands where the truth says, or it holds one of the answers."""
 

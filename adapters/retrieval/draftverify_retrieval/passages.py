@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from draftverify import ContractError
 
-__all__ = ["Passage", "Passages", "PassageReading", "Retriever", "indexed", "passage_of"]
-
 
 class Passage(TypedDict, total=False):
     """A piece of a document, as generators of this adapter propose it.

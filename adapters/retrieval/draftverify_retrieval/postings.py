@@ -17,8 +17,6 @@ from draftverify_retrieval.passages import Passages, indexed
 from draftverify_retrieval.progress import progress
 from draftverify_retrieval.words import TermExtractor
 
-__all__ = ["Bm25Scores", "Postings", "postings_of"]
-
 
 class Postings(msgspec.Struct, frozen=True):
     """The rows of each term, as the index keeps them.

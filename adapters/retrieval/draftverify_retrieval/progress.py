@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
 
-__all__ = ["progress"]
-
 log = logging.getLogger("draftverify.retrieval")
 
 

@@ -11,8 +11,6 @@ from draftverify_llm import Pretrained, by_length, load_pretrained, torch_direct
 from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer
 from draftverify_retrieval.windows import best_span, rows_of
 
-__all__ = ["QuestionAnswering"]
-
 _LONGEST = 384
 
 

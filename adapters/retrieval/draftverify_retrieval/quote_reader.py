@@ -29,8 +29,6 @@ from draftverify_retrieval.folding import Folded
 from draftverify_retrieval.passages import Passage, indexed, passage_of
 from draftverify_retrieval.reading import check_questions, place_of
 
-__all__ = ["QuoteReader", "find_quote"]
-
 PROMPT = """Answer the question from the passage alone. Reply with one JSON object and nothing else:
 {{"answer": "in as few words as possible", "quote": "the words of the passage that say so, copied exactly"}}
 If the passage does not answer the question, reply {{"answer": null, "quote": null}}.

@@ -20,10 +20,6 @@ from draftverify.traits import GeneratorTraits
 from draftverify_llm import Shared, question_text
 from draftverify_retrieval.passages import Passages, Retriever
 
-__all__ = [
-    "Ranking", "RankingDrafter", "Refined", "best", "next_blocks", "nothing", "padded", "proposed", "rank_with",
-]  # fmt: skip
-
 Ranking: TypeAlias = "tuple[NDArray[Any], NDArray[Any]]"
 """Rows int64 [n, k] and scores float32 [n, k], as `Retriever.search` gives them."""
 

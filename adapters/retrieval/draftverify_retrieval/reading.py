@@ -19,8 +19,6 @@ from draftverify_llm import Shared, question_text
 from draftverify_retrieval.answers import normalised
 from draftverify_retrieval.passages import Passage, PassageReading, passage_of
 
-__all__ = ["PassageReader", "QuestionPassage", "ReaderAnswer", "pair_of", "place_of"]
-
 T = TypeVar("T")
 
 

@@ -24,8 +24,6 @@ from draftverify_llm import (
 from draftverify_retrieval.passages import Passages, Retriever, passage_of
 from draftverify_retrieval.ranking import Ranking, Refined, next_blocks, rank_with
 
-__all__ = ["Reformulate"]
-
 _TEMPLATE = """A search for passages that answer this question found none that does.
 Question: {question}
 Found instead:

@@ -11,9 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TypeVar
 
-__all__ = ["expanded"]
-
-
 T = TypeVar("T", int, str)
 
 

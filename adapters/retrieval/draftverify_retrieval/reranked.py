@@ -16,8 +16,6 @@ from draftverify_retrieval.passages import Passages, Retriever
 from draftverify_retrieval.ranking import Ranking, Refined, padded, rank_with
 from draftverify_retrieval.reading import QuestionPassage, ReaderAnswer, pair_of
 
-__all__ = ["PassageScorer", "Reranked"]
-
 
 class PassageScorer(Protocol):
     """Reads questions and passages together, as every `PassageReader` does."""

@@ -20,8 +20,6 @@ import msgspec
 from draftverify import ConfigError
 from draftverify_llm import need, torch_directory
 
-__all__ = ["LONGEST", "Piece", "Splitting", "Unit", "joined", "pieces"]
-
 Unit: TypeAlias = Literal["document", "paragraph", "sentence", "window", "token"]
 
 LONGEST = 10_000

@@ -13,8 +13,6 @@ from typing import Annotated, Any, TypeAlias, TypedDict
 from draftverify import Context, ContractError, Task
 from draftverify_retrieval.passages import Passage, Passages
 
-__all__ = ["NO_QUERY", "NextQuery", "Query", "Retrieved", "listed", "query_after", "retrieved", "rows_of"]
-
 Query: TypeAlias = Any
 """What the index searches for: a text, or a vector [d]."""
 

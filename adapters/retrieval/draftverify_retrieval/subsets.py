@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from draftverify_retrieval.steps import Query
 
-__all__ = ["Cacheable", "Subset", "VectorSubset"]
-
 
 @runtime_checkable
 class Subset(Protocol):

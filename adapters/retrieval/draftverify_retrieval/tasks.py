@@ -12,8 +12,6 @@ from draftverify import ConfigError, Task
 from draftverify_llm import check_least
 from draftverify_retrieval.passages import Passage
 
-__all__ = ["Half", "Squad", "paragraphs"]
-
 Half: TypeAlias = Literal["all", "even", "odd"]
 """Which paragraphs, counted through the file from 0: both halves have some of every article."""
 

@@ -31,8 +31,6 @@ from draftverify_llm import (
 from draftverify_retrieval.answers import normalised
 from draftverify_retrieval.reading import PassageReader, QuestionPassage, ReaderAnswer, place_of
 
-__all__ = ["TextReader"]
-
 PROMPT = (
     "Answer the question from the passage, in as few words as possible. "
     'If the passage does not say, answer "{refusal}".\n\nPassage: {passage}\n\nQuestion: {question}\nAnswer:'

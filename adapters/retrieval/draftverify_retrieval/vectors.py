@@ -18,8 +18,6 @@ from draftverify import ConfigError
 from draftverify_retrieval.ranking import Ranking, nothing
 from draftverify_retrieval.subsets import VectorSubset
 
-__all__ = ["ApproximateVectors", "Vectors"]
-
 PRODUCTS = 1024
 """Products of a row and a query in one call of BLAS. From twice that OpenBLAS first copies both sides into an order of
 its own, which takes longer than the products of so few queries (measured: three times as long for eight).

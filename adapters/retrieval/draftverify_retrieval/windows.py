@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from draftverify_llm import readable
 from draftverify_retrieval.reading import QuestionPassage
 
-__all__ = ["STRIDE", "WindowRow", "Span", "best_span", "rows_of"]
-
 STRIDE = 64
 """How many tokens two windows of a passage share: more than an answer has."""
 

@@ -11,8 +11,6 @@ from typing import Any
 from draftverify import ConfigError
 from draftverify.plugins import did_you_mean
 
-__all__ = ["TermExtractor"]
-
 _WORD = re.compile(r"\b\w\w+\b")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from draftverify import BlockSize
 from draftverify.stats.block import Measured
 
-__all__ = ["MOST", "default_block"]
-
 MOST = 16
 """Of a chain the longest block that the controller may choose; of a tree the nodes."""
 

@@ -11,8 +11,6 @@ from draftverify import ConfigError
 from draftverify_tokens.models import as_list
 from draftverify_tokens.sampling import SETTINGS, is_whole
 
-__all__ = ["check_names", "check_whole", "read_options"]
-
 ELSEWHERE = {
     "assistant_model": "drafter",
     "batch_size": "batch_size of generate",

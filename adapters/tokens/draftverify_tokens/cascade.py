@@ -27,8 +27,6 @@ from draftverify_tokens.sampling import SETTINGS, own_settings, read_settings
 from draftverify_tokens.stopping import Stop
 from draftverify_tokens.target import Target
 
-__all__ = ["WholeAnswer", "Confidence"]
-
 
 class _OfModel:
     """A part with a target of its own, which takes turns with whatever else reads the model."""

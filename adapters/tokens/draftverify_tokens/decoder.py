@@ -48,8 +48,6 @@ from draftverify_tokens.sampling import SETTINGS
 from draftverify_tokens.stopping import Criteria, Stop, positions_left
 from draftverify_tokens.suffix import Suffix
 
-__all__ = ["DRAFTERS", "Decoder", "generate", "stream"]
-
 DRAFTERS: dict[str, Callable[[TokenModel], Generator]] = {
     "lookup": lambda target: PromptLookup(),
     "suffix": lambda target: Suffix(),

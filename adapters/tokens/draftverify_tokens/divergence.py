@@ -16,8 +16,6 @@ from draftverify_tokens.history import History
 from draftverify_tokens.models import TokenModel
 from draftverify_tokens.sampling import probabilities, read_settings
 
-__all__ = ["explain"]
-
 # How far rounding moves the gap of two of the likeliest tokens, in units of eps · (largest logit): twice the largest
 # movement of one logit that was seen between a block and single steps (benchmarks/README.md, "Tokens"), since two can
 # move apart.

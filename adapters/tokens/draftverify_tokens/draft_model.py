@@ -25,8 +25,6 @@ from draftverify_tokens.self_test import self_test
 from draftverify_tokens.states import reader_of
 from draftverify_tokens.target import Target
 
-__all__ = ["DraftModel", "Lookup"]
-
 NO_BLOCK = Proposal.chain(())
 GUESSED = 3
 """Most tokens that are guessed for one pass: the four-bit product reads four rows at little more than the price of one,

@@ -41,8 +41,6 @@ from draftverify_tokens.history import upload
 from draftverify_tokens.models import no_trees_of, room_of
 from draftverify_tokens.sampling import SETTINGS, read_settings
 
-__all__ = ["DraftTree", "ScoredDrafter"]
-
 
 class ScoredDrafter(Generator, Protocol):
     """A drafter that has scores, which is what a tree is grown by. `DraftModel` is such.

@@ -8,8 +8,6 @@ from typing import Any
 
 from draftverify import ConfigError, ResourceError
 
-__all__ = ["CONFIG", "KIND", "kind_of", "read_config"]
-
 CONFIG = "config.json"
 KIND = "speculators_model_type"
 READERS = {"eagle3": "tokens.eagle", "medusa": "tokens.medusa"}

@@ -15,8 +15,6 @@ from torch.nn import functional
 
 from draftverify_tokens.drafter_network import DrafterNetwork
 
-__all__ = ["Kind", "ReadText", "TextBatch", "losses", "rates_by_place"]
-
 IGNORED = -100
 
 

@@ -21,8 +21,6 @@ from draftverify_llm.packed import pack
 from draftverify_tokens.drafter_config import CONFIG
 from draftverify_tokens.models import TokenModel, is_packed
 
-__all__ = ["DrafterNetwork", "fitted", "load_network", "save_network"]
-
 WEIGHTS = "model.safetensors"
 
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from draftverify_tokens.drafter_learning import Kind, ReadText, TextBatch
     from draftverify_tokens.drafter_network import DrafterNetwork
 
-__all__ = ["DrafterTraining", "config_of"]
 
 Progress = Callable[[int, int, str], None]
 

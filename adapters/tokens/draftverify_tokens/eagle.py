@@ -21,8 +21,6 @@ from draftverify_tokens.models import TokenModel, prompt_of
 from draftverify_tokens.reader import BlockReading
 from draftverify_tokens.target import hidden_states
 
-__all__ = ["Eagle"]
-
 UNKNOWN = -1e4
 """The logit of tokens that the head does not have: none is drawn, unless a form of the answer leaves no other."""
 

@@ -8,8 +8,6 @@ from typing import Any
 from draftverify import ConfigError
 from draftverify_tokens.drafter_config import CONFIG, read_config
 
-__all__ = ["read_eagle_config"]
-
 
 def read_eagle_config(directory: Path) -> dict[str, Any]:
     """A directory's config.

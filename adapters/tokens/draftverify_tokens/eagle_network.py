@@ -20,8 +20,6 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3MLP
 from draftverify_tokens.drafter_network import DrafterNetwork, load_network
 from draftverify_tokens.eagle_config import read_eagle_config
 
-__all__ = ["EagleNetwork", "load_eagle"]
-
 FLAGS = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")
 """What else a config may ask for: where the layer's residual begins, norms of the states, and what is fed back."""
 

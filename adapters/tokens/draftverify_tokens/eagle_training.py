@@ -17,8 +17,6 @@ from draftverify import ConfigError
 from draftverify_tokens.drafter_learning import Kind, ReadText, TextBatch
 from draftverify_tokens.eagle_network import EagleNetwork
 
-__all__ = ["EAGLE", "steps_of"]
-
 
 def config_of(module: Any, layers: tuple[int, ...] | None, steps: int) -> dict[str, Any]:
     """The layer's part of a config, as speculators writes it: a Llama layer of the target's own measures.

@@ -13,8 +13,6 @@ from itertools import chain
 from typing import Any
 from weakref import ref
 
-__all__ = ["RECORDERS", "Fingerprint", "global_hooks", "hooks_of"]
-
 RECORDERS = "transformers.utils.output_capturing"
 """Whose hooks record hidden states when a call asks for them and do nothing else; the first such call leaves them."""
 

@@ -24,8 +24,6 @@ from draftverify.traits import (
 from draftverify.values import LawKind, Shape
 from draftverify_tokens.models import Continues, is_certain, room
 
-__all__ = ["FirstOf"]
-
 _SPLIT = 1 << 31
 """Positions from here on are used for nothing but seeds of streams for later drafters."""
 

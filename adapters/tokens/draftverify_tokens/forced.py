@@ -12,8 +12,6 @@ from draftverify_tokens.grammar import Grammar, Walk, compiled, walk_of
 from draftverify_tokens.models import TokenModel, room
 from draftverify_tokens.sampling import CONSTRAINTS, check_settings, read_settings
 
-__all__ = ["Forced"]
-
 
 class Forced:
     """Drafts the text that must come next under the settings' `json_schema`, `regex` or `grammar`.

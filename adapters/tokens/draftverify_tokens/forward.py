@@ -21,8 +21,6 @@ from draftverify_tokens.models import positions_of
 from draftverify_tokens.places import telling_of
 from draftverify_tokens.slots import RowGroup, put, seen
 
-__all__ = ["ModuleForward", "check_rollback", "forward_of", "recording"]
-
 
 def forward_of(module: Any, hidden: tuple[int, ...], compiled: bool | None) -> Any:
     """The quickest way to run the module: `LlamaForward` where it knows the architecture, else the module's own code.

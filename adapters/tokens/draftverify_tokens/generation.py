@@ -11,8 +11,6 @@ from draftverify import DraftVerifyError, Pipeline, Task, TaskRecord
 from draftverify_llm import before_stop
 from draftverify_tokens.text import stream_text
 
-__all__ = ["Generation", "TextStream"]
-
 
 @dataclass(frozen=True, slots=True)
 class Generation:

@@ -23,8 +23,6 @@ from draftverify import ConfigError, ContractError, ResourceError
 from draftverify_tokens.history import History, upload
 from draftverify_tokens.models import TokenModel
 
-__all__ = ["Constraint", "Grammar", "Walk", "check_constraint", "compiled", "forbid", "walk_of"]
-
 KEPT = 64
 """So many compiled grammars are kept for each tokenizer."""
 

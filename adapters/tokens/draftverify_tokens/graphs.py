@@ -10,8 +10,6 @@ from weakref import ref
 
 import torch
 
-__all__ = ["Graphs"]
-
 MOST = 256
 """So many graphs are held; a ladder of tokens and capacities for one batch size has some sixty."""
 SEEN = 3

@@ -16,8 +16,6 @@ from draftverify_tokens.reader import BlockReader, BlockReading
 from draftverify_tokens.sampling import Tail
 from draftverify_tokens.slots import Slot, Slots
 
-__all__ = ["Guest"]
-
 SAME = ("model_type", "hidden_size", "num_key_value_heads", "head_dim", "rope_parameters", "sliding_window")
 """What makes the keys and values of two models mean the same, as their configs name it."""
 

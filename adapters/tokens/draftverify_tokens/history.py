@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["History", "upload"]
-
 
 class History:
     """One session's path to its rows of logits.

@@ -16,8 +16,6 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-__all__ = ["Pieces", "attend", "enter", "finish", "leave"]
-
 log = logging.getLogger("draftverify.tokens")
 
 OPTIONS = {"coordinate_descent_tuning": True}

@@ -8,8 +8,6 @@ from typing import TypeVar
 
 from draftverify import Proposal
 
-__all__ = ["likeliest_tree"]
-
 S = TypeVar("S")
 
 

@@ -25,8 +25,6 @@ from draftverify_tokens.graphs import Graphs
 from draftverify_tokens.layer import Pieces
 from draftverify_tokens.slots import RowGroup, put, seen
 
-__all__ = ["LlamaForward", "is_llama", "products_are_plain"]
-
 CALLED = ("apply_rotary_pos_emb", "eager_attention_forward")
 """The functions of a family's file that its attention calls."""
 ROTATIONS = frozenset({"default", "linear", "llama3", "yarn"})

@@ -9,8 +9,6 @@ from draftverify import Context
 from draftverify_tokens.reader import BlockReading
 from draftverify_tokens.target import Target
 
-__all__ = ["ScoredTarget", "Scoring"]
-
 
 class ScoredTarget(Target):
     """A target that leaves its logits, before any setting, in the session's scratch until its next pass."""

@@ -13,8 +13,6 @@ from draftverify_tokens.likeliest_tree import likeliest_tree
 from draftverify_tokens.models import TokenModel, prompt_of, room
 from draftverify_tokens.target import hidden_states
 
-__all__ = ["Medusa"]
-
 LAST = -1
 """The state that the target's own head reads."""
 NODES = 4

@@ -17,8 +17,6 @@ from torch.nn import functional
 from draftverify_tokens.drafter_config import read_config
 from draftverify_tokens.drafter_network import DrafterNetwork, load_network
 
-__all__ = ["MedusaNetwork", "load_medusa"]
-
 
 class MedusaNetwork(DrafterNetwork):
     """The heads.

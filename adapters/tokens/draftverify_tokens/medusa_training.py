@@ -11,8 +11,6 @@ from draftverify import ConfigError
 from draftverify_tokens.drafter_learning import Kind, ReadText, TextBatch
 from draftverify_tokens.medusa_network import MedusaNetwork
 
-__all__ = ["MEDUSA"]
-
 
 def config_of(module: Any, layers: tuple[int, ...] | None, steps: int) -> dict[str, Any]:
     """The heads' part of a config.

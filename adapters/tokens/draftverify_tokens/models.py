@@ -7,17 +7,6 @@ from typing import Any, Protocol
 
 from draftverify import ConfigError, Context
 
-__all__ = [
-    "TokenModel",
-    "as_list",
-    "ending_as",
-    "is_owned",
-    "is_packed",
-    "positions_of",
-    "prompt_of",
-    "room",
-]
-
 
 class TokenModel(Protocol):
     """A causal language model with its tokenizer; `draftverify_llm.LocalModel` is one.

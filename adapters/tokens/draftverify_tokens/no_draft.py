@@ -5,8 +5,6 @@ from __future__ import annotations
 from draftverify import Context, Proposal
 from draftverify.traits import GeneratorTraits
 
-__all__ = ["NoDraft"]
-
 
 class NoDraft:
     """Proposes the empty chain: plain decoding, the baseline of every comparison."""

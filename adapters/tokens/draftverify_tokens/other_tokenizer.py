@@ -25,8 +25,6 @@ from draftverify_tokens.draft_model import DraftModel
 from draftverify_tokens.models import TokenModel, prompt_of, room
 from draftverify_tokens.text import HALF, LONGEST
 
-__all__ = ["OtherTokenizer"]
-
 BEHIND = 12
 """So many tokens before the new text are encoded again with it."""
 KEPT = ("repetition_penalty", "frequency_penalty", "presence_penalty")

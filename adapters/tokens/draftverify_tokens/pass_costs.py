@@ -15,8 +15,6 @@ from draftverify_tokens.sampling import probabilities
 from draftverify_tokens.self_test import chain_of, later, ordinary_tokens, session_of
 from draftverify_tokens.states import reader_of
 
-__all__ = ["pass_seconds"]
-
 SIZES = (0, 1, 2, 3, 4, 8, 16)
 REPEATS, ENOUGH = 3, 0.5
 """Each size is timed so often, or until so many seconds are spent."""

@@ -14,8 +14,6 @@ import numpy as np
 
 from draftverify_tokens.history import History, upload
 
-__all__ = ["penalise"]
-
 LOOSE = 64
 """So many tokens of an answer are carried beside the counts before they are added to them."""
 

@@ -17,8 +17,6 @@ import torch
 
 from draftverify_tokens.slots import RowGroup
 
-__all__ = ["Telling", "telling_of"]
-
 
 class Telling(NamedTuple):
     """How a family is told of positions that are not places.

@@ -9,8 +9,6 @@ from typing import Any
 from draftverify import ConfigError
 from draftverify_tokens.models import as_list
 
-__all__ = ["FORMS", "read_prompts"]
-
 FORMS = (
     "a text, a list of messages ({role, content}), token ids (a list, an array, a tensor), what a tokenizer returned, "
     "or a list of these"

@@ -13,8 +13,6 @@ from draftverify_tokens.block_size import default_block
 from draftverify_tokens.models import room
 from draftverify_tokens.text_index import caught_up
 
-__all__ = ["PromptLookup"]
-
 
 class PromptLookup:
     """Drafts the tokens that followed the most recent earlier occurrence of the last few tokens.

@@ -30,8 +30,6 @@ from draftverify_tokens.models import TokenModel, ending_as, prompt_of
 from draftverify_tokens.sampling import Tail, probabilities, read_settings
 from draftverify_tokens.slots import CacheShelf, RowGroup, Slot, Slots, agreement, shared
 
-__all__ = ["BlockReader", "BlockReading", "check_chains", "distributions", "history_of"]
-
 AHEAD = 64
 """A session with more pending tokens than this is read alone before the batch, which would be padded to its length."""
 CHUNK = 1024

@@ -23,17 +23,6 @@ from draftverify_tokens.history import History, upload
 from draftverify_tokens.models import TokenModel
 from draftverify_tokens.penalties import penalise
 
-__all__ = [
-    "SETTINGS",
-    "Sampling",
-    "Tail",
-    "check_settings",
-    "is_whole",
-    "own_settings",
-    "probabilities",
-    "read_settings",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Sampling:

@@ -21,8 +21,6 @@ from draftverify_llm import evaluating
 from draftverify_tokens.fingerprint import Fingerprint
 from draftverify_tokens.states import StateReader, reader_of
 
-__all__ = ["chain_of", "later", "ordinary_tokens", "self_test", "session_of"]
-
 Rows = list[tuple[Sequence[int], Any]]
 """Of one pass: logits [vocabulary], each with the tokens that they stand behind."""
 

@@ -24,8 +24,6 @@ import numpy as np
 
 from draftverify_tokens.history import upload
 
-__all__ = ["RowGroup", "CacheShelf", "Slot", "Slots", "agreement", "put", "seen", "shared"]
-
 FINE = 64
 """The smallest capacity where there are four steps to a doubling."""
 COARSE = 256

@@ -22,8 +22,6 @@ from draftverify_tokens.fingerprint import Fingerprint
 from draftverify_tokens.models import prompt_of
 from draftverify_tokens.reader import BlockReader, BlockReading, check_chains
 
-__all__ = ["StateReader", "keeps_state", "reader_of"]
-
 AGAIN = 16
 """More accepted tokens than these are not read again with every block: a pass of their own settles them."""
 NO_TREES = "it keeps a running state, of which siblings would need one each"

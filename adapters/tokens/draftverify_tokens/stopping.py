@@ -12,8 +12,6 @@ from draftverify import ConfigError, Context, Task
 from draftverify_tokens.models import TokenModel, prompt_of
 from draftverify_tokens.text import Detokeniser
 
-__all__ = ["Criteria", "Stop", "positions_left"]
-
 
 class Stop:
     """Ends an answer at the very token at which decoding one token at a time would end it.

@@ -18,8 +18,6 @@ from draftverify_tokens.models import room
 from draftverify_tokens.suffix_automaton import NOWHERE, Place, SuffixAutomaton
 from draftverify_tokens.text_index import caught_up
 
-__all__ = ["Suffix"]
-
 Source: TypeAlias = tuple[SuffixAutomaton, Place]
 """An index, and where the end of the text is found in it."""
 

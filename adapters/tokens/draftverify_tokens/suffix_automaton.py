@@ -7,9 +7,6 @@ from heapq import nlargest
 from itertools import islice
 from typing import TypeAlias
 
-__all__ = ["NOWHERE", "Place", "SuffixAutomaton"]
-
-
 Place: TypeAlias = tuple[int, int]
 """A string that occurs in what was read: its state, and how many tokens it has."""
 

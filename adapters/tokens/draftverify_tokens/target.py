@@ -32,8 +32,6 @@ from draftverify_tokens.states import reader_of
 from draftverify_tokens.stopping import Stop
 from draftverify_tokens.text import pieces
 
-__all__ = ["Hidden", "Target", "hidden_states"]
-
 _STOP = Stop()
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from draftverify import DraftVerifyError, Event, Pipeline, TaskDone, TaskRecord
 from draftverify_tokens.models import TokenModel
 
-__all__ = ["Detokeniser", "pieces", "stream_text"]
-
 HALF = "\N{REPLACEMENT CHARACTER}"
 """What decoders write for bytes that are no character, or not yet."""
 LONGEST = 4

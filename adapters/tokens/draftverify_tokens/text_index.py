@@ -8,8 +8,6 @@ from typing import Any, Protocol, TypeVar
 from draftverify import Context, Round
 from draftverify_tokens.models import prompt_of
 
-__all__ = ["TextIndex", "caught_up"]
-
 
 class TextIndex(Protocol):
     """What can be read into and grows with the text.

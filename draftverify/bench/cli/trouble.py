@@ -10,7 +10,7 @@ from rich.text import Text
 from draftverify.bench.cli.screen import print_lines
 from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.tables.listing import trouble
-from draftverify.bench.tables.task_rows import all_rows
+from draftverify.bench.tables.task_rows import RunFrame
 from draftverify.values import EMPTY
 
 
@@ -24,7 +24,7 @@ def what_went_wrong(
         records, run: the run and its directory.
         places: "file:line" of pipelines in the config, where that is at hand.
     """
-    lines = [*trouble(list(all_rows(records)), run, places)]
+    lines = [*trouble(records.store.endings(), RunFrame.of(records), run, places)]
     waiting = len(records.store.questions("pending"))
     if waiting:
         text = f"{waiting} wait{'s' * (waiting == 1)} for a person: draftverify view {run} --review"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from draftverify.bench.tables.task_rows import OUTCOMES, Plain, ended_as, select
+from draftverify.bench.records.entries import TaskEnding
+from draftverify.bench.tables.task_rows import OUTCOMES, Plain, RunFrame, ended_as, select
 from draftverify.bench.tables.words import NAME, clean, cost_words, seconds_words, some_of, words
+from draftverify.secret import redact
 from draftverify.values import EMPTY
 
 KINDS = ("all", *OUTCOMES, "slowest")
@@ -23,29 +25,36 @@ TROUBLES = {
 _STYLES = {"accepted": "green", "failed": "red", "open": "dim"}
 
 
-def trouble(rows: Sequence[Plain], run: str, places: Mapping[str, str] = EMPTY) -> Iterator[Text]:
+def trouble(
+    endings: Iterable[TaskEnding], frame: RunFrame, run: str, places: Mapping[str, str] = EMPTY
+) -> Iterator[Text]:
     """Lines of text per kind of trouble: how many tasks of which pipeline, the first of them, and the command that
     lists them all.
 
     Args:
-        rows: of `draftverify.bench.tables.task_rows.all_rows`.
+        endings: of the run, in the order of its tasks; read one by one.
+        frame: of the run.
         run: the directory, for the commands.
         places: "file:line" of pipelines in the config, where that is at hand; told of those that fail.
     """
-    for kind, title in TROUBLES.items():
-        tasks_of: dict[str, list[str]] = {}
-        for row in select(rows, pipeline=None, outcome=kind, search="", sort="place"):
-            for name, cell in row["cells"].items():
-                if ended_as(cell, kind):
-                    tasks_of.setdefault(name, []).append(row["task"])
+    troubled: dict[str, dict[str, list[str]]] = {kind: {} for kind in TROUBLES}
+    for ending in endings:
+        name, task = ending.pipeline, ending.task
+        kind: str = "wrong" if frame.is_wrong(name, task, ending.outcome) else ending.outcome.status
+        if kind in troubled and frame.has(name, task):
+            troubled[kind].setdefault(name, []).append(redact(task))
+    for kind, tasks_of in troubled.items():
         if tasks_of:
             total = sum(map(len, tasks_of.values()))
             at = {name: f" ({place})" for name, place in places.items() if kind == "failed"}
             places_and_tasks = "; ".join(
-                f"{name}{at.get(name, '')} {some_of(tasks)}" for name, tasks in tasks_of.items()
+                f"{name}{at.get(name, '')} {some_of(tasks_of[name])}"
+                for name in frame.names
+                if name in tasks_of
             )
             yield Text.assemble(
-                (f"{title}: {total}", "red" if kind == "failed" else "yellow"), f"  {clean(places_and_tasks)}"
+                (f"{TROUBLES[kind]}: {total}", "red" if kind == "failed" else "yellow"),
+                f"  {clean(places_and_tasks)}",
             )
             yield Text(f"  draftverify show {run} --tasks {kind}", style="dim")
 

@@ -146,12 +146,12 @@ def row_of(frame: RunFrame, task: Task, outcomes: Mapping[str, Outcome]) -> Plai
         cell: Plain = {"status": outcome.status, "seconds": short(outcome.seconds), "rounds": outcome.rounds}
         if outcome.cost:
             cell["cost"] = short(outcome.cost)
-        score, judged = outcome.score, _judged(frame, name, task.id)
+        score, judged = outcome.score, frame.judged(name, task.id)
         if judged is not None:
             score = judged
             cell["solved"] = judged
-            if outcome.status == "accepted" and judged < 1.0:
-                cell["wrong"] = True
+        if frame.is_wrong(name, task.id, outcome):
+            cell["wrong"] = True
         if score is not None:
             cell["score"] = short(score)
         base = outcomes.get(frame.bases[name])
@@ -175,11 +175,6 @@ def _says(outcome: Outcome) -> str:
     texts += [refused.reason, refused.feedback] if refused is not None else []
     text = " ".join(text for text in texts if text not in ("", "null"))
     return " ".join(redact(text[: 8 * ABOUT])[: 4 * ABOUT].split())[:ABOUT]
-
-
-def _judged(frame: RunFrame, pipeline: str, task: str) -> float | None:
-    """What the first metric that says right or wrong says of a task."""
-    return frame.scores.get((pipeline, task, frame.judge)) if frame.judge else None
 
 
 def differs(outcome: Outcome, base: Outcome) -> bool:
@@ -213,6 +208,15 @@ class RunFrame(msgspec.Struct, frozen=True, kw_only=True):
     def has(self, pipeline: str, task: str) -> bool:
         """Whether a pipeline runs over a task."""
         return pipeline not in self.own_tasks or task in self.own_tasks[pipeline]
+
+    def judged(self, pipeline: str, task: str) -> float | None:
+        """What the first metric that says right or wrong says of a task."""
+        return self.scores.get((pipeline, task, self.judge)) if self.judge else None
+
+    def is_wrong(self, pipeline: str, task: str, outcome: Outcome) -> bool:
+        """Whether an answer was accepted of which that metric says that it is not right."""
+        judged = self.judged(pipeline, task)
+        return judged is not None and judged < 1.0 and outcome.status == "accepted"
 
     @staticmethod
     def of(run: RunRecords) -> RunFrame:

@@ -10,8 +10,6 @@ import ast
 import hashlib
 import re
 
-__all__ = ["ProgramSource", "fingerprint"]
-
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _PARSING = (SyntaxError, ValueError, RecursionError, MemoryError)
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from draftverify_code.names import BUILTINS, binds, bound, is_definition, reads, root
 
-__all__ = ["before_examples"]
-
 _SHOWING = ("print", "pprint", "testmod", "exit", "quit")  # calls that serve no function
 _TESTING = ("doctest", "unittest", "pytest")
 

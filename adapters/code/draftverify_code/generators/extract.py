@@ -19,8 +19,6 @@ from draftverify_code.generators.examples import before_examples
 from draftverify_code.names import BUILTINS, FUNCTIONS, binds, bound, free, is_definition
 from draftverify_code.program import language_of
 
-__all__ = ["extract", "fenced", "parsed", "preamble", "program_in", "truncate"]
-
 LONGEST = 100_000  # characters; a longer text is not parsed
 TRIES = 24  # how often a run of lines is cut and parsed again, and how many runs are looked for in one text
 LABOUR = 12  # times its own length that of a text is parsed while such runs are looked for, beyond

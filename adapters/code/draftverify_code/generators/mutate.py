@@ -15,8 +15,6 @@ from draftverify_code.generators.edits import ProgramSource, fingerprint
 from draftverify_code.generators.mutations import mutations
 from draftverify_code.program import in_python, program_of
 
-__all__ = ["Mutate"]
-
 FURTHER = 8  # how many mutants that passed more tests are mutated further
 LARGEST = 200_000  # characters of a program
 _KEY = "code.mutate"

@@ -16,8 +16,6 @@ from typing import NamedTuple
 from draftverify_code.generators.edits import ProgramSource
 from draftverify_code.names import FUNCTIONS, bound
 
-__all__ = ["PRIORS", "Edit", "mutations"]
-
 PRIORS: Mapping[str, float] = {
     "boundary": 1.0,  # < ↔ <=, > ↔ >=
     "comparison": 0.5,  # any other comparison

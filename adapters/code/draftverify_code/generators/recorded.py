@@ -18,8 +18,6 @@ from draftverify_llm import (
     samples_drawn,
 )
 
-__all__ = ["RecordedPrograms", "find_task"]
-
 _BESIDE = ("answer", "correct", "score")
 
 

@@ -17,8 +17,6 @@ from draftverify_code.program import language_of, program_of
 from draftverify_llm import Message, TextModel, read_sampling, sampling_traits
 from draftverify_llm import Sample as SampleText
 
-__all__ = ["COMPLETION_STOP", "WRITING_STOP", "SamplePrograms"]
-
 COMPLETION_STOP = ("\nclass ", "\ndef ", "\n#", "\nif ", "\nprint", "\nassert", "\n@", "\n```")
 """Where the continuation of a Python function ends: at whatever begins a statement of its own."""
 

@@ -19,8 +19,6 @@ from time import monotonic
 from draftverify_code.sandbox.host import usable_cores
 from draftverify_code.sandbox.jobs import CommandExit, SandboxCommand
 
-__all__ = ["Container"]
-
 ENGINES = ("docker", "podman")
 STARTING = 20.0  # seconds that a container may take to start and to end
 NOT_RUN = 125  # the status with which both say that they did not run the command

@@ -16,8 +16,6 @@ from typing import IO, NamedTuple, TypeAlias
 
 from draftverify import ContractError
 
-__all__ = ["BASE", "Change", "GitFile", "PackedFiles", "files_in", "pack", "remove", "shelf"]
-
 SMALL = 1 << 20
 """Bytes of an archive that goes to the sandbox with each candidate; a larger one lies where all of them read it."""
 BASE = ".draftverify-files"

@@ -20,8 +20,6 @@ from typing import IO, Any, NamedTuple
 from draftverify import ContractError, ResourceError
 from draftverify_code.patches.files import Change, GitFile, PackedFiles, remove
 
-__all__ = ["WRITTEN", "Applied", "Repository", "Unapplied", "commit_at"]
-
 VERSION = (2, 32)  # the first git that applies to an index three-way
 SECONDS = 60.0  # that git may take for one patch
 WRITTEN = 64 << 20

@@ -33,8 +33,6 @@ from draftverify_code.program import program_of, texts_of
 from draftverify_code.sandbox import Sandbox, SandboxCommand, default_sandbox
 from draftverify_code.stages.running import SHARED, capped, imported, verified
 
-__all__ = ["PROTECTED", "Workspace", "workspace_of"]
-
 PROTECTED = (
     "test_*.py", "tests.py", "*_test.*", "*.test.*", "*.spec.*", "conftest.py", "tests/", "__tests__/", "test/*",
     "__pycache__/",

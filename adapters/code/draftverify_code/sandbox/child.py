@@ -41,8 +41,6 @@ from typing import Any
 from draftverify_code.sandbox import codec
 from draftverify_code.sandbox.surroundings import Refusals, Surroundings
 
-__all__ = ["rehearse", "serve"]
-
 FILE = "<program>"
 """The program's file name in tracebacks."""
 MODULE = "__candidate__"

@@ -32,8 +32,6 @@ from struct import Struct
 from sys import getrefcount
 from typing import Any, NoReturn
 
-__all__ = ["FRAME", "HEAD", "CannotCross", "WireExchange"]
-
 HEAD = Struct(">I")
 """A frame on the channel is its length and a value."""
 FRAME = 16 << 20

@@ -7,8 +7,6 @@ import socket
 import struct
 from typing import Any
 
-__all__ = ["receive", "send"]
-
 
 def send(link: socket.socket, message: Any) -> None:
     """One frame."""

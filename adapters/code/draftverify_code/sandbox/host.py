@@ -43,8 +43,6 @@ from draftverify_code.sandbox.jobs import (
 )
 from draftverify_code.sandbox.paths import Grants, grants
 
-__all__ = ["Sandbox", "default_sandbox", "usable_cores"]
-
 HERE = os.path.dirname(os.path.abspath(__file__))
 SERVER = """
 import importlib, sys, types

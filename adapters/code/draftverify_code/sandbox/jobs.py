@@ -9,11 +9,6 @@ import msgspec
 
 from draftverify import Check
 
-__all__ = [
-    "SandboxCommand", "CommandExit", "SuiteFinding", "Integrity", "Isolation", "Limits", "Suite", "SuiteKind",
-    "Tier",
-]  # fmt: skip
-
 Tier: TypeAlias = Literal["bubblewrap", "namespaces", "landlock", "none"]
 Isolation: TypeAlias = Literal["auto", "bubblewrap", "namespaces", "landlock", "none"]
 Integrity: TypeAlias = Literal["separate-process", "mixed", "shared-process", "static"]

@@ -39,8 +39,6 @@ from draftverify_code.sandbox.words import (
     written,
 )
 
-__all__ = ["COMPARING", "SuiteJudge"]
-
 GRACE = 0.2  # seconds that a test may have for itself beyond its candidate's time
 COMPARING = (
     1.0  # seconds that the tests of a suite may have for themselves, beyond as many as their candidate has

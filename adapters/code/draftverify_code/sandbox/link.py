@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 from draftverify_code.sandbox import codec
 
-__all__ = ["LinkAnswer", "Gone", "Late", "Link", "Unreadable", "checked"]
-
 
 class Late(Exception):
     """No answer in time."""

@@ -18,8 +18,6 @@ from pathlib import Path
 
 from draftverify import ConfigError, ResourceError
 
-__all__ = ["Grants", "grants", "package_paths"]
-
 SYSTEM = (
     "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr", "/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime",
 )  # fmt: skip

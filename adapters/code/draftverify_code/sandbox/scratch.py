@@ -14,8 +14,6 @@ from contextlib import suppress
 
 from draftverify_code.sandbox import confine
 
-__all__ = ["Scratch"]
-
 BLOCK = 4096
 MIB = 1 << 20
 REMOVALS = (("rm", "-rf", "--"), ("chmod", "-R", "u+rwX", "--"), ("rm", "-rf", "--"))

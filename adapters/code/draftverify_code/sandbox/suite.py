@@ -18,8 +18,6 @@ from typing import Any, NamedTuple, NoReturn
 
 from draftverify_code.sandbox.words import cut
 
-__all__ = ["MODULE", "Broken", "CompiledSuite", "Test", "globals_of"]
-
 MODULE = "__tests__"
 """The name of the module that the tests are."""
 READABLE = 100_000  # characters of a test's source that is still parsed to find a whole statement

@@ -23,8 +23,6 @@ from importlib.machinery import PathFinder
 from types import FrameType, ModuleType
 from typing import Any
 
-__all__ = ["Refusals", "Surroundings"]
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2)
 
 

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-__all__ = ["clean", "cut", "named_values", "short", "text_of", "used", "written"]
-
 FEEDBACK = 600  # characters
 
 

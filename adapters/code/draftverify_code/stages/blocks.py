@@ -27,12 +27,6 @@ from draftverify_code.sandbox.host import Sandbox, default_sandbox
 from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxCommand
 from draftverify_code.stages.running import Sandboxed, capped
 
-__all__ = [
-    "ALONE", "Diagnostic", "Job", "Static", "at_line", "broken", "check_block", "executable",
-    "file_names", "installed", "limits", "not_text", "outside", "programs_of", "refused", "verification",
-    "words",
-]  # fmt: skip
-
 ALONE = 20.0
 """Seconds that a tool may take over one program that it is given alone."""
 EACH = 0.25

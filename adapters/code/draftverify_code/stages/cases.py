@@ -29,8 +29,6 @@ from draftverify_code.stages.running import (
 )
 from draftverify_code.stages.toolchains import BuiltProgram, Toolchain, box_for, build, toolchain_of
 
-__all__ = ["Cases"]
-
 GO_ON = ("output", "exception", "status")
 """Why a case failed after which the others are run."""
 SHOWN = 500

@@ -26,8 +26,6 @@ from draftverify_code.stages.running import (
 )
 from draftverify_code.stages.toolchains import by_status
 
-__all__ = ["ExitStatus"]
-
 SHELLS = ("sh", "bash", "dash", "env")
 """What ends with status 127 where a tool is missing, and with 126 where it cannot be started."""
 

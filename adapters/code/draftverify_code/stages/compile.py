@@ -19,8 +19,6 @@ from draftverify_code.sandbox.jobs import MIB, SandboxCommand
 from draftverify_code.stages.blocks import Static, not_text, programs_of, verification
 from draftverify_code.stages.toolchains import BUILD, Toolchain, refusal, source_of, toolchain_of
 
-__all__ = ["Compile"]
-
 
 @dataclass(eq=False)
 class Compile(Static):

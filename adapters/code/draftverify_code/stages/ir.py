@@ -34,8 +34,6 @@ from draftverify_code.stages.blocks import (
 )
 from draftverify_code.stages.running import capped
 
-__all__ = ["Ir"]
-
 
 @dataclass(eq=False)
 class Ir(Static):

@@ -19,8 +19,6 @@ from draftverify_code.stages.running import (
 )
 from draftverify_code.stages.toolchains import box_for, build, run_each, toolchain_of
 
-__all__ = ["LanguageTests"]
-
 
 @dataclass(eq=False)
 class LanguageTests(Sandboxed):

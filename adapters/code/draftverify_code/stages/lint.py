@@ -30,8 +30,6 @@ from draftverify_code.stages.blocks import (
 )
 from draftverify_code.stages.syntax import read_programs
 
-__all__ = ["Lint"]
-
 HOW = "pip install ruff, or install draftverify with the extra `code`"
 PYTHON = "py{}{}".format(*sys.version_info[:2])
 _FAULTY = "("

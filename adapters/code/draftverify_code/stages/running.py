@@ -21,12 +21,6 @@ from draftverify_code.sandbox.jobs import MIB, CommandExit, Integrity, Limits
 from draftverify_code.sandbox.paths import WIDELY_USED
 from draftverify_code.sandbox.words import used
 
-__all__ = [
-    "FEEDBACK", "SHARED", "NoTests", "Sandboxed", "abnormal", "abstained", "also_failed", "capped", "imported",
-    "integrity_of", "is_refusal", "lacking", "limits_of", "sandbox_for", "seconds_of", "verified",
-    "weakened",
-]  # fmt: skip
-
 FEEDBACK = 2000
 """Characters of feedback that one check carries at most."""
 NAMED = 5  # failed tests that it names beside the first

@@ -26,8 +26,6 @@ from draftverify_code.sandbox import Sandbox
 from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxCommand, Suite, SuiteFinding
 from draftverify_code.stages.running import abnormal, capped, is_refusal, lacking, weakened
 
-__all__ = ["OUTPUT", "UNASKED", "Beside", "Event", "ExpectedTests", "Run", "judged", "report"]
-
 OUTPUT = 8 * MIB
 """Bytes of report that a run may write."""
 

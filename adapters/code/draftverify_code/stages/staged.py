@@ -18,8 +18,6 @@ from draftverify.checks.verifiers import Combined, StagePass, Way, names_of, res
 from draftverify.protocols import Describes
 from draftverify.traits import EvidenceKind, VerifierTraits, is_asynchronous, offers
 
-__all__ = ["CodeStages"]
-
 TIERS = ("none", "landlock", "namespaces", "bubblewrap")
 """Isolation, from the weakest."""
 INTEGRITIES = ("shared-process", "mixed", "separate-process", "static")

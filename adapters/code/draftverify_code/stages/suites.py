@@ -32,8 +32,6 @@ from draftverify_code.stages.running import (
 )
 from draftverify_code.stages.shared import OUTPUT, UNASKED, Event, ExpectedTests, Run, judged, report
 
-__all__ = ["Suites"]
-
 CONFIGURATION = (
     "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg", "pytest.toml", ".pytest.toml",
 )  # fmt: skip

@@ -38,8 +38,6 @@ from draftverify_code.stages.blocks import (
 )
 from draftverify_code.stages.running import Sandboxed
 
-__all__ = ["LONG", "SyntaxReading", "Syntax", "read_programs"]
-
 LONG = 4000
 """Characters; a longer text is read in the sandbox."""
 

@@ -11,8 +11,6 @@ from msgspec.structs import replace
 from draftverify import ContractError, Task
 from draftverify_code.names import BUILTINS, global_names
 
-__all__ = ["framework_of", "with_test_file"]
-
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINES = re.compile(r"^(?:class\b|(?:async[ \t]+)?def[ \t]+test)", re.MULTILINE)
 

@@ -32,8 +32,6 @@ from draftverify_code.stages.shared import Beside
 from draftverify_code.stages.suites import Suites
 from draftverify_code.stages.test_files import framework_of, with_test_file
 
-__all__ = ["Tests", "suite_of"]
-
 _INTEGRITIES = ("auto", "separate-process", "shared-process")
 
 

@@ -25,11 +25,6 @@ from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxComma
 from draftverify_code.stages.blocks import broken, executable, outside
 from draftverify_code.stages.running import abnormal, capped
 
-__all__ = [
-    "LANGUAGES", "BuiltProgram", "Toolchain", "box_for", "build", "by_status", "refusal", "run_each",
-    "source_of", "toolchain_of",
-]  # fmt: skip
-
 BUILD = Limits(
     wall=60.0, cpu=120.0, memory=4096 * MIB, reserve=16384 * MIB, disk=256 * MIB, files=8192, processes=128,
     threads=512,

@@ -35,8 +35,6 @@ from draftverify_code.stages.blocks import (
 )
 from draftverify_code.stages.syntax import read_programs
 
-__all__ = ["Types"]
-
 
 @dataclass(eq=False)
 class Types(Static):
