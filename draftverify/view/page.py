@@ -102,6 +102,7 @@ def page_html(run: RunRecords, *, details: int = DETAILS, entries: Iterable[Entr
     begun = {task for _, task, _ in run.store.open_tasks()}
     blocks = _Blocks(details)
     rows: list[Plain] = []
+    kept = {True: 0, False: 0}
     every = groupby(
         _counted(gathering, run.entries() if entries is None else entries),
         key=lambda entry: entry.record.task,
@@ -123,7 +124,9 @@ def page_html(run: RunRecords, *, details: int = DETAILS, entries: Iterable[Entr
             if len(text) > BLOCK:
                 text = _json(detail_of(frame, task, task_entries, judgements, **SHORT))
             blocks.add(row, text, wrong=wrong)
-        rows.append(row)
+        if kept[wrong] < ROWS:  # no more of a kind can be listed
+            kept[wrong] += 1
+            rows.append(row)
     packed = blocks.packed()
     data = [_element("overview", _json(gathering.overview()).replace("<", "\\u003c"), "application/json")]
     data.append(_element("rows", _packed(_json(_listed(rows)))))
