@@ -46,7 +46,7 @@ MARKS = "draftverify.marks"
 REPORTS = "draftverify.reports"
 HOOKS = (CACHES, COMMANDS, MARKS, REPORTS)
 """Groups of entry points that are no role of a part: what `draftverify cache` shows; further commands; what reports say
-of a pipeline, `marks(pipeline, audits)`; and a run's reports, `report(run, entries=…)`, of which NAME is written as
+of a pipeline, `marks(pipeline, audits)`; and a run's reports, `report(run)`, of which NAME is written as
 report.NAME."""
 LISTED = 12
 """Names that a message lists where none is near."""

@@ -86,7 +86,7 @@ $libraries
 )
 
 
-def page_html(run: RunRecords, *, details: int = DETAILS, entries: Iterable[Entry] | None = None) -> str:
+def page_html(run: RunRecords, *, details: int = DETAILS) -> str:
     """The report of a run, finished or not, as one HTML file without anything to load.
 
     Reads the rounds of all records once.
@@ -95,7 +95,6 @@ def page_html(run: RunRecords, *, details: int = DETAILS, entries: Iterable[Entr
         run: whose.
         details: characters that the rounds of tasks may take; those of the others are named with the command that
             shows them.
-        entries: its measured records with their words, in task order, where they have been read already.
     """
     gathering = Gathering(run)
     frame = RunFrame.of(run)
@@ -103,10 +102,7 @@ def page_html(run: RunRecords, *, details: int = DETAILS, entries: Iterable[Entr
     blocks = _Blocks(details)
     rows: list[Plain] = []
     kept = {True: 0, False: 0}
-    every = groupby(
-        _counted(gathering, run.entries() if entries is None else entries),
-        key=lambda entry: entry.record.task,
-    )
+    every = groupby(_counted(gathering, run.entries()), key=lambda entry: entry.record.task)
     ended = next(every, None)
     for task in run.tasks:
         task_entries: dict[str, Entry] = {}
