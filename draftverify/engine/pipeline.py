@@ -67,6 +67,12 @@ class _Collected:
         self._tasks = [task] if self._is_one else task
         self._options = dict(options)
         self._pipelines = self._options.pop("pipelines", None)
+        if self._pipelines is not None:
+            self._tasks = list(self._tasks)
+            if len(self._tasks) != len(self._pipelines):
+                raise PipelineError(
+                    f"there are {len(self._tasks)} tasks and {len(self._pipelines)} pipelines; each task needs one"
+                )
         self._places: dict[Session, int] = {}
         self._records: dict[int, TaskRecord] = {}
         if not self._is_one and (single := sorted({"restore", "inner"} & options.keys())):
@@ -76,9 +82,8 @@ class _Collected:
 
     def sessions(self) -> Iterator[Session]:
         """A session of each task, made as there is room for it."""
-        every = self._pipelines is None
-        pipelines = repeat(self._pipeline) if every else self._pipelines
-        for place, (task, pipeline) in enumerate(zip(self._tasks, pipelines, strict=not every)):
+        pipelines = repeat(self._pipeline) if self._pipelines is None else self._pipelines
+        for place, (task, pipeline) in enumerate(zip(self._tasks, pipelines, strict=False)):
             session = pipeline._session(as_task(task, str(place)), **self._options)
             self._places[session] = place
             yield session
@@ -90,11 +95,8 @@ class _Collected:
 
     def ended(self) -> TaskRecord | list[TaskRecord]:
         """The one task's record, or a list of all."""
-        return (
-            self._records[0]
-            if self._is_one
-            else [self._records[place] for place in range(len(self._records))]
-        )
+        records = [self._records[place] for place in range(len(self._records))]
+        return records[0] if self._is_one else records
 
 
 class Pipeline(Parts):
