@@ -448,8 +448,10 @@ class PartsFile(msgspec.Struct, frozen=True):
         try:
             # Not by the spec's loader, which takes a compiled module of the same second and length for this one.
             exec(compile(Path(self.path).read_bytes(), self.path, "exec"), vars(module))
-        except (Exception, SystemExit) as error:
-            del sys.modules[name]
+        except BaseException as error:
+            del sys.modules[name]  # half of it
+            if not isinstance(error, (Exception, SystemExit)):
+                raise
             line = _line_in(self.path, error)
             raise ConfigError(
                 f"running {Path(self.path).name} failed{line}: {type(error).__name__}: {error}",
