@@ -15,7 +15,7 @@ from draftverify.engine.parts import Fixed, Parts
 from draftverify.engine.requests import AskPerson, Draft
 from draftverify.engine.scheduler import Scheduler
 from draftverify.engine.session import Session
-from draftverify.errors import DraftVerifyError, PipelineError, below
+from draftverify.errors import ConfigError, DraftVerifyError, PipelineError, below, shown
 from draftverify.protocols import ChecksGenerator, ChecksVerifier, Closes, Explains, Opens
 from draftverify.traits import GeneratorTraits, name_of, offers
 from draftverify.values import (
@@ -31,6 +31,7 @@ from draftverify.values import (
     Task,
     TaskRecord,
     html_table,
+    is_utf8,
 )
 
 TaskLike: TypeAlias = Task | Mapping[str, Any] | str
@@ -417,7 +418,13 @@ class Pipeline(Parts):
 
 
 def as_task(task: Any, id: str = "0") -> Task:
-    """A Task from a Task, a mapping (its input) or anything else (its input's "prompt")."""
+    """A Task from a Task, a mapping (its input) or anything else (its input's "prompt").
+
+    Raises:
+        ConfigError: its id is no text, or one that cannot be written down.
+    """
     if isinstance(task, Task):
+        if not isinstance(task.id, str) or not is_utf8(task.id):
+            raise ConfigError(f"the id of a task is {shown(task.id)}; a text of whole characters is needed")
         return task
     return Task(id=id, input=task if isinstance(task, Mapping) else {"prompt": task})

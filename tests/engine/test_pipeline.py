@@ -251,6 +251,14 @@ def test_each_task_has_one_of_the_pipelines_that_are_given():
         Fixed("3")
 
 
+@pytest.mark.parametrize("id", [5, None, "\ud800"])
+def test_a_task_has_an_id_that_can_be_written_down(id):
+    """Else its record could not be read again."""
+    pipeline = Pipeline(generator(lambda c, n: [1]), verifier(lambda c, i: True), First())
+    with pytest.raises(ConfigError, match="a text of whole characters is needed"):
+        pipeline.run([Task(id=id)])
+
+
 def test_open_and_close_reach_every_part():
     """Fallback generators too."""
     log = []
