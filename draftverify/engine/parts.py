@@ -151,7 +151,7 @@ class Parts:
         ):
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise PipelineError(
-                    f"{name} is {value!r}, a {type(value).__name__}; a {kind.__name__} is needed, as {name}={example}"
+                    f"{name} is {shown(value)}; one of the type {kind.__name__} is needed, as {name}={example}"
                 )
         clauses: Any = self.policy.clauses
         if type(clauses) is not tuple or not all(type(clause) is Clause for clause in clauses):

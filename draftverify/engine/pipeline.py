@@ -64,7 +64,7 @@ class _Collected:
 
     def __init__(self, pipeline: Pipeline, task: Any, options: Mapping[str, Any]) -> None:
         self._pipeline = pipeline
-        self._is_one = isinstance(task, (Task, Mapping, str, bytes)) or not isinstance(task, Iterable)
+        self._is_one = is_one(task)
         self._tasks = [task] if self._is_one else task
         self._options = dict(options)
         self._pipelines = self._options.pop("pipelines", None)
@@ -245,8 +245,7 @@ class Pipeline(Parts):
     def stream(self, task: TaskLike, **options: Unpack[RunOptions]) -> Iterator[Decision]:
         """Yield each round's Decision as it is made; `decision.emitted` are the new values. Left early, it frees the
         task."""
-        task, yielded = as_task(task), 0
-        session = self._session(task, **options)
+        session, yielded = self._streamed(task, options), 0
         for _ in drive(Scheduler([session])):
             for round in session.rounds[yielded:]:
                 yielded += 1
@@ -256,13 +255,17 @@ class Pipeline(Parts):
         """As `stream`, under asyncio."""
         from draftverify.engine.async_driver import adrive
 
-        task, yielded = as_task(task), 0
-        session = self._session(task, **options)
+        session, yielded = self._streamed(task, options), 0
         async with aclosing(adrive(Scheduler([session]))) as steps:
             async for _ in steps:
                 for round in session.rounds[yielded:]:
                     yielded += 1
                     yield round.decision
+
+    def _streamed(self, task: Any, options: Mapping[str, Any]) -> Session:
+        if not is_one(task):
+            raise PipelineError(f"one task is streamed, and {shown(task)} are many; run takes many")
+        return self._session(as_task(task), **options)
 
     def explain(self, task: Task, expected: Any, got: Any) -> Explanation | None:
         """Why two outputs of a task differ that this pipeline's settings made, as the verifier says; None where it has
@@ -415,6 +418,11 @@ class Pipeline(Parts):
 
     def _repr_html_(self) -> str:
         return html_table(self._facts(), ("pipeline", self.name))
+
+
+def is_one(task: Any) -> bool:
+    """Whether this is a task, and not an iterable of such."""
+    return isinstance(task, (Task, Mapping, str, bytes)) or not isinstance(task, Iterable)
 
 
 def as_task(task: Any, id: str = "0") -> Task:

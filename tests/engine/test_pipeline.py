@@ -259,6 +259,14 @@ def test_a_task_has_an_id_that_can_be_written_down(id):
         pipeline.run([Task(id=id)])
 
 
+def test_one_task_is_streamed():
+    """Many are no prompt that is a list."""
+    pipeline = Pipeline(generator(lambda c, n: [1]), verifier(lambda c, i: True), First())
+    assert [decision.emitted for decision in pipeline.stream("x")] == [(1,)]
+    with pytest.raises(PipelineError, match="one task is streamed"):
+        next(pipeline.stream(["x", "y"]))
+
+
 def test_open_and_close_reach_every_part():
     """Fallback generators too."""
     log = []
