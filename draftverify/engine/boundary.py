@@ -14,26 +14,11 @@ import msgspec
 from msgspec.structs import replace
 
 from draftverify.engine import fields
-from draftverify.engine.canonical import (
-    INT_MAX,
-    canonical,
-    is_plain,
-    plain_problem,
-    read_notes,
-)
+from draftverify.engine.canonical import INT_MAX, canonical, is_plain, plain_problem, read_notes
 from draftverify.engine.failures import raised
 from draftverify.engine.fields import are_integers, are_scalars
 from draftverify.engine.parts import Parts
-from draftverify.engine.requests import (
-    Answer,
-    Ask,
-    Decide,
-    Draft,
-    Finish,
-    Prepare,
-    Request,
-    Verify,
-)
+from draftverify.engine.requests import Answer, Ask, Decide, Draft, Finish, Prepare, Request, Verify
 from draftverify.errors import ContractError, shown
 from draftverify.traits import name_of
 from draftverify.values import (

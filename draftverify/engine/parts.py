@@ -9,13 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from draftverify.engine.budget import Budget
-from draftverify.errors import (
-    ConfigError,
-    PipelineError,
-    below,
-    did_you_mean,
-    shown,
-)
+from draftverify.errors import ConfigError, PipelineError, below, did_you_mean, shown
 from draftverify.frozen import freeze
 from draftverify.identity import arguments_of
 from draftverify.protocols import (
