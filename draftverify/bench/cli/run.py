@@ -47,7 +47,7 @@ def valid_tags(_: click.Context, option: click.Parameter, tags: tuple[str, ...])
 @click.option("--retry-errors", is_flag=True, help="Make tasks that failed again, as their next attempt.")
 @click.option("--max-failures", type=options.COUNT, help="Stop once so many tasks failed.")
 @click.option(
-    "--max-cost", type=click.FloatRange(0), help="Stop once they cost more, in the experiment's currency."
+    "--max-cost", type=options.FiniteRange(0), help="Stop once they cost more, in the experiment's currency."
 )
 @click.option("--complete", is_flag=True, help="Judge all that any threshold could need, for certify.")
 @click.option("--dry-run", is_flag=True, help="Check everything, say what there is to do; run nothing.")

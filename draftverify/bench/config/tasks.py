@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from draftverify.errors import ConfigError
 from draftverify.plugins import required
@@ -33,6 +33,9 @@ class RowTasks(ABC):
         group: the field that says the task's kind.
         limit: the first so many tasks; all when absent.
     """
+
+    counted: ClassVar[str] = "entry"
+    """What messages call what is numbered; a "line" is where an editor finds it."""
 
     def __init__(
         self,
@@ -77,19 +80,22 @@ class RowTasks(ABC):
                 task = self._task(row, number)
                 if task.id in numbers:
                     first = numbers[task.id]
-                    raise self.wrong(number, f"the id {task.id!r} stands twice, first in line {first}")
+                    raise self.wrong(
+                        number, f"the id {task.id!r} stands twice, first in {self.counted} {first}"
+                    )
                 numbers[task.id] = number
                 tasks.append(task)
         except OSError as error:
             message = f"the tasks file cannot be read: {error.strerror or error}"
             raise ConfigError(message, where=self.place) from error
         if not tasks and self.limit != 0:
-            raise self.wrong(1, "the file holds no tasks")
+            raise ConfigError("it holds no tasks", where=self.place)
         return tasks
 
     def wrong(self, number: int, message: str) -> ConfigError:
         """The error of a row."""
-        return ConfigError(message, where=f"{self.place}:{number}")
+        where = f":{number}" if self.counted == "line" else f", {self.counted} {number}"
+        return ConfigError(message, where=self.place + where)
 
     def _task(self, row: Any, number: int) -> Task:
         if not isinstance(row, Mapping):
@@ -198,6 +204,8 @@ class Jsonl(FileTasks):
         ({'prompt': 'Is 7 prime?'}, {'answer': 'yes'})
     """
 
+    counted = "line"
+
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """Each line's object."""
         with open(self.path, "rb") as file:
@@ -235,6 +243,8 @@ class Csv(FileTasks):
         path: the file, UTF-8.
         fields, expected, id, group, limit: as of `jsonl`; a task without an id is called by the line that it ends in.
     """
+
+    counted = "line"
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """Each row by its names."""
