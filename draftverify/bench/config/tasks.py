@@ -10,6 +10,7 @@ import csv
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,6 +23,7 @@ LARGEST = 1 << 30
 """Characters of one value of a table."""
 
 
+@dataclass(eq=False, kw_only=True)
 class RowTasks(ABC):
     """Tasks of rows; a subclass says where they come from.
 
@@ -37,19 +39,11 @@ class RowTasks(ABC):
     counted: ClassVar[str] = "entry"
     """What messages call what is numbered; a "line" is where an editor finds it."""
 
-    def __init__(
-        self,
-        fields: Mapping[str, str] = {},
-        expected: Mapping[str, str] = {},
-        id: str | None = None,
-        group: str | None = None,
-        limit: int | None = None,
-    ) -> None:
-        self.fields = fields
-        self.expected = expected
-        self.id = id
-        self.group = group
-        self.limit = limit
+    fields: Mapping[str, str] = field(default_factory=dict)
+    expected: Mapping[str, str] = field(default_factory=dict)
+    id: str | None = None
+    group: str | None = None
+    limit: int | None = None
 
     @abstractmethod
     def numbered(self) -> Iterator[tuple[int, Any]]:
@@ -139,6 +133,7 @@ class RowTasks(ABC):
         return str(value)
 
 
+@dataclass(eq=False)
 class FileTasks(RowTasks):
     """Tasks of the rows of a file.
 
@@ -147,17 +142,7 @@ class FileTasks(RowTasks):
         fields, expected, id, group, limit: as of `RowTasks`.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        fields: Mapping[str, str] = {},
-        expected: Mapping[str, str] = {},
-        id: str | None = None,
-        group: str | None = None,
-        limit: int | None = None,
-    ) -> None:
-        super().__init__(fields, expected, id, group, limit)
-        self.path = path
+    path: Path
 
     @property
     def place(self) -> str:
@@ -199,7 +184,7 @@ class Jsonl(FileTasks):
         >>> import pathlib, tempfile
         >>> file = pathlib.Path(tempfile.mkdtemp(), "prompts.jsonl")
         >>> _ = file.write_text('{"text": "Is 7 prime?", "solution": "yes"}')
-        >>> (task,) = Jsonl(file, {"prompt": "text"}, {"answer": "solution"}).load()
+        >>> (task,) = Jsonl(file, fields={"prompt": "text"}, expected={"answer": "solution"}).load()
         >>> task.input, task.expected
         ({'prompt': 'Is 7 prime?'}, {'answer': 'yes'})
     """
@@ -294,6 +279,7 @@ class Parquet(FileTasks):
             raise ConfigError(f"this is no Parquet file: {error}", where=self.place) from error
 
 
+@dataclass(eq=False)
 class Inline(RowTasks):
     """Tasks that stand in the config.
 
@@ -302,17 +288,7 @@ class Inline(RowTasks):
         fields, expected, id, group, limit: as of `jsonl`; a task without an id is called by its number in the list.
     """
 
-    def __init__(
-        self,
-        rows: Sequence[Mapping[str, Any]],
-        fields: Mapping[str, str] = {},
-        expected: Mapping[str, str] = {},
-        id: str | None = None,
-        group: str | None = None,
-        limit: int | None = None,
-    ) -> None:
-        super().__init__(fields, expected, id, group, limit)
-        self.rows = rows
+    rows: Sequence[Mapping[str, Any]]
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """Each entry of the list."""
@@ -324,6 +300,7 @@ class Inline(RowTasks):
         return "tasks.rows"
 
 
+@dataclass(eq=False)
 class HubDataset(RowTasks):
     """Tasks from a dataset of the Hugging Face hub, or of a directory in its form (extra `datasets`).
 
@@ -337,23 +314,10 @@ class HubDataset(RowTasks):
         fields, expected, id, group, limit: as of `jsonl`; a task without an id is called by its row's number.
     """
 
-    def __init__(
-        self,
-        name: str,
-        config: str | None = None,
-        split: str = "test",
-        revision: str | None = None,
-        fields: Mapping[str, str] = {},
-        expected: Mapping[str, str] = {},
-        id: str | None = None,
-        group: str | None = None,
-        limit: int | None = None,
-    ) -> None:
-        super().__init__(fields, expected, id, group, limit)
-        self.name = name
-        self.config = config
-        self.split = split
-        self.revision = revision
+    name: str
+    config: str | None = None
+    split: str = "test"
+    revision: str | None = None
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """Each row by its columns' names."""
