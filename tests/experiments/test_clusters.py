@@ -239,10 +239,12 @@ def test_a_resource_that_ray_refuses_is_an_error(tmp_path: Path, ray_cluster: An
 
 @pytest.mark.parametrize("address", ["foo://bar:1", "bar", "tcp://bar:1x"])
 def test_an_address_that_is_none_is_an_error(tmp_path: Path, address: str) -> None:
-    """Of Dask's scheduler: with the address, and no defect of this library."""
+    """Of Dask's scheduler: with the address, no defect of this library; no client is left that nobody closes."""
+    threads = set(threading.enumerate())
     config = load(tmp_path, executor=f"{{use: dask, address: '{address}'}}")
     with pytest.raises(ResourceError, match=f"no Dask at {address}"):
         run(config, out=tmp_path / "run")
+    assert set(threading.enumerate()) <= threads
 
 
 def test_an_error_of_a_part_ends_the_run_under_its_own_name(tmp_path: Path, ray_cluster: Any) -> None:
