@@ -62,7 +62,7 @@ def llmbar(data: Path, judge: str, folder: Path) -> tuple[RecordedJudge, list[An
     path = written(folder / f"{judge}.jsonl", lines)
     fields = {name: name for name in ("question", "first", "second")}
     return RecordedJudge(path, family=FAMILIES[judge]), comparisons_of(
-        Jsonl(path, fields, {"label": "label"}, id="id").load()
+        Jsonl(path, fields=fields, expected={"label": "label"}, id="id").load()
     )
 
 
@@ -82,7 +82,7 @@ def pandalm(data: Path, folder: Path) -> tuple[RecordedJudge, list[AnswerCompari
     path = written(folder / "pandalm.jsonl", lines)
     fields = {name: name for name in ("question", "first", "second", "systems")}
     return RecordedJudge(path, family="gpt-3.5"), comparisons_of(
-        Jsonl(path, fields, {"labels": "labels"}, id="id").load()
+        Jsonl(path, fields=fields, expected={"labels": "labels"}, id="id").load()
     )
 
 

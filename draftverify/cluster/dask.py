@@ -133,10 +133,13 @@ class _Client(Workers):
                     scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
                     silence_logs=50,
                 )
+            else:
+                # A client of what is no address is never closed, and holds the process up as it ends.
+                distributed.comm.get_address_host_port(where.address)
             self._client = distributed.Client(self._cluster or where.address, set_as_default=False)
             self._client.wait_for_workers(1, timeout=PATIENCE)
             self._workers = where.workers or sum(self._client.nthreads().values())
-        except (OSError, RuntimeError, TimeoutError) as error:
+        except Exception as error:  # of an address that is none it has several
             self.close(kill=True)
             if where.address is None:
                 problem = f"a Dask cluster of our own cannot begin: {error}; a script that calls run() does so below "

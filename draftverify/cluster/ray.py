@@ -79,13 +79,15 @@ class Placement:
     cpus: Amount = 1.0
     gpus: Amount = 0.0
     memory: Amount | None = None
-    resources: Mapping[str, float] = field(default_factory=dict)
+    resources: Mapping[str, Amount] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         at_least_one("batch", self.batch)
         if self.actors is not None:
             at_least_one("actors", self.actors)
-        for name, amount in (("cpus", self.cpus), ("gpus", self.gpus), ("memory", self.memory or 0.0)):
+        amounts = {"cpus": self.cpus, "gpus": self.gpus, "memory": self.memory or 0.0}
+        amounts |= {f"resources.{name}": amount for name, amount in self.resources.items()}
+        for name, amount in amounts.items():
             if not 0 <= amount < float("inf"):
                 raise ConfigError(f"{name} is {amount:g}; a number of at least 0 is needed", path=name)
 
@@ -348,7 +350,11 @@ class _Actors(Workers):
             self._shared = _Group(self, "", self._where)
         self._clerk.start()
         for group in self._all:
-            group.begin(self._count(group.placement))
+            try:
+                group.begin(self._count(group.placement))
+            except ValueError as error:  # Ray's own word on amounts, and on names of resources
+                place = f"executor.pipelines.{group.name}" if group.name else "executor"
+                raise ConfigError(str(error), path=place) from error
 
     def perform(self, pipeline: str, unit: bytes, *, solo: bool) -> Future[bytes]:
         name = self._group_name(pipeline)

@@ -1,4 +1,4 @@
-"""The lab: what is learned from runs and what is promised of them: fits, certificates, replay, monitors, training data.
+"""The lab: what is learned from runs and what is promised of them: fits, certificates, replay, training data.
 
 A name is imported when it is first used.
 """

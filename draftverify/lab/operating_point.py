@@ -129,7 +129,7 @@ def fit_recorded_blocks(
         replace(experiment, executor=ComponentSpec("executor", executor.pop("use"), executor))
     )
     tried = list(recorded_families(experiment, pipelines))
-    ran = {entry.record.task for entry in records.store.entries(phase="measure", texts=False)}
+    ran = {ending.task for ending in records.store.endings()}
     tasks = [task for task in records.tasks if task.id in ran]
     for candidate in (candidate for family in tried for candidate in family.candidates):
         if any(entry.alarms for entry in records.watched.get(candidate.name, ())):

@@ -349,7 +349,10 @@ def _candidates(space: Mapping[str, Sequence[Any]], written: Mapping[str, Any]) 
 def _stands(written: Any, path: str) -> Any:
     """What a pipeline's config has at a path; None for nothing."""
     for step in path.split("."):
-        written = written.get(step) if isinstance(written, Mapping) else None
+        if isinstance(written, list):
+            written = written[int(step)] if step.isdecimal() and int(step) < len(written) else None
+        else:
+            written = written.get(step) if isinstance(written, Mapping) else None
     return written
 
 

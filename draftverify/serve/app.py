@@ -194,10 +194,9 @@ class ServedApi:
         ended = await await_tasks(request, runs, self._limits, begun)
         if isinstance(ended, Response):
             return ended
-        failures = [done.record for done in ended if done.record.outcome.status == "failed"]
-        if failures:
-            return failed(failures[0])
         answers, questions = await self._answers(work, ended)
+        if (response := _first_failure(ended)) is not None:
+            return response
         if questions and len(answers) == 1:
             return rendered(questions[0].plain(), 202, {"Location": questions[0].path})
         return rendered(completion(work.id, work.query, answers, work.ignored), fields=headers(answers))
@@ -217,13 +216,11 @@ class ServedApi:
                 async for index, text in pieces:
                     yield chunks.text(index, text)
             ended = [run.result() for run in runs]
-            failures = [done.record for done in ended if done.record.outcome.status == "failed"]
-            if failures:
-                response = failed(failures[0])
+            answers, _ = await self._answers(work, ended)
+            if (response := _first_failure(ended)) is not None:
                 status = response.status_code
                 yield b"data: " + bytes(response.body) + b"\n\n"
                 return
-            answers, _ = await self._answers(work, ended)
             for index, answer in enumerate(answers):
                 if (remainder := work.rest(index, answer)) is not None:
                     yield chunks.text(index, remainder)
@@ -257,6 +254,12 @@ class ServedApi:
                 answers[index] = msgspec.structs.replace(answers[index], refusal=refusal)
             self.metrics.count(work.query.model, answers[index])
         return answers, questions
+
+
+def _first_failure(ended: Sequence[Done]) -> Response | None:
+    """The error of the first task that failed; None where none did."""
+    records = (done.record for done in ended)
+    return next((failed(record) for record in records if record.outcome.status == "failed"), None)
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

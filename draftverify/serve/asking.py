@@ -101,15 +101,10 @@ class ServedQuestions:
         while self._recording is not None:
             await asyncio.sleep(PAUSE)
             try:
-                for stored, answer in await self._recording.answered():
-                    question = await self._find(stored.task)
-                    if question is not None and question.waits and not question.busy:
-                        question.question = stored
-                        going_on = asyncio.create_task(self._go_on(question, *self._begin(question, answer)))
-                        self._going_on.add(going_on)
-                        going_on.add_done_callback(self._going_on.discard)
-            except Full:
-                continue
+                for answered in await self._recording.answered():
+                    going_on = asyncio.create_task(self._go_on(answered))
+                    self._going_on.add(going_on)
+                    going_on.add_done_callback(self._going_on.discard)
             except Exception as error:  # the records are out of reach, say
                 _log.error("answers of reviewers are not taken up: %s: %s", type(error).__name__, error)
 
@@ -170,12 +165,22 @@ class ServedQuestions:
         question.busy = True
         return work, run
 
-    async def _go_on(self, question: OpenQuestion, work: ServedRequest, run: asyncio.Task[Done]) -> None:
-        """See a task to its end that goes on with a reviewer's answer."""
+    async def _go_on(self, answered: AnsweredQuestion) -> None:
+        """See a task to its end that goes on with a reviewer's answer; where there is no room for it, later."""
+        question = None
         try:
+            question = await self._find(answered.question.task)
+            if question is None or question.busy or not question.waits:
+                return
+            question.question = answered.question
+            work, run = self._begin(question, answered.answer)
             await self._take(question, work, await run)
-        except Exception as error:  # the question stays busy, or it would be tried anew every second
-            _log.error("task %s does not go on: %s: %s", question.task.name, type(error).__name__, error)
+        except Full:
+            return
+        except Exception as error:
+            if question is not None:
+                question.busy = True  # or it would be tried anew every second
+            _log.error("task %s does not go on: %s: %s", answered.question.task, type(error).__name__, error)
         else:
             question.busy = False
 

@@ -370,4 +370,4 @@ def _as_text(value: Any) -> str:
         value = next((value[name] for name in ("answer", "text") if value.get(name) is not None), value)
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         return "\n".join(value)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)

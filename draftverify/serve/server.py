@@ -135,7 +135,9 @@ def made_server(
     for model in lockstep.models.values():
         model.begin_watching(watched.get(model.name, ()))
     host, port = listening.getsockname()[:2]
-    hosts = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]", _bracketed(host)))
+    ends = (f":{port}", "") if port == 80 else (f":{port}",)  # clients leave HTTP's own out
+    names = ("127.0.0.1", "localhost", "[::1]", _bracketed(host))
+    hosts = frozenset(name + end for name in names for end in ends)
     api = ServedApi(lockstep, hosts=hosts, token=token, limits=limits, directory=directory)
     app = api.app()
 

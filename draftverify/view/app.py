@@ -159,8 +159,8 @@ class _Pages:
 
     def overview_data(self, request: Request) -> Response:
         name = _run(request)
-        records, version = self._runs.open(name), self._changes(name)["version"]
-        body = self._overviews.of(name, records, version).value
+        records = self._runs.open(name)
+        body = self._overviews.of(name, records, changes(records)["version"]).value
         return Response(body, media_type="application/json")
 
     def tasks_data(self, request: Request) -> Any:
@@ -170,8 +170,8 @@ class _Pages:
         except ValueError as error:
             raise ConfigError("offset and limit are whole numbers") from error
         name = _run(request)
-        records, version = self._runs.open(name), self._changes(name)["version"]
-        listed = self._lists.of(name, records, version)
+        records = self._runs.open(name)
+        listed = self._lists.of(name, records, changes(records)["version"])
         tasks = task_list(
             records,
             rows=listed.value,
@@ -188,10 +188,7 @@ class _Pages:
         return task_detail(self._runs.open(_run(request)), request.query_params.get("task", ""))
 
     def changes_data(self, request: Request) -> Any:
-        return self._changes(_run(request))
-
-    def _changes(self, name: str) -> dict[str, Any]:
-        return changes(self._runs.open(name))
+        return changes(self._runs.open(_run(request)))
 
 
 def _run(request: Request) -> str:

@@ -51,7 +51,8 @@ class Guard:
 
     def __init__(self, app: ASGIApp, port: int, announce: Callable[[str], None]) -> None:
         self._app = app
-        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+        ends = (f":{port}", "") if port == 80 else (f":{port}",)  # browsers leave HTTP's own out
+        self._hosts = {name + end for name in ("127.0.0.1", "localhost") for end in ends}
         # Cookies know no ports; two servers on one machine must not take each other's away.
         self._cookie = f"draftverify-{port}"
         self._announce = announce

@@ -36,7 +36,7 @@ def task_detail(run: RunRecords, task: str) -> Plain:
     Raises:
         ConfigError: the run has no such task.
     """
-    recorded_task = next((candidate for candidate in run.store.tasks() if candidate.id == task), None)
+    recorded_task = next(iter(run.store.tasks(id=task)), None)
     if recorded_task is None:
         raise ConfigError(f"the run has no task {task!r}", path="task")
     frame = RunFrame.of(run)

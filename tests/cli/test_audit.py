@@ -139,9 +139,11 @@ def test_the_report_as_json(small: str, capsys: pytest.CaptureFixture[str]) -> N
     assert wrong["found"]
 
 
-def test_an_unknown_pipeline_is_a_usage_error(config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The near one is named."""
-    assert main(["audit", "lossless", config, "--pipeline", "rigth"]) == ExitCode.USAGE
+def test_an_unknown_pipeline_is_a_mistake_in_the_config(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As for every command; the near one is named."""
+    assert main(["audit", "lossless", config, "--pipeline", "rigth"]) == ExitCode.CONFIG
     assert "did you mean right?" in capsys.readouterr().err
 
 

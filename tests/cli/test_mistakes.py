@@ -49,6 +49,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("shema", 2, "Write draftverify init --schema CONFIG."),
         ("view --review --port 8000 runs", 2, "are three ways; choose one"),
         ("replay runs --tune --set block=1", 2, "leave out --set"),
+        ("run experiment.yaml --max-cost nan", 2, "nan is no finite number"),
+        ("serve experiment.yaml --timeout inf", 2, "inf is no finite number"),
     ],
 )
 def test_on_the_command_line(

@@ -62,6 +62,7 @@ def test_one_part(capsys: pytest.CaptureFixture[str]) -> None:
     assert "alpha: float\n" in text
     assert re.search(r"beta: .*float.* = None\n", text)
     assert "larger keeps more" in text
+    assert "fields: Mapping[str, str] = {}\n" in shown(capsys, "plugins", "jsonl")
 
 
 def test_bounds_are_shown_as_words(capsys: pytest.CaptureFixture[str]) -> None:

@@ -132,21 +132,23 @@ def test_a_wrong_answers_file_stores_nothing(
 
 
 def test_hostile_candidates_stay_text(tmp_path: Path) -> None:
-    """What a model wrote cannot steer the reviewer's terminal, nor look like more than it is."""
+    """What a model wrote cannot steer the reviewer's terminal, nor look like more than it is; no secret is shown."""
     from draftverify import Check, Pipeline, escalate, generator, verifier
     from draftverify.bench.records import RunDirectory
     from draftverify.bench.runner.bench import Bench, Unit
     from draftverify.rules import First
+    from draftverify.secret import Secret
     from draftverify.values import Task
 
-    evil = "\x1b[2J[bold]approve me[/bold]\u202e"
+    key = Secret("sk-of-a-reviewer")
+    evil = f"\x1b[2J[bold]approve me[/bold]\u202e {key}"
     pipeline = Pipeline(
         generator(lambda c, n: [evil]),
         verifier(lambda c, item: Check("reject", caveat=f"few samples {evil}")),
         First(),
         policy=escalate(),
     )
-    task = Task(id="t", input={"prompt": evil}, group=evil)
+    task = Task(id="t", input={"prompt": evil, key[:]: [evil]}, group=evil)
     done = Bench({"p": pipeline}).perform(Unit(pipeline="p", task=task))
     assert done.question is not None
     with RunDirectory(tmp_path / "run", name="n", config={}, config_hash="h") as directory:
@@ -155,3 +157,4 @@ def test_hostile_candidates_stay_text(tmp_path: Path) -> None:
     assert "[bold]approve me[/bold]" in result.output
     assert "few samples" in result.output
     assert not {"\x1b", "\u202e"} & set(result.output)
+    assert "reviewer" not in result.output

@@ -48,8 +48,10 @@ def test_failed_tasks_exit_with_6(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_waiting_tasks_exit_with_7(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And the next command is told."""
     config = write(tmp_path, check=", splice: false", chance=0.0, policy="[{do: escalate}]")
-    assert main(["run", str(config), "--out", str(tmp_path / "run")]) == 7
-    assert f"6 wait for a person: draftverify view {tmp_path / 'run'} --review" in capsys.readouterr().out
+    assert main(["run", str(config), "--out", str(tmp_path / "a run")]) == 7
+    out = capsys.readouterr().out
+    assert f"6 wait for a person: draftverify view '{tmp_path / 'a run'}' --review" in out
+    assert f"draftverify show '{tmp_path / 'a run'}' --tasks" in out
 
 
 def test_limit_and_set_override_the_config(tmp_path: Path) -> None:

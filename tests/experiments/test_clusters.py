@@ -177,11 +177,14 @@ def test_a_task_that_takes_all_memory_costs_no_other_task(
     )
 
 
-@pytest.mark.parametrize("amount", [{"cpus": -1.0}, {"gpus": float("inf")}, {"memory": float("nan")}])
-def test_a_program_s_actors_need_amounts_too(amount: dict[str, float]) -> None:
+@pytest.mark.parametrize(
+    "amount",
+    [{"cpus": -1.0}, {"gpus": float("inf")}, {"memory": float("nan")}, {"resources": {"disk": -1.0}}],
+)
+def test_a_program_s_actors_need_amounts_too(amount: dict[str, Any]) -> None:
     """What a config's schema refuses, a constructor refuses."""
     with pytest.raises(ConfigError, match="at least 0 is needed"):
-        ray_executor.Ray(**amount)  # type: ignore[arg-type]
+        ray_executor.Ray(**amount)
 
 
 def test_a_lost_actor_is_ended_and_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,6 +228,23 @@ def test_a_placement_of_no_pipeline_is_an_error(tmp_path: Path, ray_cluster: Any
     config = load(tmp_path, executor=on_ray(ray_cluster, "pipelines: {spek: {gpus: 1}}"))
     with pytest.raises(ConfigError, match="there is no pipeline 'spek'; did you mean spec"):
         run(config, out=tmp_path / "run")
+
+
+def test_a_resource_that_ray_refuses_is_an_error(tmp_path: Path, ray_cluster: Any) -> None:
+    """In Ray's words, with the place."""
+    config = load(tmp_path, executor=on_ray(ray_cluster, "actors: 1, resources: {CPU: 1}"))
+    with pytest.raises(ConfigError, match="executor: Use the 'num_cpus'"):
+        run(config, out=tmp_path / "run")
+
+
+@pytest.mark.parametrize("address", ["foo://bar:1", "bar", "tcp://bar:1x"])
+def test_an_address_that_is_none_is_an_error(tmp_path: Path, address: str) -> None:
+    """Of Dask's scheduler: with the address, no defect of this library; no client is left that nobody closes."""
+    threads = set(threading.enumerate())
+    config = load(tmp_path, executor=f"{{use: dask, address: '{address}'}}")
+    with pytest.raises(ResourceError, match=f"no Dask at {address}"):
+        run(config, out=tmp_path / "run")
+    assert set(threading.enumerate()) <= threads
 
 
 def test_an_error_of_a_part_ends_the_run_under_its_own_name(tmp_path: Path, ray_cluster: Any) -> None:

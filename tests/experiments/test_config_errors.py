@@ -333,6 +333,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
         ("pipelines.blocks.generator.model.weights=a", "", "a name from models; write models.large.weights"),
         ("seed=[", "", "not YAML"),
         ("seed", "", "write --set a.b=value"),
+        ("settings={temperature: 1, temperature: 2}", "settings", "the key 'temperature' stands twice"),
     ],
 )
 def test_mistakes_on_the_command_line(override: str, path: str, says: str, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_a_limit_reads_no_further(tmp_path: Path) -> None:
         ('{"a": 1}\n', {"group": "kind"}, ":1: there is no field 'kind'"),
         ('{"a": null}\n', {"id": "a"}, ":1: the field 'a' should be a text or a number, not None"),
         ("[1]\n", {}, ":1: a JSON object is needed, not list"),
-        ("\n\n", {}, ":1: the file holds no tasks"),
+        ("\n\n", {}, ": it holds no tasks"),
         (b'{"a": "\xff"}', {}, "invalid start byte; save the file as UTF-8"),
         ('{"a": NaN}', {}, ":1: not a line of JSON: NaN is no JSON number; write null, or a text"),
         ("[" * 100_000, {}, ":1: not a line of JSON"),
@@ -132,9 +132,12 @@ def test_rows_are_tasks_wherever_they_stand(tmp_path: Path, source: Any) -> None
     ]
     assert [task.id for task in source(tmp_path, limit=1).load()] == ["1"]
     with pytest.raises(
-        ConfigError, match=r"no field 'said\.who'; there are answer, by where 'who' is looked for"
+        ConfigError,
+        match=r", entry 1: there is no field 'said\.who'; there are answer, by where 'who' is looked for",
     ):
         source(tmp_path, fields={"prompt": "said.who"}).load()
+    with pytest.raises(ConfigError, match=r"rows, entry 2: the id 'x' stands twice, first in entry 1"):
+        Inline([{"id": "x"}] * 2, id="id").load()
     assert Inline([{"a.b": 1, "a": {"b": 2}}], fields={"x": "a.b"}).load()[0].input == {"x": 1}
 
 

@@ -128,6 +128,13 @@ def test_parts_are_opened_once_for_all_phases_and_epochs(tmp_path: Path, executo
     assert len(processes) <= (1 if "batch" in executor else 2)  # a quick worker may do it all
 
 
+def test_a_memory_on_another_machine_is_told(tmp_path: Path) -> None:
+    """With what to do, and the key of the config."""
+    with pytest.raises(ConfigError, match="or leave out memory") as caught:
+        memory.Memories().recall(memory.Recall(str(tmp_path / "gone.jsonl"), 3, 1))
+    assert caught.value.path == "memory"
+
+
 def test_memory_is_sent_as_a_place_and_read_line_by_line_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a hundred epochs each worker reads every record once, and is told only how far to read."""
     read = []

@@ -291,6 +291,11 @@ def test_tune_does_not_propose_what_solves_less(made, capsys):
     assert found.against == "on the tasks that choose, nothing that solves as much costs less"
 
 
+def test_tune_knows_what_ran_within_a_list(made):
+    """A clause's own setting that ran is no candidate beside what ran."""
+    assert tune(recorded(made / "halves"), {"on_rejection.0.times": [4, 3]}).candidates == 2
+
+
 @pytest.mark.parametrize(
     ("fewer", "lacking", "said"),
     [

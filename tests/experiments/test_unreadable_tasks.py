@@ -49,6 +49,13 @@ def test_a_part_names_the_task_and_what_it_lacks(part: Any, input: dict[str, Any
         )
 
 
+def test_what_is_no_task_is_told() -> None:
+    """With its place; `Pipeline.run` makes a task of a text, and an evaluation needs ids."""
+    pipeline = Pipeline(generator(lambda context, n: ["x"]), Regex("x"), First())
+    with pytest.raises(ConfigError, match=r"tasks: \[1\] is 'a text' \(str\); a Task is needed"):
+        evaluate({"p": pipeline}, [Task(id="t"), "a text"])  # type: ignore[list-item]
+
+
 @pytest.mark.parametrize(
     ("part", "input"),
     [

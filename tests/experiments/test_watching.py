@@ -446,6 +446,25 @@ def test_groups_are_compared_in_the_shares_that_the_run_has() -> None:
     assert watch.monitor.report()[0].observed == 600
 
 
+def test_a_run_rests_on_each_of_its_references(tmp_path: Path) -> None:
+    """Two of one name in two folders, of which the first has changed, too."""
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "own.json").write_text("{}")
+    text = written(tmp_path, a="{acceptance: 0.695, right: 0.7, true_pass: 0.95, false_pass: 0.1} → ./a/own.json",
+                   b="      labels: {metric: right, every: 2}\n → ").read_text()  # fmt: skip
+    pipeline = text[text.index("  own:") :]
+    other = pipeline.replace("  own:", "  other:").replace("./a/", "./b/")
+    (tmp_path / "watched.yaml").write_text(text + other)
+    experiment = load_experiment(tmp_path / "watched.yaml")
+    before = experiment.parts()
+    for folder in ("a", "b"):
+        (tmp_path / folder / "own.json").write_text(f"[{len(folder)}]")
+        after = experiment.parts()
+        assert after["reference own.json"] != before["reference own.json"]
+        before = after
+
+
 # Mistakes
 
 

@@ -284,6 +284,11 @@ def test_tokens_are_one_text_coloured_by_what_became_of_them(chromium, tokens):
             for fate in ("kept", "refused", "spliced")
         }
         assert len(set(colours.values())) == 3
+        seen.page.goto("about:blank")
+        opened(seen.page, tokens, "#open=t7")
+        seen.page.locator("tr.detail .pipeline:has(h3:has-text('spec')) .note.bad").wait_for()
+        lines = stream.locator("~ .small.soft").all_inner_texts()
+        assert [line.split(":")[0] for line in lines] == ["round 0", "round 1", "round 2"]  # the last ends it
 
 
 def test_hostile_drafts_run_nothing_and_steer_nothing(chromium, shaped):
@@ -488,13 +493,15 @@ def test_it_prints_on_paper(chromium, shaped):
 
 
 def test_a_task_that_is_not_in_the_file_is_named_with_its_command(chromium, shaped, tmp_path):
-    """Beyond the budget the page says where its rounds are shown."""
-    with load_run(shaped) as records:
+    """Beyond the budget the page says where its rounds are shown, as a shell takes it."""
+    place = tmp_path / "a run"
+    shutil.copytree(shaped, place)
+    with load_run(place) as records:
         (tmp_path / "report.html").write_text(page_html(records, details=0))
     with watched(chromium) as seen:
         opened(seen.page, tmp_path, f"#open={quote('q1')}")
         seen.page.wait_for_selector("tr.detail .note")
-        assert f"draftverify view {shaped}" in seen.page.locator("tr.detail .note").inner_text()
+        assert f"draftverify view '{place}'" in seen.page.locator("tr.detail .note").inner_text()
 
 
 @pytest.fixture

@@ -330,6 +330,7 @@ def test_the_command_says_what_differs_and_fails_only_where_asked(
         (["a", "b:q"], "the run has no pipeline 'q'; there are p"),
         (["a"], "the run has one pipeline"),
         (["a:p"], "one pipeline alone is compared with nothing"),
+        (["a", "a"], "no pipeline differs from itself"),
         (["c", "b"], "the runs share no pipeline's name"),
         (["a", "b", "--on", "taste"], "nothing of the name 'taste' is there"),
     ],

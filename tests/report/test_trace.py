@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from rich.console import Console
 
+from draftverify import Pipeline
 from draftverify.bench.cli.screen import print_lines
 from draftverify.bench.records import Texts, load_run
 from draftverify.bench.runner.run import run
 from draftverify.bench.tables.trace import TraceStyle, outcome_lines, round_lines, trace_lines
+from draftverify.kit import ScriptedGenerator, ScriptedVerifier
+from draftverify.rules import Limit, LongestPrefix
 from draftverify.secret import Secret
+from draftverify.traits import VerifierTraits
 from draftverify.values import (
     Check,
     Correction,
@@ -216,10 +221,30 @@ def test_who_said_it_and_what_it_cost() -> None:
 def test_a_failed_call_shows_where_when_asked() -> None:
     """Its kind and message always, its traceback with --traceback."""
     failure = Failure("error", "OSError", "no such host", "Traceback\n  File x, line 3\nOSError")
-    round = Round(index=0, items=("a",), parents=(-1,), failure=failure)
+    round = Round(index=0, items=("a",), parents=(-1,), failure=failure, timing=Timing(passes=1))
     assert "verify failed, error: OSError: no such host" in (shown := lines(round, marks=True))
     assert "line 3" not in shown
     assert "│   File x, line 3" in lines(round, marks=True, tracebacks=True)
+
+
+def test_the_part_that_failed_is_named() -> None:
+    """The rule, of a block that was verified; the verifier, of an empty block; the generator, which drafted nothing."""
+
+    def fails(*arguments: Any) -> Any:
+        raise OSError("gone")
+
+    draft, word = ScriptedGenerator([["a"]]), ScriptedVerifier({"a": "pass"})
+    rule: Any = SimpleNamespace(decide=fails)
+    silent: Any = SimpleNamespace(
+        verify=fails, traits=VerifierTraits(provides={"verdicts"}, plain_steps=True)
+    )
+    for pipeline, called in (
+        (Pipeline(draft, word, rule), "decide"),
+        (Pipeline(draft, silent, LongestPrefix(), block=0, done=Limit(1)), "verify"),
+        (Pipeline(ScriptedGenerator(fails), word, LongestPrefix()), "propose"),
+    ):
+        (round,) = pipeline.record("x").rounds
+        assert f"{called} failed, error: OSError: gone" in lines(round, marks=True)
 
 
 def test_a_verifiers_correction_is_shown() -> None:

@@ -22,13 +22,14 @@ from draftverify.bench.config.experiment import load_experiment
 from draftverify.bench.records import RunRecords, load_run
 from draftverify.bench.runner.run import run
 from draftverify.errors import ConfigError, StoreError
+from draftverify.serve.asking import PAUSE
 from draftverify.serve.limits import Recorded
 from draftverify.serve.server import directory_of_served, listening_socket, models_of
 from tests.serve.serving import CHAT, Served, serving
 
 PARTS = """
-import time
-from draftverify import Check, Proposal, Verification
+import os, time
+from draftverify import Check, ConfigError, Proposal, Verification
 
 class Loud:
     def propose(self, context, n):
@@ -41,6 +42,11 @@ class Long:
         if "broken" in proposal.items:
             raise ConnectionError("gone")
         return Verification(checks=[Check("pass" if len(item) > 3 else "reject", 0.5) for item in proposal.items])
+
+class Picky(Long):
+    def check_settings(self, settings):
+        if os.path.exists("strict") and "temperature" in settings:
+            raise ConfigError("it is too warm")
 """
 CONFIG = """
 name: loud
@@ -50,6 +56,11 @@ pipelines:
   person:
     generator: {use: parts.Loud}
     verifier: {use: parts.Long}
+    rule: {use: first}
+    on_rejection: [{on: reject, do: escalate}]
+  picky:
+    generator: {use: parts.Loud}
+    verifier: {use: parts.Picky}
     rule: {use: first}
     on_rejection: [{on: reject, do: escalate}]
   plain: {generator: {use: parts.Loud}, verifier: {use: parts.Long}, rule: {use: first}}
@@ -129,7 +140,7 @@ def test_what_was_served_is_a_run(config: Path, command: Command) -> None:
         assert answer["id"] in tasks
         assert again["id"] in tasks
         assert tasks[answer["id"]].input["draftverify"]["query"]["settings"] == {"temperature": 0.5}
-        assert records.store.totals(records.names) == {"person": 3, "plain": 2, "nested": 0}
+        assert records.store.totals(records.names) == {"person": 3, "picky": 0, "plain": 2, "nested": 0}
         assert statuses(records) == {"hello": "accepted", "there": "accepted", "no": "waiting"}
     shown = command("show", "run")
     assert "2 accepted, 1 waiting" in " ".join(shown.split())
@@ -230,6 +241,26 @@ def test_reviewers_answers_of_before_are_taken_up_at_the_start(config: Path, com
         assert until(lambda: all(served.http.get(url).status_code != 202 for url in urls))
         assert "too short" in served.http.get(urls[0]).json()["choices"][0]["message"]["refusal"]
         assert served.http.get(urls[1]).status_code == 502
+
+
+def test_an_answer_that_leads_nowhere_holds_up_no_other(
+    config: Path, command: Command, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a task whose settings its part no longer takes; the log says so once."""
+    with recording(config) as served:
+        urls = [
+            served.ask("picky", "a", temperature=0.5).json()["url"],
+            served.ask("person", "b").json()["url"],
+        ]
+    answers = [{"task": url.rpartition("/")[2], "answer": "accept"} for url in urls]
+    Path("answers.jsonl").write_text("\n".join(map(json.dumps, answers)))
+    command("view", "run", "--review", "answers.jsonl")
+    Path("strict").touch()
+    with recording(config) as served:
+        assert until(lambda: served.http.get(urls[1]).status_code == 200)
+        time.sleep(1.5 * PAUSE)
+        assert served.http.get(urls[0]).status_code == 202
+    assert sum("it is too warm" in record.getMessage() for record in caplog.records) == 1
 
 
 def test_a_question_inside_a_task_outlives_the_server(config: Path) -> None:

@@ -13,12 +13,15 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import numpy as np
 import openai
 import pytest
 import torch
+from starlette.testclient import TestClient
 
 from draftverify import (
     Budget,
@@ -33,7 +36,10 @@ from draftverify import (
 )
 from draftverify.rules import First, Limit, LongestPrefix, Speculative
 from draftverify.serve.body import MOST_CHOICES
+from draftverify.serve.limits import ServerLimits
+from draftverify.serve.lockstep import Lockstep
 from draftverify.serve.model import ServedModel
+from draftverify.serve.server import made_server
 from draftverify.traits import GeneratorTraits, VerifierTraits
 from draftverify_llm import Endpoint, LocalModel, Sample
 from draftverify_tokens import PromptLookup, Stop, Target
@@ -449,6 +455,17 @@ def test_a_token_lets_clients_in(tiny: LocalModel) -> None:
         assert served.http.post(CHAT, json=GOOD, headers=key).status_code == 200
 
 
+def test_a_client_leaves_the_default_port_out() -> None:
+    """Of the Host that it sends."""
+    for port, status in ((80, 200), (81, 403)):
+        models = {"echo": ServedModel("echo", Pipeline(echo, verifier(lambda c, i: True), First()))}
+        bound: Any = SimpleNamespace(getsockname=lambda port=port: ("127.0.0.1", port))
+        with Lockstep(lambda models=models: models) as lockstep:
+            server = made_server(lockstep, bound, token=None, limits=ServerLimits())
+            client = TestClient(server.config.app, base_url="http://localhost")  # type: ignore[arg-type]
+            assert client.get("/v1/models").status_code == status
+
+
 def test_who_goes_away_frees_the_session(tiny: LocalModel) -> None:
     """In the lockstep and beside it, streamed or not: nothing is under way soon after, and others are served."""
     long = Pipeline(
@@ -514,6 +531,11 @@ def test_metrics_say_what_was_served(served: Served) -> None:
     assert served.metric("draftverify_requests_total") == before[0] + 3
     assert served.metric("draftverify_tokens_total") > before[1]
     assert 'draftverify_tasks_total{model="strict",status="refused"}' in served.http.get("/metrics").text
+    ended = served.metric("draftverify_tasks_total")
+    served.ask("broken")
+    served.ask("broken", stream=True)
+    assert served.metric("draftverify_tasks_total") == ended + 2
+    assert 'draftverify_tasks_total{model="broken",status="failed"}' in served.http.get("/metrics").text
 
 
 def test_a_model_behind_an_endpoint_is_asked_side_by_side() -> None:
@@ -617,6 +639,7 @@ def test_what_an_answer_holds_is_sent_whatever_it_is(tiny: LocalModel) -> None:
     """Numbers that are none, half characters, negative counts of a server's; streamed and not. A stream that fails ends
     with an error."""
     values = {"nan": {"answer": float("nan"), "x": 1}, "half": {"answer": "a\ud800b"}, "list": [1, 2.5]}
+    values |= {"array": np.ones(2), "inner array": {"answer": np.ones(2)}}
     pipelines: dict[str, Any] = {
         name: Pipeline(
             generator(lambda context, n, value=value: [value]), verifier(lambda c, i: True), First()
@@ -639,7 +662,7 @@ def test_what_an_answer_holds_is_sent_whatever_it_is(tiny: LocalModel) -> None:
     chain = generator(lambda context, n: ["x"], shape="chain")
     pipelines["broken"] = Pipeline(chain, Broken(0), LongestPrefix(), done=Limit(2))
     with serving(pipelines) as served:
-        for name in ("nan", "half", "list", "odd"):
+        for name in (*values, "odd"):
             whole, streamed = served.ask(name), served.ask(name, stream=True)
             assert whole.status_code in (200, 502), name
             json.loads(whole.content, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))

@@ -7,8 +7,10 @@ import socket
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
-from draftverify.view.guard import MOST
+from draftverify.view.guard import MOST, Guard
 from tests.viewer.serving import Served
 
 PATHS = (
@@ -75,6 +77,14 @@ def test_another_host_is_refused(served: Served, host: str) -> None:
         assert client.get("/api/runs", headers=headers).status_code in (400, 403)
         token = served.new_token()
         assert client.get("/", headers=headers, params={"token": token}).status_code in (400, 403)
+
+
+@pytest.mark.parametrize(("port", "status"), [(80, 200), (81, 403)])
+def test_a_browser_leaves_the_default_port_out(port: int, status: int) -> None:
+    """Of the Host that it sends, and so of the Origin."""
+    guard = Guard(Starlette(), port, lambda token: None)
+    with TestClient(guard, base_url="http://localhost") as client:
+        assert client.get("/", params={"token": guard.new_token()}).status_code == status
 
 
 def test_two_hosts_are_refused(served: Served) -> None:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib import util
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -96,7 +97,9 @@ def _write_experiment(directory: Path, template: str | None) -> None:
         _write(directory, {SCHEMA: _schema(config)})
     finally:
         sys.dont_write_bytecode = caches
-    click.echo(f"wrote {', '.join((*files, SCHEMA))} into {directory}\nnext: draftverify run {config}")
+    click.echo(
+        f"wrote {', '.join((*files, SCHEMA))} into {directory}\nnext: draftverify run {quote(str(config))}"
+    )
 
 
 def _write_example(name: str, directory: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
 import click
@@ -16,9 +17,20 @@ run = click.argument("run", type=click.Path(file_okay=False))
 ALONE = "-"
 """The value of an option that may name a file, and names none."""
 
+
+class FiniteRange(click.FloatRange):
+    """A number within bounds. To click NaN is within all of them, and infinity where one is missing."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value} is no finite number", param, ctx)
+        return number
+
+
 COUNT = click.IntRange(min=1)
 FILE = click.Path(exists=True, dir_okay=False)
-SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+SHARE = FiniteRange(0, 1, min_open=True, max_open=True)
 
 
 def repeated(option: str, name: str, metavar: str, help: str, **settings: Any) -> Decorator:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -47,7 +48,7 @@ def valid_tags(_: click.Context, option: click.Parameter, tags: tuple[str, ...])
 @click.option("--retry-errors", is_flag=True, help="Make tasks that failed again, as their next attempt.")
 @click.option("--max-failures", type=options.COUNT, help="Stop once so many tasks failed.")
 @click.option(
-    "--max-cost", type=click.FloatRange(0), help="Stop once they cost more, in the experiment's currency."
+    "--max-cost", type=options.FiniteRange(0), help="Stop once they cost more, in the experiment's currency."
 )
 @click.option("--complete", is_flag=True, help="Judge all that any threshold could need, for certify.")
 @click.option("--dry-run", is_flag=True, help="Check everything, say what there is to do; run nothing.")
@@ -114,7 +115,7 @@ def _forecast_lines(forecast: Forecast, directory: Path) -> Iterator[str]:
         yield f"  {clean(name)}: {work.units} to do, {amounts(work, forecast.currency)}"
     yield f"what was done is in {directory}; without --estimate the same command goes on from it"
     if forecast.failed:
-        yield f"which failed, and why: draftverify show {directory} --tasks failed"
+        yield f"which failed, and why: draftverify show {quote(str(directory))} --tasks failed"
 
 
 def _print_result(result: RunResult, experiment: Experiment, store: str | None) -> None:
@@ -129,7 +130,7 @@ def _print_result(result: RunResult, experiment: Experiment, store: str | None) 
         what_went_wrong(console, records, str(result.path), places)
     verb = "went on with" if result.resumed else "wrote"
     lines = [f"{verb} {result.path} (task runs now: {result.ran})", f"  {result.path / 'report.html'}"]
-    lines.append(f"  draftverify show {result.path} --tasks")
+    lines.append(f"  draftverify show {quote(str(result.path))} --tasks")
     lines += ["with --retry-errors the same command makes the failed tasks again"] if result.failed else []
     print_lines(console, map(Text, lines))
 
@@ -162,6 +163,7 @@ def _plan_lines(experiment: Experiment, plan: Plan, directory: Path) -> Iterator
     are = "are" if done != 1 else "is"
     yield f"{total} runs of tasks in all; in {directory} {done or 'none'} {are} done, {todo} to do"
     if plan.waiting:
-        yield f"{plan.waiting} wait{'s' * (plan.waiting == 1)} for a person: draftverify view {directory} --review"
+        command = f"draftverify view {quote(str(directory))} --review"
+        yield f"{plan.waiting} wait{'s' * (plan.waiting == 1)} for a person: {command}"
     if plan.failed:
         yield f"{plan.failed} failed: --retry-errors makes them again"

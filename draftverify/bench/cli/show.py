@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 
 import click
 import msgspec
@@ -91,7 +92,7 @@ def show(
                 )
             )
             if len(lines) > 1:
-                lines.append(Text(f"round by round: draftverify show {run} --trace TASK", style="dim"))
+                lines.append(Text(f"round by round: draftverify show {quote(run)} --trace TASK", style="dim"))
             print_lines(console, lines)
         else:
             print_tables(console, summary_of(records))

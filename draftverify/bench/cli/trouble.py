@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from shlex import quote
 
 from rich.console import Console
 from rich.text import Text
@@ -27,6 +28,6 @@ def what_went_wrong(
     lines = [*trouble(records.store.endings(), RunFrame.of(records), run, places)]
     waiting = len(records.store.questions("pending"))
     if waiting:
-        text = f"{waiting} wait{'s' * (waiting == 1)} for a person: draftverify view {run} --review"
+        text = f"{waiting} wait{'s' * (waiting == 1)} for a person: draftverify view {quote(run)} --review"
         lines.append(Text(text, style="yellow"))
     print_lines(console, lines)

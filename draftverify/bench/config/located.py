@@ -211,7 +211,8 @@ def override(root: Located, assignment: str, *, option: str = "") -> Located:
         option: how the user wrote it, for messages; "--set a.b=c" when empty.
 
     Raises:
-        ConfigError: it has no "=", its value is no YAML, or its path leads through something that has no keys.
+        ConfigError: it has no "=", its value is no YAML or has a key twice, or its path leads through something that
+            has no keys.
     """
     where = option or f"--set {assignment}"
     path, equals, text = assignment.partition("=")
@@ -222,10 +223,12 @@ def override(root: Located, assignment: str, *, option: str = "") -> Located:
     if not equals or not all(steps):
         raise ConfigError("write --set a.b=value, with the dotted path of a value", where=where)
     try:
-        value = read(text, where)[0].value if text.strip() else None
+        node, errors = read(text, where) if text.strip() else (Located(None, where), [])
+        if errors:
+            raise errors[0]
     except ConfigError as error:
         raise ConfigError(error.message, where=where, path=path) from error
-    return put(root, steps, moved(Located(value, where), (), where))
+    return put(root, steps, moved(node, (), where))
 
 
 def put(

@@ -15,7 +15,7 @@ import types
 import typing
 from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any, Union, get_args, get_origin
@@ -369,6 +369,7 @@ def parameters(target: Callable[..., Any]) -> Mapping[str, Parameter]:
         mend = "its annotations must resolve at run time (import their names outside TYPE_CHECKING)"
         raise PluginError(f"the signature of {name} cannot be read: {error}; {mend}") from error
     texts = _descriptions(target)
+    makers = {field.name: field.default_factory for field in fields(target)} if is_dataclass(target) else {}
     takes = {}
     for key, argument in signature.parameters.items():
         if argument.kind in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD):
@@ -380,7 +381,9 @@ def parameters(target: Callable[..., Any]) -> Mapping[str, Parameter]:
             form = form_of(annotation)
         except (PydanticUserError, TypeError, ValueError, NameError) as error:
             raise PluginError(f"the argument {key!r} of {name} has no form in a config: {error}") from error
-        takes[key] = Parameter(key, annotation, form, argument.default, texts.get(key, ""))
+        maker = makers.get(key, MISSING)
+        default = argument.default if maker is MISSING else maker()
+        takes[key] = Parameter(key, annotation, form, default, texts.get(key, ""))
     return types.MappingProxyType(takes)
 
 

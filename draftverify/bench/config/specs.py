@@ -218,7 +218,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
             # Of a run's directory its summary says what it is, as reading may change a database.
             file = Path(path, "summary.json") if os.path.isdir(path) else Path(path)
             sha256 = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
-            parts[f"reference {Path(path).name}"] = {"sha256": sha256}
+            reference = parts.setdefault(f"reference {Path(path).name}", {"sha256": ""})
+            reference["sha256"] += sha256  # of those of one name together
         return parts
 
     def metric_parts(self) -> dict[str, dict[str, str]]:

@@ -10,9 +10,10 @@ import csv
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from draftverify.errors import ConfigError
 from draftverify.plugins import required
@@ -22,6 +23,7 @@ LARGEST = 1 << 30
 """Characters of one value of a table."""
 
 
+@dataclass(eq=False, kw_only=True)
 class RowTasks(ABC):
     """Tasks of rows; a subclass says where they come from.
 
@@ -34,19 +36,14 @@ class RowTasks(ABC):
         limit: the first so many tasks; all when absent.
     """
 
-    def __init__(
-        self,
-        fields: Mapping[str, str] = {},
-        expected: Mapping[str, str] = {},
-        id: str | None = None,
-        group: str | None = None,
-        limit: int | None = None,
-    ) -> None:
-        self.fields = fields
-        self.expected = expected
-        self.id = id
-        self.group = group
-        self.limit = limit
+    counted: ClassVar[str] = "entry"
+    """What messages call what is numbered; a "line" is where an editor finds it."""
+
+    fields: Mapping[str, str] = field(default_factory=dict)
+    expected: Mapping[str, str] = field(default_factory=dict)
+    id: str | None = None
+    group: str | None = None
+    limit: int | None = None
 
     @abstractmethod
     def numbered(self) -> Iterator[tuple[int, Any]]:
@@ -77,19 +74,22 @@ class RowTasks(ABC):
                 task = self._task(row, number)
                 if task.id in numbers:
                     first = numbers[task.id]
-                    raise self.wrong(number, f"the id {task.id!r} stands twice, first in line {first}")
+                    raise self.wrong(
+                        number, f"the id {task.id!r} stands twice, first in {self.counted} {first}"
+                    )
                 numbers[task.id] = number
                 tasks.append(task)
         except OSError as error:
             message = f"the tasks file cannot be read: {error.strerror or error}"
             raise ConfigError(message, where=self.place) from error
         if not tasks and self.limit != 0:
-            raise self.wrong(1, "the file holds no tasks")
+            raise ConfigError("it holds no tasks", where=self.place)
         return tasks
 
     def wrong(self, number: int, message: str) -> ConfigError:
         """The error of a row."""
-        return ConfigError(message, where=f"{self.place}:{number}")
+        where = f":{number}" if self.counted == "line" else f", {self.counted} {number}"
+        return ConfigError(message, where=self.place + where)
 
     def _task(self, row: Any, number: int) -> Task:
         if not isinstance(row, Mapping):
@@ -133,6 +133,7 @@ class RowTasks(ABC):
         return str(value)
 
 
+@dataclass(eq=False)
 class FileTasks(RowTasks):
     """Tasks of the rows of a file.
 
@@ -141,17 +142,7 @@ class FileTasks(RowTasks):
         fields, expected, id, group, limit: as of `RowTasks`.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        fields: Mapping[str, str] = {},
-        expected: Mapping[str, str] = {},
-        id: str | None = None,
-        group: str | None = None,
-        limit: int | None = None,
-    ) -> None:
-        super().__init__(fields, expected, id, group, limit)
-        self.path = path
+    path: Path
 
     @property
     def place(self) -> str:
@@ -193,10 +184,12 @@ class Jsonl(FileTasks):
         >>> import pathlib, tempfile
         >>> file = pathlib.Path(tempfile.mkdtemp(), "prompts.jsonl")
         >>> _ = file.write_text('{"text": "Is 7 prime?", "solution": "yes"}')
-        >>> (task,) = Jsonl(file, {"prompt": "text"}, {"answer": "solution"}).load()
+        >>> (task,) = Jsonl(file, fields={"prompt": "text"}, expected={"answer": "solution"}).load()
         >>> task.input, task.expected
         ({'prompt': 'Is 7 prime?'}, {'answer': 'yes'})
     """
+
+    counted = "line"
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """Each line's object."""
@@ -235,6 +228,8 @@ class Csv(FileTasks):
         path: the file, UTF-8.
         fields, expected, id, group, limit: as of `jsonl`; a task without an id is called by the line that it ends in.
     """
+
+    counted = "line"
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """Each row by its names."""
@@ -284,6 +279,7 @@ class Parquet(FileTasks):
             raise ConfigError(f"this is no Parquet file: {error}", where=self.place) from error
 
 
+@dataclass(eq=False)
 class Inline(RowTasks):
     """Tasks that stand in the config.
 
@@ -292,17 +288,7 @@ class Inline(RowTasks):
         fields, expected, id, group, limit: as of `jsonl`; a task without an id is called by its number in the list.
     """
 
-    def __init__(
-        self,
-        rows: Sequence[Mapping[str, Any]],
-        fields: Mapping[str, str] = {},
-        expected: Mapping[str, str] = {},
-        id: str | None = None,
-        group: str | None = None,
-        limit: int | None = None,
-    ) -> None:
-        super().__init__(fields, expected, id, group, limit)
-        self.rows = rows
+    rows: Sequence[Mapping[str, Any]]
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """Each entry of the list."""
@@ -314,6 +300,7 @@ class Inline(RowTasks):
         return "tasks.rows"
 
 
+@dataclass(eq=False)
 class HubDataset(RowTasks):
     """Tasks from a dataset of the Hugging Face hub, or of a directory in its form (extra `datasets`).
 
@@ -327,23 +314,10 @@ class HubDataset(RowTasks):
         fields, expected, id, group, limit: as of `jsonl`; a task without an id is called by its row's number.
     """
 
-    def __init__(
-        self,
-        name: str,
-        config: str | None = None,
-        split: str = "test",
-        revision: str | None = None,
-        fields: Mapping[str, str] = {},
-        expected: Mapping[str, str] = {},
-        id: str | None = None,
-        group: str | None = None,
-        limit: int | None = None,
-    ) -> None:
-        super().__init__(fields, expected, id, group, limit)
-        self.name = name
-        self.config = config
-        self.split = split
-        self.revision = revision
+    name: str
+    config: str | None = None
+    split: str = "test"
+    revision: str | None = None
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """Each row by its columns' names."""

@@ -2,13 +2,13 @@
 
     local.py      here: one after the other, in lockstep, in threads
     process.py    in processes of this machine
-    ray.py        in actors of a Ray cluster
-    dask.py       in the workers of a Dask cluster
     crew.py       the driver's side of all of them: so many units in flight, lost ones again, each answer once
     watched.py    a process that performs units, and the one who watches it: deadlines, deaths
     worker.py     what runs in that process
     frames.py     what crosses between that process and its watcher
     messages.py   units, rounds and replies as bytes that hold JSON
+
+Those of Ray and Dask clusters are in `draftverify.cluster`.
 
 A worker of another process gets the experiment as text, builds its own bench once, takes units as JSON and gives
 records back as JSON. Live models never travel, and workers write nothing: the driver's process commits what comes back.

@@ -74,7 +74,7 @@ class Workers(ABC):
             solo: with no other unit under way in its worker.
 
         Returns:
-            A Reply as JSON. Only a fault of this library is an exception.
+            A WorkerReply as JSON. Only a fault of this library is an exception.
         """
 
     @abstractmethod

@@ -18,7 +18,7 @@ from draftverify.bench.tables.words import clean
 from draftverify.checks.families import check_families
 from draftverify.checks.scores import check_metrics, measures_of, score
 from draftverify.engine.pipeline import Pipeline
-from draftverify.errors import ConfigError, below, check_known
+from draftverify.errors import ConfigError, below, check_known, shown
 from draftverify.protocols import Metric
 from draftverify.secret import redact
 from draftverify.values import EMPTY, Task, TaskRecord, html_table
@@ -136,6 +136,11 @@ def _check(
             )
     if baseline is not None:
         check_known("pipeline", baseline, pipelines, path="baseline")
+    for place, task in enumerate(tasks):
+        if not isinstance(task, Task):
+            raise ConfigError(
+                f"[{place}] is {shown(task)}; a Task is needed: Task(id=…, input=…)", path="tasks"
+            )
     if len({task.id for task in tasks}) < len(tasks):
         raise ConfigError("two tasks have the same id; ids are unique", path="tasks")
     check_metrics(metrics, tasks)

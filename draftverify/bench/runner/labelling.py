@@ -46,6 +46,11 @@ def _metrics(experiment: Experiment, builder: Builder) -> tuple[dict[str, Metric
     return metrics, {name: judge for name, judge in metrics.items() if name not in measures}
 
 
+def meant(item: Any, check: Check | None) -> Any:
+    """What an item would have been as an answer: itself, or what the verifier made of it."""
+    return item if check is None or check.correction is UNSET else check.correction
+
+
 def is_right(metric: Metric, task: Task, item: Any, check: Check | None) -> bool | None:
     """Whether an item is right: where the metric says ½ or more; None where it has no say.
 
@@ -57,8 +62,7 @@ def is_right(metric: Metric, task: Task, item: Any, check: Check | None) -> bool
     Raises:
         ContractError: the metric failed.
     """
-    value = item if check is None or check.correction is UNSET else check.correction
-    label = score(metric, task, Outcome(status="accepted", value=value))
+    label = score(metric, task, Outcome(status="accepted", value=meant(item, check)))
     if label.problem:
         raise ContractError(f"the metric failed on task {task.id}: {label.problem}")
     return None if label.value is None else label.value >= 0.5

@@ -51,7 +51,7 @@ class RunLimits:
             return
         reasons = self._reasons[pipeline]
         if self.max_failures is not None:
-            if sum(each.total() for each in self._reasons.values()) >= self.max_failures:
+            if sum(reasons.total() for reasons in self._reasons.values()) >= self.max_failures:
                 self.stopped = (
                     f"{self.max_failures} tasks failed (--max-failures), the last: {reason}; {GOES_ON}"
                 )

@@ -94,8 +94,8 @@ class Memories:
                 except FileNotFoundError as error:
                     raise ConfigError(
                         f"{recall.path}: what earlier tasks taught is not on this machine; set TMPDIR of the driver to "
-                        "a folder that all machines share, or leave out epoch",
-                        path="epoch",
+                        "a folder that all machines share, or leave out memory",
+                        path="memory",
                     ) from error
                 trail = trail.then([freeze(decode(line, TaskRecord, recall.path)) for line in lines])
                 lengths[recall.size] = len(trail)

@@ -291,8 +291,10 @@ def _couples(
                 couples.append(couple)
     if not couples:
         raise ConfigError(
-            "no two pipelines to compare: the runs share no pipeline's name; say which with RUN:PIPELINE"
-            + (f" ({', '.join(unmatched[:4])})" if unmatched else "")
+            "no two pipelines to compare: the runs share no pipeline's name; say which with RUN:PIPELINE "
+            f"({', '.join(unmatched[:4])})"
+            if unmatched
+            else "no pipeline differs from itself; give another run, or RUN:PIPELINE"
         )
     return couples, tuple(unmatched)
 

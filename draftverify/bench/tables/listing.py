@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from shlex import quote
 
 from rich.text import Text
 
@@ -56,7 +57,7 @@ def trouble(
                 (f"{TROUBLES[kind]}: {total}", "red" if kind == "failed" else "yellow"),
                 f"  {clean(places_and_tasks)}",
             )
-            yield Text(f"  draftverify show {run} --tasks {kind}", style="dim")
+            yield Text(f"  draftverify show {quote(run)} --tasks {kind}", style="dim")
 
 
 def listed(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rich.box import SIMPLE_HEAD
@@ -66,6 +67,7 @@ class _Lines:
             )
 
 
+@dataclass(frozen=True)
 class _Fitted:
     """A table that is cut into several where the console is narrower: the first columns stand in each of them.
 
@@ -75,13 +77,10 @@ class _Fitted:
         left_columns: so many columns stand to the left, the others are figures.
     """
 
-    def __init__(
-        self, headings: Sequence[str], rows: Sequence[Sequence[str]], keys: int, left_columns: int
-    ) -> None:
-        self.headings = headings
-        self.rows = rows
-        self.keys = keys
-        self.left_columns = left_columns
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    keys: int
+    left_columns: int
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         fitting: list[int] = []

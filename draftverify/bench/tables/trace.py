@@ -68,11 +68,12 @@ def trace_lines(
     """
     specs: Mapping[str, Any] = records.config.get("pipelines", {})
     style = TraceStyle(marks, tracebacks, records.currency)
-    tasks = {task_row.id: task_row for task_row in records.store.tasks()}
-    if task not in tasks:
-        raise ConfigError(f"the run has no task {task!r}{_near(task, list(tasks))}", path="--trace")
+    recorded_task = next(iter(records.store.tasks(id=task)), None)
+    if recorded_task is None:
+        ids = [candidate.id for candidate in records.store.tasks()]
+        raise ConfigError(f"the run has no task {task!r}{_near(task, ids)}", path="--trace")
     judgements = records.store.judgements(task)
-    yield from _task_lines(tasks[task])
+    yield from _task_lines(recorded_task)
     own_tasks = records.store.own_tasks()
     for name in records.names:
         if pipeline not in (None, name) or task not in own_tasks.get(name, {task}):
@@ -89,7 +90,7 @@ def trace_lines(
             yield from round_lines(entry.record.rounds, entry.texts, style, rule=rule)
             yield from _inner_lines(entry.record.inner, style, "  ")
             yield from outcome_lines(entry.record.outcome, style.currency)
-            yield from _differences(entry.record.outcome, tasks[task])
+            yield from _differences(entry.record.outcome, recorded_task)
             answer = answer_words(entry.record.rounds, entry.texts)
             if answer and entry.record.outcome.status != "waiting":
                 yield from _labelled("in words", answer, "  ")
@@ -142,7 +143,8 @@ def round_lines(
             yield from _items(round, round_texts, items, style.marks, inside, rule)
         yield from _exchanges(exchanges_of(round), inside, style.currency)
         if round.failure is not None:
-            called = "verify" if round.items else "propose"
+            timing = round.timing
+            called = "decide" if timing.decide else "verify" if timing.passes else "propose"
             yield Text(
                 f"{inside}{called} failed, {round.failure.kind}: {words(str(round.failure), 300)}",
                 style="red",

@@ -1,6 +1,4 @@
-"""How the audit calls parts: a driver that stands between a request and its part, contexts with nothing cached, and the
-same pipeline with another block.
-"""
+"""How the audit calls parts: a driver that stands between a request and its part, and contexts with nothing cached."""
 
 from __future__ import annotations
 
@@ -10,7 +8,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from draftverify.engine.pipeline import Pipeline
 from draftverify.engine.requests import Request
 from draftverify.engine.session import Session
 from draftverify.errors import ContractError
@@ -60,19 +57,3 @@ def uncached(context: Context) -> Iterator[Context]:
         yield msgspec.structs.replace(context, scratch=scratch)
     finally:
         free(scratch)
-
-
-def with_block(pipeline: Pipeline, n: int) -> Pipeline:
-    """The same parts with blocks of `n`; with 0 every round is one plain step."""
-    return Pipeline(
-        pipeline.generator,
-        pipeline.verifier,
-        pipeline.rule,
-        policy=pipeline.policy,
-        block=n,
-        done=pipeline.done,
-        budget=pipeline.budget,
-        settings=pipeline.settings,
-        seed=pipeline.seed,
-        name=pipeline.name,
-    )

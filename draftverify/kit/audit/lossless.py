@@ -9,7 +9,6 @@ from draftverify.engine.parts import Fixed
 from draftverify.engine.pipeline import Pipeline, as_task
 from draftverify.kit.audit.batches import batch_problems
 from draftverify.kit.audit.draws import draw_tests
-from draftverify.kit.audit.driving import with_block
 from draftverify.kit.audit.enumeration import enumerate_rule, stopping_problem
 from draftverify.kit.audit.recorded import record
 from draftverify.kit.audit.report import Enumeration, PipelineReport
@@ -94,7 +93,7 @@ def _on_tasks(
     greedy, drafting = _greedy(pipeline), pipeline
     if pipeline.learns:
         # A controller may come to draft nothing, and then there would be nothing to look at.
-        drafting = with_block(pipeline, min(_largest_block(pipeline), MOST_DRAFTED))
+        drafting = pipeline.with_parts(block=min(_largest_block(pipeline), MOST_DRAFTED))
         notes.append(
             f"real tasks: blocks of {drafting.block.n} in place of {type(pipeline.block).__name__}'s choice"
         )

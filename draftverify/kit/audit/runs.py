@@ -12,14 +12,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from msgspec import UNSET
-
 from draftverify.bench.config.experiment import load_recorded
 from draftverify.bench.records import RunRecords
 from draftverify.bench.records.directory import made_from
 from draftverify.bench.runner.bench import Bench
 from draftverify.bench.runner.build import Builder
-from draftverify.bench.runner.labelling import is_right, judging_metric
+from draftverify.bench.runner.labelling import is_right, judging_metric, meant
 from draftverify.bench.runner.workload import workload
 from draftverify.checks.families import shared_families
 from draftverify.checks.scores import check_metrics
@@ -105,8 +103,7 @@ def _by_metric(metric: Metric, tasks: Mapping[str, Task]) -> Label:
     labels: dict[tuple[str, str], bool | None] = {}
 
     def label(pipeline: str, task: str, item: Any, check: Check | None) -> bool | None:
-        value = item if check is None or check.correction is UNSET else check.correction
-        key = (task, _text(value))
+        key = (task, _text(meant(item, check)))
         if key not in labels:
             labels[key] = is_right(metric, tasks[task], item, check) if task in tasks else None
         return labels[key]

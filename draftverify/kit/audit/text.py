@@ -11,7 +11,6 @@ from typing import Any
 
 from draftverify.engine.pipeline import Pipeline
 from draftverify.errors import ContractError
-from draftverify.kit.audit.driving import with_block
 from draftverify.kit.audit.report import TextDivergence, TextReport
 from draftverify.protocols import DecidesMany, ProposesMany, VerifiesMany
 from draftverify.traits import offers
@@ -27,7 +26,7 @@ def greedy_text(pipeline: Pipeline, tasks: Sequence[Task]) -> TextReport:
     Raises:
         ContractError: a task fails, one way or another.
     """
-    plain = with_block(pipeline, 0)
+    plain = pipeline.with_parts(block=0)
     batch: Sequence[Outcome | None] = [None] * len(tasks)
     if _serves_many(pipeline):
         batch = pipeline.run(tasks, size=BATCH)

@@ -62,16 +62,10 @@ def lossless(
 
     from draftverify.bench.runner.build import Builder
     from draftverify.bench.runner.workload import workload
-    from draftverify.errors import did_you_mean
     from draftverify.kit.audit.report import AuditReport
 
-    pipeline_names = [spec.name for spec in experiment.pipelines]
-    for name in names:
-        if name not in pipeline_names:
-            hint = did_you_mean(name, pipeline_names)
-            raise click.UsageError(f"there is no pipeline {name!r} in {experiment.name}{hint}")
     builder = Builder()
-    pipelines = [builder.pipeline(spec) for spec in experiment.pipelines if not names or spec.name in names]
+    pipelines = [builder.pipeline(spec) for spec in experiment.only(names)]
     load = workload(msgspec.structs.replace(experiment, predict=None), builder)
     # The probability of a false alarm is shared out, so that it holds for the command as a whole.
     how: dict[str, Any] = {"prefixes": prefixes, "copies": draws, "redraws": draws // DRAWS_PER_REDRAW}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -69,7 +70,7 @@ def verifier(
             console.print(_curves_table(audit.curves))
     write_artifact(path, audit)
     if not as_json:
-        click.echo(f"wrote {path}; `draftverify view {run}` shows it")
+        click.echo(f"wrote {path}; `draftverify view {quote(run)}` shows it")
 
 
 def _curves_table(curves: Mapping[str, Roc]) -> Table:

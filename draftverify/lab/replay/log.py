@@ -92,7 +92,7 @@ class Log:
     """A task's record while it is replayed.
 
     Args:
-        asked: of which records.
+        question: of which records.
         task: as it was recorded.
         record: its own.
         memory: the version of the memory that it was made under.

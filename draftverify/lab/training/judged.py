@@ -8,13 +8,11 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any, NamedTuple
 
-from msgspec import UNSET
-
 from draftverify.bench.records.directory import RunRecords
 from draftverify.lab.recording import OutcomeScores
 from draftverify.protocols import Metric
 from draftverify.secret import quiet
-from draftverify.values import Check, Outcome, Task
+from draftverify.values import Outcome, Task
 
 _log = quiet(logging.getLogger(__name__))
 
@@ -103,11 +101,6 @@ class AnswerJudge:
         if not self.stepwise:
             return self.of_answer(value)
         return (self.people.right.get(value_key(value)) if self.people.right else None), "person"
-
-
-def meant(value: Any, check: Check | None) -> Any:
-    """What an item would have been as an answer: itself, or what the verifier made of it."""
-    return value if check is None or check.correction is UNSET else check.correction
 
 
 def value_key(value: Any) -> str:

@@ -33,12 +33,12 @@ from draftverify.bench.records.directory import RunRecords
 from draftverify.bench.records.entries import Entry
 from draftverify.bench.records.export import inert, whole
 from draftverify.bench.records.split import Split, split_of
+from draftverify.bench.runner.labelling import meant
 from draftverify.errors import ConfigError
 from draftverify.lab.training.judged import (
     AnswerJudge,
     PeopleLabels,
     RunMetric,
-    meant,
     people_labels,
     value_key,
 )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "--timeout",
     default=300.0,
     show_default=True,
-    type=click.FloatRange(0, min_open=True),
+    type=options.FiniteRange(0, min_open=True),
     help="Seconds a request.",
 )
 @options.out("DIR", "Record what is served in this run directory, or go on with it.")

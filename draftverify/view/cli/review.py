@@ -17,6 +17,7 @@ from draftverify.bench.records import Question, RunRecords, load_run
 from draftverify.bench.review import Reply, fate, give_answer, key, pending, read_answers, take
 from draftverify.bench.tables.words import NAME, clean, words
 from draftverify.errors import ConfigError
+from draftverify.secret import redact
 
 KEYS = {"a": "accept", "e": "edit", "r": "reject", "s": "skip", "q": "quit"}
 
@@ -80,7 +81,7 @@ def show_question(console: Console, question: Question, place: str) -> None:
     table.add_row("task", Text(f"{words(question.task, NAME)}  {words(question.group, NAME)}".rstrip()))
     table.add_row("pipeline", Text(question.pipeline))
     for name, value in question.input.items():
-        table.add_row(Text(clean(name)), Text(_value_text(value)))
+        table.add_row(Text(_value_text(name)), Text(_value_text(value)))
     table.add_row("why", Text(", ".join(question.trouble) or "–"))
     if question.failure is not None:
         table.add_row("failure", Text(words(str(question.failure), 500)))
@@ -90,7 +91,7 @@ def show_question(console: Console, question: Question, place: str) -> None:
         remarks = {"score": score, "reason": candidate.reason, "feedback": candidate.feedback}
         for name, text in {**remarks, "caveat": candidate.caveat}.items():
             if text:
-                table.add_row(name, Text(clean(text)))
+                table.add_row(name, Text(_value_text(text)))
     console.print(Panel(table, title=place, title_align="left"))
     if candidate is None:
         console.print("there is no candidate; edit writes one")
@@ -144,5 +145,5 @@ def _edit(console: Console, question: Question) -> tuple[Any] | None:
 
 
 def _value_text(value: Any) -> str:
-    """A value as clean text, with its lines."""
-    return clean(value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False))
+    """A value as clean text, with its lines and without secrets."""
+    return clean(redact(value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)))

@@ -123,8 +123,9 @@ function stream(pipeline) {
     for (const item of round.items) line.append(el("span", { class: `tok ${item.fate}`, title: `round ${round.index}: ${FATE[item.fate]}${item.check?.reason ? `, ${item.check.reason}` : ""}` }, item.text));
     for (const text of round.spliced ?? []) line.append(el("span", { class: "tok spliced", title: `round ${round.index}: the verifier's own` }, text));
   });
-  const told = pipeline.rounds.filter((round) => round.steps || round.failure || round.source);
-  return [line, told.map((round) => el("div", { class: "small soft" }, `round ${round.index}: `, after(round)))];
+  const remarks = ({ source, failure }) => [source && `by ${source}`, failure !== pipeline.failure?.said && failure].filter(Boolean).join(" · ");
+  const told = pipeline.rounds.filter((round) => round.steps || remarks(round));
+  return [line, told.map((round) => el("div", { class: "small soft" }, `round ${round.index}: ${remarks(round)}`, after(round)))];
 }
 
 function rounds(pipeline, task) {

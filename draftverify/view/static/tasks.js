@@ -2,7 +2,7 @@
 import { detail } from "./detail.js";
 import { section } from "./overview.js";
 import { cellOf } from "./source.js";
-import { count, digits, el, plain, seconds, shortened } from "./text.js";
+import { count, digits, el, plain, seconds, shortened, typed } from "./text.js";
 
 const PAGE = 50;
 const MANY = 4; // pipelines; of more a row shows a square each
@@ -181,5 +181,5 @@ function wrongOnes(names) {
 }
 
 function elsewhere(run) {
-  return el("p", { class: "note" }, "The rounds of this task are not in the file, which holds those of the failed, refused and differing tasks first. All are shown by ", el("code", {}, `draftverify view ${run.path}`));
+  return el("p", { class: "note" }, "The rounds of this task are not in the file, which holds those of the failed, refused and differing tasks first. All are shown by ", el("code", {}, typed(["draftverify", "view", run.path])));
 }
