@@ -179,6 +179,8 @@ def ways(model: LocalModel, work: Path, records: Sequence[TaskRecord]) -> dict[s
         "eagle, measured": Way(eagle, lambda: Measured(at_most=8)),
         "lookup, else eagle": Way(FirstOf([PromptLookup(at_least=2), eagle]), lambda: Measured(at_most=8)),
         "lookup, else medusa": Way(FirstOf([PromptLookup(at_least=2), medusa]), lambda: 4, rule=Tree()),
+        # its threshold was chosen on the seventh to tenth prompt of each kind
+        "suffix, else medusa": Way(FirstOf([Suffix(threshold=0.3), medusa]), lambda: 4, rule=Tree()),
         **{f"medusa, {nodes} nodes": Way(medusa, lambda nodes=nodes: nodes, rule=Tree()) for nodes in NODES},
     }
 

@@ -7,6 +7,7 @@ DraftVerifyError                  the root: catch this to catch all of them
 ├── ContractError                 a component broke its protocol (wrong shape, law, verdict count)
 │   └── ConformanceError          (in draftverify.kit) the checks that a component failed
 ├── OutcomeError                  `Outcome.unwrap()` of a task that was not accepted
+├── RunStoppedError               a run was ended before its tasks were done
 ├── PluginError                   a plugin is broken, missing, or one of two of the same name
 ├── ResourceError                 something outside is missing: a file, a package extra, a model
 │   └── CorruptDownloadError      bytes that arrived are not the bytes that were promised
@@ -48,7 +49,7 @@ class DraftVerifyError(Exception):
     notes: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(redact(each) if isinstance(each, str) else each for each in args))
+        super().__init__(*[redact(arg) if isinstance(arg, str) else arg for arg in args])
 
     def __str__(self) -> str:
         return redact(super().__str__())

@@ -56,13 +56,17 @@ def _described(value: Any, enclosing: tuple[Any, ...]) -> Any:
 
     Args:
         value: an argument of a part, or the part.
-        within: what it stands in, so that one which holds itself comes to an end.
+        enclosing: what it stands in, so that one which holds itself comes to an end.
 
     Raises:
         ConfigError: it cannot be told from others of its kind.
     """
     if isinstance(value, np.generic):
         value = value.item()
+    if value is ...:
+        return "..."
+    if isinstance(value, Secret):  # which is a text too
+        return "secret"
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if any(value is holder for holder in enclosing):
@@ -75,8 +79,6 @@ def _described(value: Any, enclosing: tuple[Any, ...]) -> Any:
         return sorted(entries, key=str) if isinstance(value, (set, frozenset)) else entries
     if isinstance(value, Path):
         return _content(value)
-    if isinstance(value, Secret):
-        return "secret"
     if isinstance(value, bytes):
         return _digest(value)
     if isinstance(value, np.ndarray):
@@ -96,7 +98,8 @@ def _described(value: Any, enclosing: tuple[Any, ...]) -> Any:
         return [name, _described(value.__self__, enclosing)]
     if isinstance(value, type) or inspect.isbuiltin(value):
         return name
-    return _object_described(getattr(value, "__wrapped__", value), enclosing)
+    wrapped = getattr(value, "__wrapped__", None)
+    return _object_described(value, enclosing) if wrapped is None else _described(wrapped, enclosing[:-1])
 
 
 def _object_described(value: Any, enclosing: tuple[Any, ...]) -> Any:
@@ -107,6 +110,8 @@ def _object_described(value: Any, enclosing: tuple[Any, ...]) -> Any:
         return [kind.__qualname__, identity]
     try:
         arguments = arguments_of(value)
+        if len(enclosing) > 1 and not arguments and inspect.signature(kind).parameters:
+            raise ValueError("it stores none of its constructor's arguments under their names")
     except ValueError as error:
         holder = f"; give {type(enclosing[0]).__name__} an `identity`" if len(enclosing) > 1 else ""
         raise ConfigError(f"there is no telling a {kind.__name__} from another{holder}") from error

@@ -46,7 +46,7 @@ MARKS = "draftverify.marks"
 REPORTS = "draftverify.reports"
 HOOKS = (CACHES, COMMANDS, MARKS, REPORTS)
 """Groups of entry points that are no role of a part: what `draftverify cache` shows; further commands; what reports say
-of a pipeline, `marks(pipeline, audits)`; and a run's reports, `report(run, entries=…)`, of which NAME is written as
+of a pipeline, `marks(pipeline, audits)`; and a run's reports, `report(run)`, of which NAME is written as
 report.NAME."""
 LISTED = 12
 """Names that a message lists where none is near."""
@@ -448,8 +448,10 @@ class PartsFile(msgspec.Struct, frozen=True):
         try:
             # Not by the spec's loader, which takes a compiled module of the same second and length for this one.
             exec(compile(Path(self.path).read_bytes(), self.path, "exec"), vars(module))
-        except (Exception, SystemExit) as error:
-            del sys.modules[name]
+        except BaseException as error:
+            del sys.modules[name]  # half of it
+            if not isinstance(error, (Exception, SystemExit)):
+                raise
             line = _line_in(self.path, error)
             raise ConfigError(
                 f"running {Path(self.path).name} failed{line}: {type(error).__name__}: {error}",

@@ -174,6 +174,6 @@ class Draws(msgspec.Struct, frozen=True, eq=False, gc=False):
         return [self.uniform(position, draw) for position in positions]
 
     def seed(self, position: int = 0) -> int:
-        """A 63-bit seed for a library that keeps its own generator."""
-        first, second, _, _ = _philox_integers(*self.key, position, self.round, 0, 1)
+        """A 63-bit seed for a library that keeps its own generator. Of the position 32 bits count."""
+        first, second, _, _ = _philox_integers(*self.key, position & _MASK, self.round, 0, 1)
         return int((first << 31) ^ second)

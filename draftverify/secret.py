@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -47,6 +48,7 @@ class _Known(NamedTuple):
 
 _known: dict[str, _Known] = {}
 """By each secret; the longest first, since one may be a part of another."""
+_learning = threading.Lock()
 _quiet: set[str] = set()
 """Names of loggers."""
 
@@ -197,8 +199,9 @@ def _remember(value: str) -> None:
         tuple([pair for encoded in octets for pair in _as_base64(encoded)]),
         tuple([pair for encoded in octets for pair in _as_hex(encoded)]),
     )
-    longest_first = sorted({**_known, value: forms}.items(), key=lambda item: len(item[0]), reverse=True)
-    _known = dict(longest_first)
+    with _learning:  # of two threads neither may put back what was known before the other's
+        known = {**_known, value: forms}
+        _known = dict(sorted(known.items(), key=lambda item: len(item[0]), reverse=True))
 
 
 def _as_base64(octets: bytes) -> Iterator[tuple[str, re.Pattern[str]]]:

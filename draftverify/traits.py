@@ -292,7 +292,8 @@ def traits_of(part: Any, kind: type[T]) -> T:
 def _refuse_attributes(part: Any, kind: type[Any], attributes: Mapping[str, Any]) -> None:
     """Refuse a part that has attributes of the names of traits: nobody would look at them.
 
-    `own` are its instance's; what its class has is looked at anyhow. An argument of its constructor may have any name.
+    `attributes` are its instance's; what its class has is looked at anyhow. An argument of its constructor may have
+    any name.
     """
     holder: Any = type(part)
     names = {field.name for field in fields(kind)} - {"name", "at_once"}

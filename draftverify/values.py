@@ -179,20 +179,12 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @staticmethod
     def chain(items: Sequence[Any], law: Law = GIVEN, **more: Any) -> Proposal:
         """Each item stands on the one before it: tokens, plan steps, reasoning steps."""
-        try:
-            parents = chain_parents(len(items))
-        except TypeError as error:
-            raise _uncounted(items) from error
-        return Proposal(items=items, parents=parents, law=law, **more)
+        return Proposal(items=items, parents=chain_parents(_count(items)), law=law, **more)
 
     @staticmethod
     def alternatives(items: Sequence[Any], law: Law = GIVEN, **more: Any) -> Proposal:
         """No item stands on another: programs, passages, solutions."""
-        try:
-            parents = (-1,) * len(items)
-        except TypeError as error:
-            raise _uncounted(items) from error
-        return Proposal(items=items, parents=parents, law=law, **more)
+        return Proposal(items=items, parents=(-1,) * _count(items), law=law, **more)
 
     @staticmethod
     def tree(items: Sequence[Any], parents: Sequence[int], law: Law = GIVEN, **more: Any) -> Proposal:
@@ -232,11 +224,14 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         )
 
 
-def _uncounted(items: object) -> ContractError:
-    kind = type(items).__name__
-    return ContractError(
-        f"the items of a proposal came as a {kind}, which has no length; give a list: list(…)"
-    )
+def _count(items: Sequence[Any]) -> int:
+    try:
+        return len(items)
+    except TypeError as error:
+        kind = type(items).__name__
+        raise ContractError(
+            f"the items of a proposal came as a {kind}, which has no length; give a list: list(…)"
+        ) from error
 
 
 _PREFIXES = [tuple(range(n)) for n in range(257)]

@@ -265,6 +265,18 @@ def test_a_broken_parts_file_says_its_line(text: str, says: str, tmp_path: Path)
         PartsFile.read(path).load()
 
 
+def test_a_parts_file_that_was_interrupted_is_run_anew(tmp_path: Path) -> None:
+    """No half of it is taken for the whole."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import pathlib\nmark = pathlib.Path(__file__ + '.ran')\n"
+        "if not mark.exists():\n    mark.touch()\n    raise KeyboardInterrupt\nclass Guess: ...\n"
+    )
+    with pytest.raises(KeyboardInterrupt):
+        PartsFile.read(path).load()
+    assert list(PartsFile.read(path).load()) == ["mine.Guess"]
+
+
 @pytest.mark.parametrize("name", ["my-parts.py", "parts.txt", "nothing_there.py"])
 def test_a_file_that_cannot_be_parts_is_refused(name: str, tmp_path: Path) -> None:
     """A name that cannot stand before a dot, another suffix, or no file at all."""

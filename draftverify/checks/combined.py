@@ -104,7 +104,7 @@ class Combined(Members[Verifier], ABC):
         super().__init__(as_stages(stages))
         self.ask_all = ask_all
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the stages, in order."""
         return names_of(self.stages)
@@ -122,17 +122,16 @@ class Combined(Members[Verifier], ABC):
         """
         block = self.way(context, proposal)
         steps = _steps(self.names, self.stages, [block], [context], self.ask_all)
-        answers: Any = None
-        try:
-            while True:
-                request = steps.send(answers)
-                name, stage, indices = request.name, request.stage, request.indices[0]
-                recorded, seconds, broke = recall(stage, request.contexts[0], request.proposals[0], indices)
-                checks = tuple(named(check, name) for check in recorded.checks)
-                verification = None if broke else recorded
-                answers = [StagePass(name, tuple(indices), checks, seconds, verification, recorded.notes)]
-        except StopIteration:
-            return self._verification(block)
+
+        def remembered(request: _Asked) -> list[StagePass]:
+            name, stage, indices = request.name, request.stage, request.indices[0]
+            recorded, seconds, broke = recall(stage, request.contexts[0], request.proposals[0], indices)
+            checks = tuple(named(check, name) for check in recorded.checks)
+            verification = None if broke else recorded
+            return [StagePass(name, tuple(indices), checks, seconds, verification, recorded.notes)]
+
+        _walk(steps, remembered)
+        return self._verification(block)
 
     @abstractmethod
     def way(self, context: Context, proposal: Proposal) -> Way:
@@ -188,7 +187,7 @@ class Combined(Members[Verifier], ABC):
         steps = _steps(self.names, self.stages, ways, contexts, self.ask_all)
         if self.traits.asynchronous:
             return _later(steps, result)
-        _walk(steps)
+        _walk(steps, _called)
         return result()
 
     def _verification(self, block: Way) -> Verification:
@@ -392,12 +391,12 @@ class MostOf(Combined):
         return inside < votes_needed(self.at_least, len(stages))
 
 
-def _walk(steps: _Steps) -> None:
-    """Take blocks through stages, each of which is given what is still open, in one call where it can."""
+def _walk(steps: _Steps, call: Callable[[_Asked], list[StagePass]]) -> None:
+    """Take blocks through stages, each of which is given what is still open."""
     answers: Any = None
     try:
         while True:
-            answers = _called(steps.send(answers))
+            answers = call(steps.send(answers))
     except StopIteration:
         return
 
@@ -460,14 +459,16 @@ def _timed(method: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
 
 
 async def _acalled(request: _Asked) -> list[StagePass]:
-    """As `_called`, awaited: coroutine methods side by side, others in threads."""
+    """As `_called`, awaited: coroutine methods side by side, others in threads, where the stage is concurrent."""
     stage, count = request.stage, len(request.contexts)
     if count > 1 and offers(stage, VerifiesMany):
         values, seconds = await acalled(stage.verify_many, (request.contexts, request.proposals))
         if _fits(values, count):
             return request.heard((value, seconds) for value in values)
-    calls = zip(request.contexts, request.proposals, strict=True)
-    return request.heard(await asyncio.gather(*(acalled(stage.verify, call) for call in calls)))
+    calls = [acalled(stage.verify, call) for call in zip(request.contexts, request.proposals, strict=True)]
+    if traits_of(stage, VerifierTraits).concurrent:
+        return request.heard(await asyncio.gather(*calls))
+    return request.heard([await call for call in calls])
 
 
 def _fits(values: Any, count: int) -> bool:

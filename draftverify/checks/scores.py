@@ -14,12 +14,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from draftverify.engine.canonical import notes_if_kept, read_notes
+from draftverify.engine.failures import raised
 from draftverify.errors import ConfigError, ContractError, below, shown
 from draftverify.frozen import freeze
 from draftverify.protocols import ChecksTasks, Metric
 from draftverify.secret import redact
 from draftverify.traits import offers
-from draftverify.values import EMPTY, Failure, Outcome, Task
+from draftverify.values import EMPTY, Outcome, Task
 
 Mean: TypeAlias = Literal["arithmetic", "geometric"]
 
@@ -129,10 +130,8 @@ def score(metric: Metric, task: Task, outcome: Outcome) -> Score:
     """
     try:
         score = _read(metric(task, freeze(outcome)), measure_of(metric))  # which the next metric reads too
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:
-        failure = Failure.of(error)
+        failure = raised(error)
         score = Score(None, str(failure), notes=notes_if_kept(failure.notes, "notes"))
     measures = getattr(metric, "unit", None) is not None
     if outcome.status == "waiting" and not measures and score.value is not None:
@@ -155,10 +154,8 @@ def _read(reply: Any, measure: Measure | None) -> Score:
     if measure is None:
         range_text, fits = "True, False, 0 to 1, or None", value is not None and 0 <= value <= 1
     elif measure.mean == "geometric":
-        range_text, fits = (
-            "a number above 0 where its mean is geometric, or None",
-            value is not None and value > 0,
-        )
+        range_text = "a number above 0 where its mean is geometric, or None"
+        fits = value is not None and value > 0
     else:
         range_text, fits = "a finite number where it has a unit, or None", value is not None
     if not fits:

@@ -161,14 +161,18 @@ class Way(ABC):
         for stage_pass, _, _ in self._heard:
             if stage_pass.stage == stage:
                 checks.update(zip(stage_pass.indices, stage_pass.checks, strict=True))
-        indices: set[int] = set()
+        unheard: list[int] = []
         for index in range(len(self.proposal)):
-            path = self.proposal.path(index)
+            ancestors = self.proposal.path(index)[:-1]
             check = checks.get(index)
-            passed = all(checks[ancestor].verdict == "pass" for ancestor in path[:-1] if ancestor in checks)
+            passed = all(checks[ancestor].verdict == "pass" for ancestor in ancestors if ancestor in checks)
             if check is None or (check.verdict == "unchecked" and passed):
-                indices.update(path)
-        return sorted(indices)
+                unheard.append(index)
+        return self._reaching(unheard)
+
+    def _reaching(self, indices: Iterable[int]) -> list[int]:
+        """These items, and all that they stand on."""
+        return sorted({ancestor for index in indices for ancestor in self.proposal.path(index)})
 
     @property
     @abstractmethod
@@ -320,11 +324,8 @@ class AllWay(Way):
         )
 
 
-class AnyWay(Way):
-    """An item passes when one stage passed it; else its check is the one that leaves most open.
-
-    A failed check might have been a pass, and so might an abstention, or an item of a chain that a stage never came to:
-    an item is rejected only where every stage that was asked about it rejected it.
+class _Gathering(Way):
+    """A way on which the words on an item are gathered until they decide it.
 
     Args:
         proposal: the block.
@@ -337,6 +338,25 @@ class AnyWay(Way):
         self.stages = stages
         self._checks: list[list[Check]] = [[] for _ in proposal.items]
 
+    @abstractmethod
+    def _decided(self, index: int) -> bool:
+        """Whether more words on an item would change nothing."""
+
+    def take(self, stage_pass: StagePass) -> None:
+        """Of an item that is decided nothing more is heard."""
+        self.passes.append(stage_pass)
+        for index, check in zip(stage_pass.indices, stage_pass.checks, strict=True):
+            if not self._decided(index):
+                self._checks[index].append(check)
+
+
+class AnyWay(_Gathering):
+    """An item passes when one stage passed it; else its check is the one that leaves most open.
+
+    A failed check might have been a pass, and so might an abstention, or an item of a chain that a stage never came to:
+    an item is rejected only where every stage that was asked about it rejected it.
+    """
+
     def enough_at(self, is_last: bool) -> int | None:
         """A pass of any stage is final, so every stage may stop early."""
         return self.enough
@@ -344,26 +364,16 @@ class AnyWay(Way):
     @property
     def open(self) -> list[int]:
         """Those that none passed yet, before enough had passed, and all that they stand on."""
-        indices: set[int] = set()
-        for index, passed in enumerate(self._passed()[: self._cut()]):
-            if not passed:
-                indices.update(self.proposal.path(index))
-        return sorted(indices)
+        return self._reaching(index for index in range(self._cut()) if not self._decided(index))
 
-    def take(self, stage_pass: StagePass) -> None:
-        """Of an item that passed already nothing more is heard."""
-        self.passes.append(stage_pass)
-        passed = self._passed()
-        for index, check in zip(stage_pass.indices, stage_pass.checks, strict=True):
-            if not passed[index]:
-                self._checks[index].append(check)
-
-    def _passed(self) -> list[bool]:
-        return [bool(checks) and checks[-1].verdict == "pass" for checks in self._checks]
+    def _decided(self, index: int) -> bool:
+        """It has passed."""
+        checks = self._checks[index]
+        return bool(checks) and checks[-1].verdict == "pass"
 
     def _cut(self) -> int:
         """How many items, from the first on, hold as many passed ones as are enough; all when fewer passed."""
-        passed = [index for index, is_passed in enumerate(self._passed()) if is_passed]
+        passed = [index for index in range(len(self._checks)) if self._decided(index)]
         enough = len(passed) + 1 if self.enough is None else self.enough
         return len(self._checks) if len(passed) < enough else passed[enough - 1] + 1 if enough else 0
 
@@ -381,10 +391,9 @@ class AnyWay(Way):
         all that it stands on passed: it is refused by no more than some, and there is nothing to wait for."""
         check = _most_open(self._checks[index])
         rejected = any(stage_check.verdict == "reject" for stage_check in self._checks[index])
-        if rejected and check.verdict == "unchecked":
-            passed = self._passed()
-            if all(passed[ancestor] for ancestor in self.proposal.path(index)[:-1]):
-                return Check("abstain", reason="unchecked", stage=check.stage)
+        stands = all(map(self._decided, self.proposal.path(index)[:-1]))
+        if rejected and check.verdict == "unchecked" and stands:
+            return Check("abstain", reason="unchecked", stage=check.stage)
         return check
 
     def _settled(self, checks: Sequence[Check]) -> bool:
@@ -404,7 +413,7 @@ def votes_needed(at_least: int | None, voters: int) -> int:
     return voters // 2 + 1 if at_least is None else at_least
 
 
-class MostWay(Way):
+class MostWay(_Gathering):
     """An item passes once so many stages passed it, and is rejected once too few are left that might.
 
     Args:
@@ -414,27 +423,13 @@ class MostWay(Way):
     """
 
     def __init__(self, proposal: Proposal, needed: int, stages: int) -> None:
-        super().__init__(proposal)
+        super().__init__(proposal, None, stages)
         self.needed = needed
-        self.stages = stages
-        self._checks: list[list[Check]] = [[] for _ in proposal.items]
 
     @property
     def open(self) -> list[int]:
         """Those on which the votes so far do not decide, and all that they stand on."""
-        indices: set[int] = set()
-        for index in range(len(self._checks)):
-            if not self._decided(index):
-                indices.update(self.proposal.path(index))
-        return sorted(indices)
-
-    def take(self, stage_pass: StagePass) -> None:
-        """Of an item that is decided no more votes count."""
-        self.passes.append(stage_pass)
-        decided = [self._decided(index) for index in range(len(self._checks))]
-        for index, check in zip(stage_pass.indices, stage_pass.checks, strict=True):
-            if not decided[index]:
-                self._checks[index].append(check)
+        return self._reaching(index for index in range(len(self._checks)) if not self._decided(index))
 
     def _count(self, index: int, verdict: str) -> int:
         return sum(check.verdict == verdict for check in self._checks[index])

@@ -67,7 +67,8 @@ async def acalled(
         if _is_awaitable(value):
             value = await value
     except asyncio.CancelledError as error:
-        if _is_cancelled():
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
             raise
         value = Failure.of(error)  # something that the part awaited was cancelled, and not the part
     except BaseException as error:
@@ -105,9 +106,3 @@ async def _in_thread(method: Callable[..., Any], arguments: tuple[Any, ...]) -> 
         raise
     await outlast(thread)
     return thread.result()
-
-
-def _is_cancelled() -> bool:
-    """Whether the current asyncio task is being cancelled; before Python 3.11 nobody can tell, and it counts as so."""
-    task = asyncio.current_task()
-    return task is None or not hasattr(task, "cancelling") or task.cancelling() > 0

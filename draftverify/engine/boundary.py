@@ -14,26 +14,11 @@ import msgspec
 from msgspec.structs import replace
 
 from draftverify.engine import fields
-from draftverify.engine.canonical import (
-    INT_MAX,
-    canonical,
-    is_plain,
-    plain_problem,
-    read_notes,
-)
+from draftverify.engine.canonical import INT_MAX, canonical, is_plain, plain_problem, read_notes
 from draftverify.engine.failures import raised
 from draftverify.engine.fields import are_integers, are_scalars
 from draftverify.engine.parts import Parts
-from draftverify.engine.requests import (
-    Answer,
-    Ask,
-    Decide,
-    Draft,
-    Finish,
-    Prepare,
-    Request,
-    Verify,
-)
+from draftverify.engine.requests import Answer, Ask, Decide, Draft, Finish, Prepare, Request, Verify
 from draftverify.errors import ContractError, shown
 from draftverify.traits import name_of
 from draftverify.values import (
@@ -82,10 +67,7 @@ def read(request: Request, value: Any, parts: Parts) -> Any:
 def read_verification(value: Any, n: int, part: object) -> Verification | Failure:
     """What a verifier said of `n` items, for verifiers that ask others: canonical, or a Failure as of `read`."""
     try:
-        verification: Verification | Failure = (
-            _failure(value) if type(value) is Failure else _verified(value, n)
-        )
-        return verification
+        return _failure(value) if type(value) is Failure else _verified(value, n)
     except BaseException as error:
         return _broken(error, value, part)
 
@@ -137,12 +119,8 @@ def read_explanation(value: Any, part: object) -> Explanation:
     """
     if type(value) is not Explanation:
         raise ContractError(f"{name_of(part)}: explain() must return an Explanation, not {shown(value)}")
-    explanation: Explanation = fields.read(name_of(part), _explanation, value)
-    return explanation
-
-
-def _explanation(value: Explanation, what: str) -> Explanation:
-    return fields.read_struct(value, "an explanation")  # type: ignore[no-any-return]
+    read_fields: fields.Reader = lambda explanation, what: fields.read_struct(explanation, "an explanation")
+    return fields.read(name_of(part), read_fields, value)  # type: ignore[no-any-return]
 
 
 # Each kind of answer
@@ -446,11 +424,9 @@ def _whole_decision(value: Decision, n: int, holds: int) -> Decision:
 
 def _value(request: Finish, value: Any, parts: Parts) -> Choice | None:
     choice = value if type(value) is Choice else Choice(value)
-    return (
-        None
-        if choice.value is None
-        else fields.read_struct(choice, "what finish() returned", value=fields.answer)
-    )
+    if choice.value is None:
+        return None
+    return fields.read_struct(choice, "what finish() returned", value=fields.answer)  # type: ignore[no-any-return]
 
 
 def _answer(request: Ask, value: Any, parts: Parts) -> Answer | None:

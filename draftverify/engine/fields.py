@@ -128,7 +128,7 @@ def are_scalars(values: tuple[Any, ...]) -> bool:
     return True
 
 
-def are_integers(values: tuple[Any, ...]) -> bool:
+def are_integers(values: Iterable[Any]) -> bool:
     """Whether these are Python's integers alone."""
     for value in values:  # noqa: SIM110 - half the time of any() for the few items of a block
         if type(value) is not int:

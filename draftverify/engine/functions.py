@@ -51,16 +51,16 @@ class generator:  # noqa: N801 - reads as a function, and so do its users' progr
         """What the arguments say."""
         return GeneratorTraits(
             shape=self.shape,
-            reads=None if self.reads is None else frozenset(self.reads),
+            reads=self.reads,  # type: ignore[arg-type]  # of which it makes a set
             families=families(self.family),
             asynchronous=_is_async(self.function),
         )
 
     def propose(self, context: Context, n: int) -> Any:
         """What the function proposes."""
-        return (
-            self._later(context, n) if _is_async(self.function) else self._read(self.function(context, n), n)
-        )
+        if _is_async(self.function):
+            return self._later(context, n)
+        return self._read(self.function(context, n), n)
 
     async def _later(self, context: Context, n: int) -> Proposal:
         return self._read(await self.function(context, n), n)
@@ -121,7 +121,7 @@ class verifier:  # noqa: N801
         """What the arguments say: verdicts, and scores where the function gives them."""
         return VerifierTraits(
             provides={"verdicts", "scores"} if self.scores else {"verdicts"},
-            reads=None if self.reads is None else frozenset(self.reads),
+            reads=self.reads,  # type: ignore[arg-type]  # of which it makes a set
             families=families(self.family),
             asynchronous=_is_async(self.function),
             name=getattr(self.function, "__name__", ""),
@@ -146,19 +146,18 @@ class verifier:  # noqa: N801
     async def _later(self, context: Context, proposal: Proposal) -> Verification:
         from asyncio import gather
 
-        async def judge(item: Any) -> Check:
+        async def judge(item: Any) -> Any:
             try:
-                verdict = await self.function(context, item)
+                return await self.function(context, item)
             except Exception as error:
                 return failed(Failure.of(error))
-            return self._read(verdict)
 
         items, checks, passed = list(proposal.items), list[Check](), 0
         while remaining := items[len(checks) :]:
             missing = len(remaining) if context.enough is None else context.enough - passed
             if missing <= 0:
                 break
-            judged = await gather(*map(judge, remaining[:missing]))
+            judged = list(map(self._read, await gather(*map(judge, remaining[:missing]))))
             passed += sum(check.verdict == "pass" for check in judged)
             checks += judged
         return Verification(checks=(*checks, *[UNCHECKED] * len(remaining)))

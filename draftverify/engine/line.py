@@ -138,7 +138,7 @@ class _Line:
         key = (id(mine.request.part), type(mine.request))
 
         def call() -> None:
-            served = [each for each in self._wanting.pop(key) if not each.answers.done()]
+            served = [waiting for waiting in self._wanting.pop(key) if not waiting.answers.done()]
             if served:
                 _hand_out(served, lambda: mine.caller.perform(_together(served)))
 
@@ -166,7 +166,7 @@ class _Line:
             if mine in self._waiting:
                 self._waiting.remove(mine)
             elif mine.call is not None:
-                if all(each.answers.done() for each in mine.served):
+                if all(waiting.answers.done() for waiting in mine.served):
                     mine.call.cancel()
                 await outlast(mine.call)
             raise
@@ -198,33 +198,34 @@ class _Line:
                     finally:
                         release(turn)
         finally:
-            self._serving = self._all_here = (
-                None  # they know the loop, which is to be forgotten with its last pool
-            )
-            for each in self._waiting:
-                if not each.answers.get_loop().is_closed():
-                    each.answers.cancel()
+            # They know the loop, which is to be forgotten with its last pool.
+            self._serving = self._all_here = None
+            for waiting in self._waiting:
+                if not waiting.answers.get_loop().is_closed():
+                    waiting.answers.cancel()
 
     def _next(self) -> list[_Waiting]:
         """Whom the next call serves: who came first, or those whose step is earlier, so that they catch up; and all
         who wait for the same."""
         if not self._waiting:
             return []
-        first = min(self._waiting, key=lambda each: each.request.step)
+        first = min(self._waiting, key=lambda waiting: waiting.request.step)
         kind, part = type(first.request), first.request.part
         if first.request.call_many is None:
             return [first]
-        return [each for each in self._waiting if type(each.request) is kind and each.request.part is part]
+        return [
+            other for other in self._waiting if type(other.request) is kind and other.request.part is part
+        ]
 
     def _worth_waiting(self) -> float:
         """Seconds within which somebody may join the next call who was in time before."""
         served = self._next()
         if not served or served[0].request.call_many is None:
             return 0.0
-        free = {each: each.free for each in self.callers if each.free is not None and each.prompt}
+        free = {caller: caller.free for caller in self.callers if caller.free is not None and caller.prompt}
         self._missing = set(free)
         since = max(free.values(), default=0.0)
-        patience = max(each.caller.patience(each.request) for each in served)
+        patience = max(waiting.caller.patience(waiting.request) for waiting in served)
         return min(max(since, self._last) + patience, since + 2 * patience) - perf_counter()
 
     async def _call(self, served: Sequence[_Waiting], turn: CallTurn) -> None:
@@ -233,16 +234,16 @@ class _Line:
         call = served[0].context.run(
             asyncio.create_task, _with_turn(turn, served[0].caller, _together(served))
         )
-        for each in served:
-            self._waiting.remove(each)
-            each.served, each.call = served, call
+        for waiting in served:
+            self._waiting.remove(waiting)
+            waiting.served, waiting.call = served, call
         try:
             await outlast(call)
         finally:
             took = perf_counter() - start
-            for each in served:
-                shortest = each.caller.took
-                shortest[type(each.request)] = min(took, shortest.get(type(each.request), took))
+            for waiting in served:
+                shortest = waiting.caller.took
+                shortest[type(waiting.request)] = min(took, shortest.get(type(waiting.request), took))
             if call.done():  # not when the loop was closed
                 _hand_out(served, call.result)
 
@@ -257,10 +258,9 @@ async def _with_turn(turn: CallTurn, caller: Caller, group: Group) -> Answers:
 
 def _together(served: Sequence[_Waiting]) -> Group:
     """One group of all that are served."""
-    groups = [each.group for each in served]
-    return Group(
-        [each for one in groups for each in one.sessions], [each for one in groups for each in one.requests]
-    )
+    groups = [waiting.group for waiting in served]
+    sessions = [session for group in groups for session in group.sessions]
+    return Group(sessions, [request for group in groups for request in group.requests])
 
 
 def _hand_out(served: Sequence[_Waiting], made: Callable[[], Answers]) -> None:
@@ -268,13 +268,13 @@ def _hand_out(served: Sequence[_Waiting], made: Callable[[], Answers]) -> None:
     try:
         columns = [iter(column) for column in made()]
     except BaseException as error:
-        for each in served:
+        for waiting in served:
             if isinstance(error, asyncio.CancelledError):
-                each.answers.cancel()
-            elif not each.answers.done():
-                each.answers.set_exception(error)
+                waiting.answers.cancel()
+            elif not waiting.answers.done():
+                waiting.answers.set_exception(error)
         return
-    for each in served:
-        share = Answers(*([next(column) for _ in each.group.requests] for column in columns))
-        if not each.answers.done():
-            each.answers.set_result(share)
+    for waiting in served:
+        share = Answers(*([next(column) for _ in waiting.group.requests] for column in columns))
+        if not waiting.answers.done():
+            waiting.answers.set_result(share)

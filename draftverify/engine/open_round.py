@@ -152,8 +152,9 @@ class OpenRound(msgspec.Struct, eq=False, gc=False):
             self.trouble += ("exhausted",) if exhausted or not len(self.proposal.items) else ("reject",)
 
     def check_again(self, places: tuple[int, ...]) -> None:
-        """Have the items in these places verified again: of alternatives those alone, else with the whole block."""
-        is_part = places and self.proposal.fits("alternatives")
+        """Have the items in these places verified again: of alternatives those alone, else with the whole block, whose
+        evidence is of all items together."""
+        is_part = places and self.proposal.fits("alternatives") and self.verification.evidence is None
         self.pending, self.places = self.proposal.subset(places) if is_part else self.proposal, places
         self.trouble, self.failure = (), None
 
@@ -195,7 +196,8 @@ class OpenRound(msgspec.Struct, eq=False, gc=False):
             record = replace(record, correction=correction, notes=notes, tokens=self.tokens)
         if proposal.notes:
             record = replace(record, draft_notes=proposal.notes)
-        if self.failure is not None and self.failure.notes:
+        is_of_rule = self.pending is None and proposal is not NO_ITEMS  # whose failure keeps its notes itself
+        if self.failure is not None and self.failure.notes and not is_of_rule:
             call = "draft_notes" if self.pending is None else "notes"
             noted = {call: self.failure.notes}
             record = replace(record, failure=replace(self.failure, notes=EMPTY), **noted)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
 
 from draftverify.engine.budget import Budget
-from draftverify.errors import (
-    ConfigError,
-    PipelineError,
-    below,
-    did_you_mean,
-    shown,
-)
+from draftverify.errors import ConfigError, PipelineError, below, did_you_mean, shown
 from draftverify.frozen import freeze
 from draftverify.identity import arguments_of
 from draftverify.protocols import (
@@ -150,7 +145,7 @@ class Parts:
         ):
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise PipelineError(
-                    f"{name} is {value!r}, a {type(value).__name__}; a {kind.__name__} is needed, as {name}={example}"
+                    f"{name} is {shown(value)}; one of the type {kind.__name__} is needed, as {name}={example}"
                 )
         clauses: Any = self.policy.clauses
         if type(clauses) is not tuple or not all(type(clause) is Clause for clause in clauses):
@@ -173,7 +168,9 @@ class Parts:
                     f"the {role} is the class {part.__name__}; an instance is needed: {part.__name__}(…)"
                 )
             if not has_methods(part, method):
-                raise PipelineError(f"the {role} is a {type(part).__name__}, which has no method {method}()")
+                kind, made = type(part).__name__, callable(part) and role != "rule"
+                hint = f"; {role}(function) makes a {role} of a function" if made else ""
+                raise PipelineError(f"the {role} is a {kind}, which has no method {method}(){hint}")
 
     def _check(self) -> None:
         """Refuse parts that do not fit each other."""
@@ -303,18 +300,8 @@ class Parts:
     @property
     def arguments(self) -> dict[str, Any]:
         """The constructor's arguments; the block also where the generator brought it."""
-        return {
-            "generator": self.generator,
-            "verifier": self.verifier,
-            "rule": self.rule,
-            "policy": self.policy,
-            "block": self.block,
-            "done": self.given_done,
-            "budget": self.budget,
-            "settings": self.settings,
-            "seed": self.seed,
-            "name": self.name,
-        }
+        arguments = {name: getattr(self, name) for name in signature(Parts).parameters}
+        return {**arguments, "done": self.given_done}
 
     def check_fitted(self) -> None:
         """Refuse what was fitted with other parts than these: thresholds, and block sizes that were chosen for others.
@@ -405,9 +392,9 @@ class Fixed:
     traits: ClassVar[BlockTraits] = BlockTraits(learns=False)
 
     def __init__(self, n: int) -> None:
-        if n < 0:
-            raise ConfigError(f"a block has 0 items or more, not {n}")
-        self.n = n
+        if not _is_count(n):
+            raise ConfigError(f"a block has 0 items or more, and not {n!r}")
+        self.n = int(n)
 
     def size(self, context: Context) -> int:
         """`n`."""
@@ -437,13 +424,22 @@ def either(*parts: object) -> Done | None:
         return brought[0] if brought else None
 
     def done(context: Context, new: tuple[Any, ...]) -> int | None:
-        cuts = [cut for rule in brought if (cut := rule(context, new)) is not None]
-        for cut in cuts:
-            if type(cut) is bool or not isinstance(cut, (int, np.integer)):
-                return cut  # no number of values: the boundary says so
-        return min(cuts, default=None)
+        return earliest_cut(brought, context, new)
 
     return done
+
+
+def earliest_cut(rules: Sequence[Done], context: Context, new: tuple[Any, ...]) -> int | None:
+    """The earliest of the cuts that stopping rules make; what is no number of values, for the boundary to say so."""
+    cuts = [cut for rule in rules if (cut := rule(context, new)) is not None]
+    for cut in cuts:
+        if type(cut) is bool or not isinstance(cut, (int, np.integer)):
+            return cut
+    return min(cuts, default=None)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= 0
 
 
 def _sized(block: Any, what: str) -> Any:
@@ -452,8 +448,8 @@ def _sized(block: Any, what: str) -> Any:
     Raises:
         PipelineError: it is neither.
     """
-    if isinstance(block, (int, np.integer)) and not isinstance(block, bool) and block >= 0:
-        return Fixed(int(block))
+    if _is_count(block):
+        return Fixed(block)
     if isinstance(block, type) or not has_methods(block, "size", "observe"):
         raise PipelineError(
             f"{what} is {block!r}; a number of items, 0 or more, or a block size (with size() and observe()) is needed"

@@ -15,7 +15,7 @@ from draftverify.engine.parts import Fixed, Parts
 from draftverify.engine.requests import AskPerson, Draft
 from draftverify.engine.scheduler import Scheduler
 from draftverify.engine.session import Session
-from draftverify.errors import DraftVerifyError, PipelineError, below
+from draftverify.errors import ConfigError, DraftVerifyError, PipelineError, below, shown
 from draftverify.protocols import ChecksGenerator, ChecksVerifier, Closes, Explains, Opens
 from draftverify.traits import GeneratorTraits, name_of, offers
 from draftverify.values import (
@@ -31,6 +31,7 @@ from draftverify.values import (
     Task,
     TaskRecord,
     html_table,
+    is_utf8,
 )
 
 TaskLike: TypeAlias = Task | Mapping[str, Any] | str
@@ -63,10 +64,16 @@ class _Collected:
 
     def __init__(self, pipeline: Pipeline, task: Any, options: Mapping[str, Any]) -> None:
         self._pipeline = pipeline
-        self._is_one = isinstance(task, (Task, Mapping, str, bytes)) or not isinstance(task, Iterable)
+        self._is_one = is_one(task)
         self._tasks = [task] if self._is_one else task
         self._options = dict(options)
         self._pipelines = self._options.pop("pipelines", None)
+        if self._pipelines is not None:
+            self._tasks = list(self._tasks)
+            if len(self._tasks) != len(self._pipelines):
+                raise PipelineError(
+                    f"there are {len(self._tasks)} tasks and {len(self._pipelines)} pipelines; each task needs one"
+                )
         self._places: dict[Session, int] = {}
         self._records: dict[int, TaskRecord] = {}
         if not self._is_one and (single := sorted({"restore", "inner"} & options.keys())):
@@ -76,9 +83,8 @@ class _Collected:
 
     def sessions(self) -> Iterator[Session]:
         """A session of each task, made as there is room for it."""
-        every = self._pipelines is None
-        pipelines = repeat(self._pipeline) if every else self._pipelines
-        for place, (task, pipeline) in enumerate(zip(self._tasks, pipelines, strict=not every)):
+        pipelines = repeat(self._pipeline) if self._pipelines is None else self._pipelines
+        for place, (task, pipeline) in enumerate(zip(self._tasks, pipelines, strict=False)):
             session = pipeline._session(as_task(task, str(place)), **self._options)
             self._places[session] = place
             yield session
@@ -90,11 +96,8 @@ class _Collected:
 
     def ended(self) -> TaskRecord | list[TaskRecord]:
         """The one task's record, or a list of all."""
-        return (
-            self._records[0]
-            if self._is_one
-            else [self._records[place] for place in range(len(self._records))]
-        )
+        records = [self._records[place] for place in range(len(self._records))]
+        return records[0] if self._is_one else records
 
 
 class Pipeline(Parts):
@@ -242,8 +245,7 @@ class Pipeline(Parts):
     def stream(self, task: TaskLike, **options: Unpack[RunOptions]) -> Iterator[Decision]:
         """Yield each round's Decision as it is made; `decision.emitted` are the new values. Left early, it frees the
         task."""
-        task, yielded = as_task(task), 0
-        session = self._session(task, **options)
+        session, yielded = self._streamed(task, options), 0
         for _ in drive(Scheduler([session])):
             for round in session.rounds[yielded:]:
                 yielded += 1
@@ -253,13 +255,17 @@ class Pipeline(Parts):
         """As `stream`, under asyncio."""
         from draftverify.engine.async_driver import adrive
 
-        task, yielded = as_task(task), 0
-        session = self._session(task, **options)
+        session, yielded = self._streamed(task, options), 0
         async with aclosing(adrive(Scheduler([session]))) as steps:
             async for _ in steps:
                 for round in session.rounds[yielded:]:
                     yielded += 1
                     yield round.decision
+
+    def _streamed(self, task: Any, options: Mapping[str, Any]) -> Session:
+        if not is_one(task):
+            raise PipelineError(f"one task is streamed, and {shown(task)} are many; run takes many")
+        return self._session(as_task(task), **options)
 
     def explain(self, task: Task, expected: Any, got: Any) -> Explanation | None:
         """Why two outputs of a task differ that this pipeline's settings made, as the verifier says; None where it has
@@ -414,8 +420,19 @@ class Pipeline(Parts):
         return html_table(self._facts(), ("pipeline", self.name))
 
 
+def is_one(task: Any) -> bool:
+    """Whether this is a task, and not an iterable of such."""
+    return isinstance(task, (Task, Mapping, str, bytes)) or not isinstance(task, Iterable)
+
+
 def as_task(task: Any, id: str = "0") -> Task:
-    """A Task from a Task, a mapping (its input) or anything else (its input's "prompt")."""
+    """A Task from a Task, a mapping (its input) or anything else (its input's "prompt").
+
+    Raises:
+        ConfigError: its id is no text, or one that cannot be written down.
+    """
     if isinstance(task, Task):
+        if not isinstance(task.id, str) or not is_utf8(task.id):
+            raise ConfigError(f"the id of a task is {shown(task.id)}; a text of whole characters is needed")
         return task
     return Task(id=id, input=task if isinstance(task, Mapping) else {"prompt": task})

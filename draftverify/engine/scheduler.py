@@ -104,30 +104,22 @@ class Scheduler:
     def take(self, group: Group, answers: Answers) -> None:
         """Give a group's answers to its sessions."""
         for session, request, value, seconds, busy in zip(*group, *answers, strict=True):
-            session.answer(request.id, value, seconds, busy)
-            if session.on_event is not None or session.outcome is not None or session.pipeline.nests:
-                self._follow(session)
+            self._answer(session, request, value, seconds, busy)
 
     def answer(self, session: Session, value: Any, seconds: float, busy: float) -> Session | None:
         """Give the session that is alone the answer to what it wants; the one that is alone then."""
-        session.answer(session.request.id, value, seconds, busy)  # type: ignore[union-attr]
-        if session.on_event is not None:
-            _tell(session, session.on_event)
-        if session.outcome is None and not (session.pipeline.nests and _nests(session)):
-            return session
-        self._move(session)
+        request: Any = session.request
+        self._answer(session, request, value, seconds, busy)
         return self.alone()
 
-    def _follow(self, session: Session) -> None:
-        """Tell what happened to a session, and put it where it belongs now."""
+    def _answer(self, session: Session, request: Request, value: Any, seconds: float, busy: float) -> None:
+        """Give a session an answer, tell what happened, and put it where it belongs now."""
+        session.answer(request.id, value, seconds, busy)
         if session.on_event is not None:
             _tell(session, session.on_event)
-        if session.outcome is not None or _nests(session):
-            self._move(session)
-
-    def _move(self, session: Session) -> None:
-        self._active.remove(session)
-        self._join(session)
+        if session.outcome is not None or (session.pipeline.nests and _nests(session)):
+            self._active.remove(session)
+            self._join(session)
 
     def ended(self) -> list[Session]:
         """The sessions that ended since this was last asked, released: what remains is their record."""

@@ -200,7 +200,8 @@ class Session:
         The same under every driver, since no inner task waits to hear what the others have used.
         """
         budgets = [budget for budget in (self.pipeline.budget, self._allowance) if budget is not None]
-        seconds = [budget.seconds - self.state.seconds for budget in budgets if budget.seconds is not None]
+        spent = zip(budgets, (self.state.seconds, self.state.busy), strict=False)  # as of `_spent`
+        seconds = [budget.seconds - used for budget, used in spent if budget.seconds is not None]
         amounts = [budget.cost - self.state.cost for budget in budgets if budget.cost is not None]
         if not seconds and not amounts:
             return None

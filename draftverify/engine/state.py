@@ -101,17 +101,9 @@ class State(msgspec.Struct, frozen=True, eq=False, gc=False):
             passes=self.passes + timing.passes,
             cost=self.cost + timing.cost,
         )
-        if (
-            round.trouble
-            or context.tries
-            or context.refused
-            or self.heard
-            or self.answered
-            or decision.abstain
-        ):
-            return state._after_policy(round)
+        remembers = round.trouble or context.tries or context.refused or self.heard or self.answered
         is_plain = round.source == "generator" and (decision.kept or decision.spliced or decision.progress)
-        return state if is_plain else state._after_policy(round)
+        return state if is_plain and not (remembers or decision.abstain) else state._after_policy(round)
 
     def is_askable(self, round: Round) -> bool:
         """Whether a person could be told anything new once `round` is over."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from itertools import chain
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from draftverify.arrays import at_hand, host_to, mass, on_host, stack, together
-from draftverify.errors import ContractError
+from draftverify.engine.fields import are_integers
+from draftverify.errors import ContractError, shown
 from draftverify.randomness import Draws, array_namespace, inverse_cdf, uniforms
 from draftverify.traits import RuleTraits
 from draftverify.values import GIVEN, Array, Context, Decision, LawKind, Proposal, Verification
@@ -101,7 +102,8 @@ def checked_ids(proposals: Sequence[Proposal], p: Array, laws: Set[LawKind] | No
     They lie on the host, for `all_to`; where some came as arrays of the device of p [..., V], there.
 
     Raises:
-        ContractError: for a law that is not one of `laws` (None: any is), another vocabulary, or an item outside it.
+        ContractError: for a law that is not one of `laws` (None: any is), another vocabulary, an item outside it, or
+            one that is no whole number.
     """
     xp, size = array_namespace(p), p.shape[-1]
     # Blocks of one law object, as all those of law "given" are, pass or fail together; an empty one is always good.
@@ -113,6 +115,9 @@ def checked_ids(proposals: Sequence[Proposal], p: Array, laws: Set[LawKind] | No
                 f"q is over {law.q.shape[-1]} items, the target over {size}; they must share a vocabulary"
             )
     lengths = [len(proposal.items) for proposal in proposals]
+    for proposal in proposals:
+        if not _are_ids(proposal.items):  # NumPy would make one of a text, and of a fraction
+            raise ContractError(f"the rule judges token ids, whole numbers; {shown(proposal.items)} are none")
     n = max(1, *lengths)
     if any(hasattr(proposal.items, "shape") for proposal in proposals):
         ids = stack([xp.astype(at_hand(host_to(p, o.items)), xp.int64) for o in proposals], n)
@@ -131,6 +136,12 @@ def checked_ids(proposals: Sequence[Proposal], p: Array, laws: Set[LawKind] | No
         bad = host[(host < 0) | (host >= size)]
         raise ContractError(f"items {bad.tolist()} are not all in the target's vocabulary of {size}")
     return ids
+
+
+def _are_ids(items: Any) -> bool:
+    if hasattr(items, "shape"):
+        return not len(items) or "int" in str(items.dtype)
+    return are_integers(items) or all(type(item) is int or isinstance(item, np.integer) for item in items)
 
 
 def numbers(rngs: Sequence[Draws], n: int) -> tuple[Array, Array]:
@@ -194,9 +205,7 @@ def no_distribution(item: int, of_p: int, of_q: int) -> ContractError:
     """The error for an item NO_P or NO_Q: row `of_p` of the target, or row `of_q` of q, cannot be drawn from."""
     row, must = f"row {of_q} of the generator's q", "q must be what the items were drawn from"
     if item == NO_P:
-        row, must = (
-            f"row {of_p} of the verifier's target",
-            "p must be probabilities, normalised after any cut",
-        )
+        row = f"row {of_p} of the verifier's target"
+        must = "p must be probabilities, normalised after any cut"
     fault = "is no distribution: it does not sum to 1, or holds a negative number, nan or inf"
     return ContractError(f"{row} {fault}; {must}")

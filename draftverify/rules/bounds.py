@@ -28,6 +28,7 @@ def between(
     Raises:
         ConfigError: when it does not.
     """
+    value = _number(name, value)
     if not low <= value <= high or (open_below and value == low) or (open_above and value == high):
         interval = f"{low:g} {'<' if open_below else '≤'} {name} {'<' if open_above else '≤'} {high:g}"
         raise ConfigError(f"{value} is outside {interval}", path=name)
@@ -40,8 +41,10 @@ def score_or_none(name: str, value: float | None) -> float | None:
     Raises:
         ConfigError: when it is no number.
     """
-    if value is not None and (
-        isinstance(value, (bool, str)) or not isinstance(value, SupportsFloat) or value != value
-    ):
+    return None if value is None else _number(name, value)
+
+
+def _number(name: str, value: float) -> float:
+    if isinstance(value, (bool, str)) or not isinstance(value, SupportsFloat) or value != value:
         raise ConfigError(f"{name} is {value!r}; a number is needed", path=name)
     return value

@@ -451,9 +451,8 @@ class LongestPrefix:
     ) -> Decision:
         """Keep one path, up to the first item that did not pass."""
         checks, parents = verification.checks, proposal.parents
-        paths = {
-            -1: (0, 0.0)
-        }  # by the item that each path of passed items ends in, its length and sum of scores
+        # By the item that each path of passed items ends in, its length and sum of scores.
+        paths = {-1: (0, 0.0)}
         for index, (check, parent) in enumerate(zip(checks, parents, strict=True)):
             if check.verdict == "pass" and parent in paths:
                 length, total = paths[parent]

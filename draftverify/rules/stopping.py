@@ -7,13 +7,15 @@ The context's ballots and accepted values include the round's; `context.rounds` 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
+from draftverify.engine.parts import earliest_cut
 from draftverify.errors import ConfigError, ContractError
+from draftverify.protocols import Done
 from draftverify.rules.ballots import count, vote_of
 from draftverify.rules.bounds import at_least_one, between
 from draftverify.values import Context
@@ -201,15 +203,14 @@ class FirstStop:
         rules: the stopping rules.
     """
 
-    def __init__(self, rules: Sequence[Callable[[Context, tuple[Any, ...]], int | None]]) -> None:
+    def __init__(self, rules: Sequence[Done]) -> None:
         if not rules:
             raise ConfigError("rules is empty; at least one is needed", path="rules")
         self.rules = rules
 
     def __call__(self, context: Context, new: tuple[Any, ...]) -> int | None:
         """Ask each stopping rule, and stop at the earliest cut."""
-        cuts = [cut for cut in (rule(context, new) for rule in self.rules) if cut is not None]
-        return min(cuts, default=None)
+        return earliest_cut(self.rules, context, new)
 
 
 def leader_confidence(leader_votes: float, rival_votes: float) -> float:
@@ -231,9 +232,7 @@ def leader_evidence(votes: Iterable[Hashable]) -> Iterator[float]:
     Args:
         votes: in the order in which they were cast.
     """
-    votes_for: Counter[Hashable] = (
-        Counter()
-    )  # in the order of the first votes, so that of equals that one leads
+    votes_for: Counter[Hashable] = Counter()  # by first votes: of equals the earliest leads
     hits: Counter[Hashable] = Counter()  # for each answer b, the votes for the leader among the others
     unseen = 0  # the same for an answer that nobody has voted for
     against: Counter[Hashable] = Counter()  # for each answer b, its votes since there was another

@@ -68,12 +68,9 @@ class Tournament:
         """The winner, with its score where the verifier gave one, its support and its margin."""
         if not context.accepted:
             return None
-        current = context.last
-        table = (
-            _table(current.verification)
-            if current is not None and current.verification.evidence is not None
-            else {}
-        )
+        current, table = context.last, dict[int, float]()
+        if current is not None and current.verification.evidence is not None:
+            table = _table(current.verification)
         if current is None or not table:  # taken up again, without the arrays
             return Choice(context.accepted[0])
         winner, support, margin = _winner(table)

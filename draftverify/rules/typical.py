@@ -15,7 +15,6 @@ import numpy as np
 from array_api_compat import device
 
 from draftverify.arrays import all_to, host_to, on_host, positive, top
-from draftverify.errors import ConfigError
 from draftverify.randomness import Draws, array_namespace
 from draftverify.rules.batch import (
     NO_P,
@@ -25,6 +24,7 @@ from draftverify.rules.batch import (
     no_distribution,
     target_rows,
 )
+from draftverify.rules.bounds import between
 from draftverify.rules.walk import ON_TREES, TreeRule
 from draftverify.token_summary import TokenSummary
 from draftverify.values import Array, Decision, Proposal, Refusal, Verification
@@ -54,10 +54,8 @@ class Typical(TreeRule):
     def __init__(
         self, epsilon: float = 0.09, delta: float | None = None, *, measure_drift: bool = False
     ) -> None:
-        if epsilon <= 0 or (delta is not None and delta <= 0):
-            raise ConfigError(f"epsilon {epsilon} and delta {delta} must be above 0", path="epsilon")
-        self.epsilon = epsilon
-        self.delta = delta
+        self.epsilon = between("epsilon", epsilon, 0, math.inf, open_below=True)
+        self.delta = None if delta is None else between("delta", delta, 0, math.inf, open_below=True)
         self.measure_drift = measure_drift
 
     def judge(
@@ -79,9 +77,7 @@ class Typical(TreeRule):
             drift: list[float] = []
             if self.measure_drift:
                 drift = [1 - likelihoods[start + index] for index in path] + [1 - highest[b][end]]
-                if _drawn(
-                    proposal
-                ):  # the drifts of a chain are those of the kept items and of the refused one
+                if _drawn(proposal):  # a chain's drifts are those of the kept items and of the refused one
                     judged = drifts[start:stop][: len(path) + 1]
                     drift[: len(judged)] = judged
             decisions.append(_decision(path, refused, int(tops[b][end]), highest[b][end], drift))

@@ -154,9 +154,8 @@ def _alone(
 def _decision(proposal: Proposal, path: tuple[int, ...], item: int) -> Decision:
     if item < 0:
         leaf = path[-1] if path else -1
-        judged = (
-            leaf if leaf < 0 or leaf in proposal.parents else proposal.parents[leaf]
-        )  # whose children were judged
+        # Whose children were judged last.
+        judged = leaf if leaf < 0 or leaf in proposal.parents else proposal.parents[leaf]
         raise no_distribution(item, leaf + 1, judged + 1)
     return Decision(kept=path, spliced=(item,), refused=_refused(proposal.parents, path))
 

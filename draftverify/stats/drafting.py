@@ -190,15 +190,16 @@ def _loss(tasks: Sequence[_Task]) -> tuple[float, float]:
     """The whole loss, and how far its interval reaches to either side; infinite where it has none."""
     drafted = np.array([task.drafted for task in tasks], dtype=float)
     spent = np.array([task.spent for task in tasks])
-    owed, plain, steps = (
-        np.array([getattr(task, name) for task in tasks], dtype=float) for name in ("owed", "plain", "steps")
-    )
+    owed = np.array([task.owed for task in tasks], dtype=float)
+    plain = np.array([task.plain for task in tasks], dtype=float)
+    steps = np.array([task.steps for task in tasks], dtype=float)
 
     def lost(spent: Any, owed: Any, plain: Any, steps: Any) -> Any:
         with np.errstate(divide="ignore", invalid="ignore"):
             return spent - np.where(owed != 0.0, owed * plain / steps, 0.0).sum(axis=-1)
 
-    sums = [column.sum(axis=0) for column in (spent, owed, plain, steps)]
+    columns = spent, owed, plain, steps
+    sums = [column.sum(axis=0) for column in columns]
     value = float(lost(*sums))
     least = _worth(drafted)
     for at in np.flatnonzero(sums[1]):
@@ -206,10 +207,7 @@ def _loss(tasks: Sequence[_Task]) -> tuple[float, float]:
     if least <= 1.0 + 1e-9:
         return value, math.inf
     remaining = drafted.sum() - drafted
-    estimates = (
-        lost(*(total - part for total, part in zip(sums, (spent, owed, plain, steps), strict=True)))
-        / remaining
-    )
+    estimates = lost(*(total - part for total, part in zip(sums, columns, strict=True))) / remaining
     estimates = estimates[(drafted > 0) | (steps.sum(axis=1) > 0)]  # the others say nothing
     variance = (len(estimates) - 1) / len(estimates) * float(((estimates - estimates.mean()) ** 2).sum())
     reach = t_quantile(TAIL, least - 1.0) * math.sqrt(variance) * float(drafted.sum())

@@ -45,9 +45,8 @@ def _log_seconds(records: Iterable[TaskRecord]) -> dict[str, float]:
     """Per accepted task the mean log of its seconds over its records (repeats of one task are one observation)."""
     logs_of: dict[str, list[float]] = {}
     for record in records:
-        if (
-            record.outcome.status == "accepted" and record.outcome.seconds > 0.0
-        ):  # one that gave up has no speed
+        # One that gave up has no speed.
+        if record.outcome.status == "accepted" and record.outcome.seconds > 0.0:
             logs_of.setdefault(record.task, []).append(math.log(record.outcome.seconds))
     return {task: sum(logs) / len(logs) for task, logs in logs_of.items()}
 

@@ -86,7 +86,7 @@ $libraries
 )
 
 
-def page_html(run: RunRecords, *, details: int = DETAILS, entries: Iterable[Entry] | None = None) -> str:
+def page_html(run: RunRecords, *, details: int = DETAILS) -> str:
     """The report of a run, finished or not, as one HTML file without anything to load.
 
     Reads the rounds of all records once.
@@ -95,17 +95,14 @@ def page_html(run: RunRecords, *, details: int = DETAILS, entries: Iterable[Entr
         run: whose.
         details: characters that the rounds of tasks may take; those of the others are named with the command that
             shows them.
-        entries: its measured records with their words, in task order, where they have been read already.
     """
     gathering = Gathering(run)
     frame = RunFrame.of(run)
     begun = {task for _, task, _ in run.store.open_tasks()}
     blocks = _Blocks(details)
     rows: list[Plain] = []
-    every = groupby(
-        _counted(gathering, run.entries() if entries is None else entries),
-        key=lambda entry: entry.record.task,
-    )
+    kept = {True: 0, False: 0}
+    every = groupby(_counted(gathering, run.entries()), key=lambda entry: entry.record.task)
     ended = next(every, None)
     for task in run.tasks:
         task_entries: dict[str, Entry] = {}
@@ -123,7 +120,9 @@ def page_html(run: RunRecords, *, details: int = DETAILS, entries: Iterable[Entr
             if len(text) > BLOCK:
                 text = _json(detail_of(frame, task, task_entries, judgements, **SHORT))
             blocks.add(row, text, wrong=wrong)
-        rows.append(row)
+        if kept[wrong] < ROWS:  # no more of a kind can be listed
+            kept[wrong] += 1
+            rows.append(row)
     packed = blocks.packed()
     data = [_element("overview", _json(gathering.overview()).replace("<", "\\u003c"), "application/json")]
     data.append(_element("rows", _packed(_json(_listed(rows)))))

@@ -8,6 +8,8 @@ import json
 import logging
 import re
 from pathlib import Path
+from threading import Thread
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -252,6 +254,22 @@ def test_what_is_left_of_json_with_an_encoded_secret_is_json() -> None:
                 assert said.startswith(before)
                 assert said.endswith(before)
                 assert "***" in said
+
+
+def test_secrets_that_are_made_at_once_are_all_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two threads none puts back what was known before the other's."""
+    other = Thread(target=Secret, args=("made-meanwhile",))
+
+    def meanwhile(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        other.start()
+        other.join(0.05)
+        return sorted(*arguments, **options)
+
+    monkeypatch.setattr("draftverify.secret.sorted", meanwhile, raising=False)
+    Secret("made-first")
+    other.join()
+    assert redact("made-first, made-meanwhile") == "***, ***"
 
 
 def test_a_short_placeholder_is_left_alone() -> None:

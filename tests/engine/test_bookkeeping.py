@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 import pytest
 
 from draftverify import (
@@ -10,7 +11,9 @@ from draftverify import (
     Budget,
     Check,
     Cost,
+    Decision,
     DraftVerifyError,
+    Evidence,
     Pipeline,
     Proposal,
     Session,
@@ -24,7 +27,7 @@ from draftverify import (
     reverify,
 )
 from draftverify.rules import Limit
-from draftverify.traits import BlockTraits, GeneratorTraits
+from draftverify.traits import BlockTraits, GeneratorTraits, RuleTraits, VerifierTraits
 
 from .parts import Ballots, Blocks, Judge, Prefix, TakeFirst
 
@@ -76,6 +79,17 @@ class Passing:
 def spelling(letters=20, **more):
     """A word of so many letters: each is a round of a second and a unit."""
     return Pipeline(Letters(), Passing(), Prefix(), block=1, done=Limit(letters), name="spelling", **more)
+
+
+class Both(TakeFirst):
+    """Done with the last item that passed by its check and by all that it was crossed with."""
+
+    traits = RuleTraits(shapes={"alternatives"}, needs={"verdicts", "cross"})
+
+    def decide(self, context, proposal, verification, rng):
+        clean = [i for i, check in enumerate(verification.checks) if check.verdict == "pass"]
+        clean = [i for i in clean if (verification.evidence.cross[i] == 1.0).all()]
+        return Decision(kept=tuple(clean[-1:]), done=bool(clean))
 
 
 def free(context, item):
@@ -228,6 +242,56 @@ def test_the_least_of_the_budgets_around_an_inner_task_bounds_it(kind):
     (innermost, _) = outer.record("x").rounds[0].nested[0].rounds[0].nested
     assert innermost.outcome.status == "refused"
     assert getattr(innermost.outcome, kind) == pytest.approx(2.0, abs=0.1)
+
+
+def test_what_an_inner_task_may_give_away_is_counted_as_what_it_may_use():
+    """In machine seconds: of a pass that several shared its own part."""
+    session = Session(
+        Pipeline(Blocks([2], [3]), Judge(even), Ballots(), done=lambda context, new: None),
+        Task(id="t"),
+        allowance=Budget(seconds=10.0),
+    )
+    session.answer(session.request.id, Proposal.alternatives((2,)), seconds=4.0, busy=1.0)
+    for value in (Verification(checks=(Check("pass"),)), Decision(held=(0,))):
+        session.answer(session.request.id, value)
+    assert session.allowance(3).seconds == pytest.approx(3.0)
+
+
+def test_evidence_is_of_all_items_once_some_are_checked_again():
+    """What a first pass measured of an item whose check failed says nothing of it, so the block is checked whole."""
+
+    class Crossing(Judge):
+        traits = VerifierTraits(provides={"verdicts", "cross"})
+
+        def verify(self, context, proposal):
+            self.fn.append(len(proposal))
+            again = len(self.fn) > 1
+            cross = np.array([[1.0, 0.0], [1.0, 1.0] if again else [np.nan, np.nan]][-len(proposal) :])
+            checks = (Check("pass"), Check("pass" if again else "error"))[-len(proposal) :]
+            return Verification(checks=checks, evidence=Evidence(cross=cross))
+
+    judge = Crossing([])
+    record = Pipeline(Blocks([1, 4]), judge, Both(), policy=reverify(), block=2).record("x")
+    assert judge.fn == [2, 2]
+    assert record.outcome.value == 4
+
+
+def test_a_rules_failure_takes_nothing_from_the_drafts_notes():
+    """Its own notes stay with it."""
+
+    class Noting(Blocks):
+        def propose(self, context, n):
+            return Proposal.alternatives((1,), notes={"asked": "draft"})
+
+    class Failing(TakeFirst):
+        def decide(self, context, proposal, verification, rng):
+            error = DraftVerifyError("no answer")
+            error.notes = {"asked": "rule"}
+            raise error
+
+    (round,) = Pipeline(Noting(), Judge(free), Failing()).record("x").rounds
+    assert round.draft_notes == {"asked": "draft"}
+    assert round.failure.notes == {"asked": "rule"}
 
 
 def test_another_attempt_draws_other_numbers():

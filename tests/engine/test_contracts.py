@@ -373,6 +373,21 @@ def test_coroutine_functions_run_where_a_driver_can_await_them():
     assert "returned <coroutine" in mixed.run("x").failure.message
 
 
+def test_what_judges_side_by_side_has_ended_when_one_verdict_is_none():
+    """A call that fails leaves no coroutine at work on the task."""
+    ended = []
+
+    async def judge(context, item):
+        await asyncio.sleep(0.01 * item)
+        ended.append(item)
+        return "yes" if item == 0 else True
+
+    pipeline = Pipeline(generator(lambda c, n: [0, 1]), verifier(judge), All(), block=2)
+    outcome = asyncio.run(pipeline.arun("x"))
+    assert "returned 'yes'" in outcome.reason
+    assert ended == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("enough", "passing", "judged", "most"),
     [

@@ -10,6 +10,7 @@ from draftverify import (
     Context,
     ContractError,
     Explanation,
+    Fixed,
     Pipeline,
     PipelineError,
     Proposal,
@@ -147,6 +148,12 @@ class Wants:
         ),
         ((Blocks, Judge(None), TakeFirst()), "is the class Blocks; an instance is needed"),
         ((Blocks(), TakeFirst(), TakeFirst()), "has no method verify()"),
+        ((Blocks(), bool, TakeFirst()), "is the class bool; an instance is needed"),
+        (
+            (Blocks(), abs, TakeFirst()),
+            "no method verify(); verifier(function) makes a verifier of a function",
+        ),
+        ((generator(max, reads="warm"), Judge(None), TakeFirst()), "a set of names is needed, as {'warm'}"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused_when_built(parts, words):
@@ -233,6 +240,31 @@ def test_an_inner_pipeline_that_fails_everywhere_is_a_failure_outside():
     outcome = Pipeline(inner, Judge(None), TakeFirst()).run("x")
     assert outcome.status == "failed"
     assert "no model" in outcome.failure.message
+
+
+def test_each_task_has_one_of_the_pipelines_that_are_given():
+    """Told before any of them runs."""
+    pipeline = Pipeline(generator(lambda c, n: [1]), verifier(lambda c, i: True), First())
+    with pytest.raises(PipelineError, match="there are 2 tasks and 1 pipelines"):
+        pipeline.record(["x", "y"], pipelines=[pipeline])
+    with pytest.raises(ConfigError, match="0 items or more, and not '3'"):
+        Fixed("3")
+
+
+@pytest.mark.parametrize("id", [5, None, "\ud800"])
+def test_a_task_has_an_id_that_can_be_written_down(id):
+    """Else its record could not be read again."""
+    pipeline = Pipeline(generator(lambda c, n: [1]), verifier(lambda c, i: True), First())
+    with pytest.raises(ConfigError, match="a text of whole characters is needed"):
+        pipeline.run([Task(id=id)])
+
+
+def test_one_task_is_streamed():
+    """Many are no prompt that is a list."""
+    pipeline = Pipeline(generator(lambda c, n: [1]), verifier(lambda c, i: True), First())
+    assert [decision.emitted for decision in pipeline.stream("x")] == [(1,)]
+    with pytest.raises(PipelineError, match="one task is streamed"):
+        next(pipeline.stream(["x", "y"]))
 
 
 def test_open_and_close_reach_every_part():

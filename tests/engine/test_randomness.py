@@ -63,6 +63,12 @@ def test_any_position_gives_a_number_on_the_unit_interval(position):
     assert draws.uniform(position) == draws.uniform(position % (1 << 32))
 
 
+@given(st.integers(-(2**70), 2**70))
+def test_a_seed_is_one_at_any_position(position):
+    """Libraries take 63 bits, and none below 0."""
+    assert 0 <= Draws((1, 2), 3).seed(position) < 2**63
+
+
 def test_draws_are_uniform_and_streams_independent():
     """Mean, variance and the correlation of two roles over 40,000 draws; each bound is 5 standard errors (p < 1e-5)."""
     n = 40_000

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from draftverify import Context, Pipeline, Proposal, TaskRecord, Verification
+from draftverify.kit import make_context
 from draftverify.rules import Speculative
 from draftverify.stats.block import Measured
 from draftverify.stats.block.evidence import AcceptanceEvidence
@@ -178,6 +179,25 @@ def test_a_draft_is_made_once_a_round() -> None:
     assert made == [(round.index, 8) for round in answer.rounds]
     assert 0 < min(sizes(answer)) < 8
     assert all(round.draft_notes["of"] % VOCABULARY == round.items[0] for round in answer.rounds)
+
+
+def test_the_beginning_of_a_last_draft_is_not_the_last() -> None:
+    """The generator has more for the next block, and says that it has not once all of it was asked for."""
+
+    class Ending(Foreseen):
+        def propose(self, context: Context, n: int) -> Proposal:
+            return replace(super().propose(context, n), exhausted=True)
+
+    generator = Ending(lambda start: right(start)[:4])
+    block = Measured()
+    block.check_pipeline(Pipeline(generator, Counting(CHEAP), Speculative(), settings={"temperature": 0}))
+    context = make_context("count")
+    block.size(context)
+    assert [(len(draft), draft.exhausted) for n in (2, 4, 6) if (draft := block.drafted(context, n))] == [
+        (2, False),
+        (4, True),
+        (4, True),
+    ]
 
 
 def test_a_draft_with_evidence_of_its_items_is_made_again() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from draftverify import ConfigError, Outcome, Task
@@ -55,6 +56,7 @@ def test_exact(expected: Any, value: Any, right: bool) -> None:
         ("paris", "It is Paris.", True),
         (["Lyon", "Paris"], "It is Paris.", True),
         (["Lyon"], "It is Paris.", False),
+        (("Lyon", "Paris"), "It is Paris.", True),
         (7, "room 7", True),
         ("é", ("caf", "é"), True),
     ],
@@ -92,6 +94,12 @@ def test_contains(expected: Any, value: Any, right: bool) -> None:
         (1, "9" * 10_000, 0, False),
         (5, 10**400, 0, False),
         (0.3, "0.30", 0, True),
+        (5, "x = −5", 0, False),  # the minus of print
+        (-5, "x = −5", 0, True),
+        (5, "1e999999999", 0, False),
+        (5, "-1e999999999", 3, False),
+        (np.float64(0.5), "0.5", 0, True),
+        (np.int64(5), "5.05", np.float64(0.1), True),
     ],
 )
 def test_numeric(expected: Any, value: Any, tolerance: float, right: bool) -> None:
@@ -130,6 +138,15 @@ def test_a_task_without_expected_has_no_score_and_one_without_the_field_is_an_er
     assert metric(Task(id="1"), Outcome(status="accepted", value="1")) is None
     with pytest.raises(ConfigError, match="other"):
         metric(Task(id="1", expected={"other": 1}), Outcome(status="accepted", value="1"))
+
+
+@pytest.mark.parametrize("metric", [Contains(), RegexMatch()])
+def test_an_empty_text_is_not_looked_for(metric: Any) -> None:
+    """It stands in every answer, and is what a table has where nothing was filled in."""
+    for expected in ("", ["Paris", ""]):
+        with pytest.raises(ConfigError, match="stands in every answer"):
+            metric.check_tasks([Task(id="1", expected={metric.expected: expected})])
+    assert said(EqualAnswer(), "", " ") is True
 
 
 def test_a_negative_tolerance_is_refused() -> None:

@@ -97,7 +97,7 @@ def test_records_are_read_in_lots(store: Store, run_id: str, monkeypatch: pytest
     read: list[str] = []
     sa.event.listen(store._engine, "before_cursor_execute", lambda *told: read.append(told[2]))
     entries = list(store.entries(phase="measure"))
-    assert sum(each.startswith("SELECT") for each in read) == 1 + 3
+    assert sum(each.startswith("SELECT") for each in read) == 1 + 3 * 2
     assert [(each.record.task, each.pipeline) for each in entries] == list(
         product([f"t{i}" for i in range(5)], "ab")
     )

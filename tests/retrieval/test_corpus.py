@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import draftverify_retrieval.documents as documents_module
@@ -129,6 +129,7 @@ LINES = st.lists(
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(states=st.lists(st.tuples(LINES, st.booleans()), min_size=2, max_size=4), ends=st.booleans())
+@example(states=[(['{"id": "@", "text":'], False), ([" "], True)], ends=False)  # a space behind a bad line
 def test_lines_after_any_changes_are_the_index_made_anew(tmp_path_factory, states, ends):
     """Appended to, whole or in the middle of a line, or written again: passages, bad lines and their numbers."""
     folder = tmp_path_factory.mktemp("lines")

@@ -296,6 +296,17 @@ def test_raw_maxima_of_another_length_are_refused(length: int) -> None:
             )
 
 
+@pytest.mark.parametrize("items", [(2.7,), ("2",), (True,), np.asarray([2.7])], ids=repr)
+@pytest.mark.parametrize("rule", CHAIN_RULES + TREE_RULES, **BY_NAME)
+def test_what_is_no_token_id_is_judged_as_none(rule: Any, items: Any) -> None:
+    """Not as the number that could be made of it."""
+    rows = np.tile([0.0, 0.0, 1.0], (2, 1))
+    evidence = Evidence(target=rows, raw_maxima=np.ones(2))
+    law = Law("given") if "given" in rule.traits.laws else iid(rows[:1], raw_maxima=np.ones(1))
+    with pytest.raises(ContractError, match="token ids"):
+        decide(rule, Proposal.chain(items, law), Verification(evidence=evidence))
+
+
 # The meter
 
 

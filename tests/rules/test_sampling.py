@@ -328,6 +328,9 @@ def test_a_law_that_a_rule_is_not_made_for_is_refused_when_built(
         (lambda: Cascade("chow", 2.0), "alpha"),
         (lambda: Ensemble(float("nan")), "weight"),
         (lambda: Typical(epsilon=0.0), "epsilon"),
+        (lambda: Typical(epsilon=float("nan")), "epsilon"),
+        (lambda: Typical(delta=float("nan")), "delta"),
+        (lambda: Lenience("0.5"), "lenience"),  # type: ignore[arg-type]
     ],
 )
 def test_parameters_outside_their_range_are_refused(make: Any, path: str) -> None:

@@ -6,7 +6,8 @@ import os
 import re
 import subprocess
 import sys
-from functools import partial
+from decimal import Decimal
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from draftverify.lab import Calibrated, LabelledScore, fit_scores
 from draftverify.lab.replay import Replay
 from draftverify.lab.scores import ScoreArtifact
 from draftverify.rules import All, EnoughEvidence, First
+from draftverify.secret import Secret
 from draftverify.traits import VerifierTraits
 
 
@@ -182,6 +184,7 @@ def _counts_down() -> Any:
         (lambda x: abs(x), lambda x: len(x)),
         (lambda x: [(lambda y: y + 1) for _ in x], lambda x: [(lambda y: y + 2) for _ in x]),
         (partial(pow, 1), partial(pow, 2)),
+        (cache(_adds(1)), cache(_adds(2))),
         (np.zeros(3), np.ones(3)),
         (np.float32(1), np.float32(2)),
         (re.compile("a"), re.compile("b")),
@@ -192,6 +195,12 @@ def _counts_down() -> Any:
 def test_arguments_that_answer_otherwise_make_another_part(one: Any, other: Any) -> None:
     """What a function closes over, calls and falls back on; numbers of arrays; what a method is bound to."""
     assert identity_of(Plain(inner=one)) == identity_of(Plain(inner=one)) != identity_of(Plain(inner=other))
+
+
+def test_who_a_part_is_does_not_hang_on_its_key() -> None:
+    """Another key makes no other part, and nothing of one stands in a file; a slice's dots are told like numbers."""
+    assert identity_of(Plain(inner=Secret("sk-one-1"))) == identity_of(Plain(inner=Secret("sk-two-2")))
+    assert identity_of(Plain(inner=lambda x: x[..., 0])) != identity_of(Plain(inner=lambda x: x[0]))
 
 
 def test_a_directory_is_what_stands_in_it(tmp_path: Path) -> None:
@@ -227,6 +236,8 @@ def test_a_part_that_cannot_be_told_is_an_error() -> None:
     """Rather than the same as another; one that holds itself, as a recursive function does, can be told."""
     with pytest.raises(ConfigError, match="no telling a range from another; give Plain an `identity`"):
         identity_of(Plain(inner=range(3)))
+    with pytest.raises(ConfigError, match="no telling a Decimal from another"):
+        identity_of(Plain(inner=Decimal(3)))
     assert identity_of(Plain(inner=_counts_down())) == identity_of(Plain(inner=_counts_down()))
 
 

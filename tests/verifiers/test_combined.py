@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from time import sleep
 from typing import Any, ClassVar
 
 import numpy as np
@@ -436,6 +437,31 @@ def test_coroutine_members_are_awaited_where_a_driver_can() -> None:
     outcome = asyncio.run(pipeline.arun("t"))
     assert list(outcome.value) == ["no way", "yes"]
     assert "run this pipeline with arun" in pipeline.run("t").reason
+
+
+def test_a_stage_that_is_not_concurrent_is_called_once_at_a_time() -> None:
+    """Also where its fellows are awaited, and one call for many sessions comes to it block by block."""
+    at_work = most = 0
+
+    class Alone(Says):
+        said: ClassVar[dict[str, Any]] = {"reads": frozenset(), "concurrent": False}
+
+        def verify(self, context: Context, proposal: Proposal) -> Verification:
+            nonlocal at_work, most
+            at_work += 1
+            most = max(most, at_work)
+            sleep(0.01)
+            at_work -= 1
+            return super().verify(context, proposal)
+
+    class Many(Async):
+        async def verify_many(self, contexts: Any, proposals: Any) -> list[Verification]:
+            return [await self.verify(*call) for call in zip(contexts, proposals, strict=True)]
+
+    part = AllOf([Alone({}), Many("no")])
+    pipeline = Pipeline(generator(lambda c, n: ["yes"]), part, First())
+    assert [outcome.value for outcome in asyncio.run(pipeline.arun(["t"] * 4))] == ["yes"] * 4
+    assert most == 1
 
 
 def test_a_coroutine_member_that_fails_is_an_error() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import jsonschema
@@ -88,6 +89,7 @@ def test_values_need_no_text() -> None:
     assert check({"items": {"type": "string"}}, ["3"]).verdict == "pass"
 
 
+others = "additionalProperties"
 plain = st.recursive(
     st.sampled_from(
         [{"type": "integer"}, {"type": "string"}, {"const": 1}, {"enum": ["a", None]}, {"minimum": 1}, {}]
@@ -95,6 +97,10 @@ plain = st.recursive(
     lambda inner: (
         st.fixed_dictionaries({"properties": st.dictionaries(st.sampled_from("ab"), inner), "required": st.just(["a"])})
         | st.fixed_dictionaries({"items": inner, "maxItems": st.just(2)})
+        | st.fixed_dictionaries({"items": inner, "uniqueItems": st.just(True)})
+        | st.fixed_dictionaries(
+            {"patternProperties": st.fixed_dictionaries({"a|b": inner}), others: st.just(False)}
+        )
         | st.fixed_dictionaries({"not": inner})
         | st.lists(inner, min_size=1, max_size=2).map(lambda each: {"anyOf": each})
         | st.lists(inner, min_size=1, max_size=2).map(lambda each: {"oneOf": each, "$defs": {"x": each[0]}})
@@ -118,6 +124,32 @@ def test_it_agrees_with_jsonschema(schema: Any, value: Any) -> None:
         assert found.verdict == ("reject" if errors else "pass")
         assert found.score == -float(len(errors))
         assert len(found.feedback.splitlines()) >= min(len(errors), 1)
+
+
+@pytest.mark.parametrize("keyword", ["additionalProperties", "unevaluatedProperties", "maxProperties"])
+def test_a_name_that_a_model_wrote_takes_a_pattern_no_time_without_end(
+    keyword: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a text: it is a timeout, whichever keyword comes to the name first; and patterns still name properties."""
+    monkeypatch.setattr("draftverify.checks.verifiers.json_schema.SECONDS", 0.05)
+    slow = {keyword: False if keyword != "maxProperties" else 9, "patternProperties": {"^(a|a)*$": {}}}
+    assert check(slow, {"a" * 40 + "!": 1}).verdict == "timeout"
+    named = {
+        keyword: slow[keyword],
+        "patternProperties": {"^x": {"type": "integer"}},
+        "properties": {"b": {}},
+    }
+    assert check(named, {"x1": 1, "b": "s"}).verdict == "pass"
+    assert check(named, {"x1": "s"}).feedback == "$.x1: 's' is not of type 'integer'"
+
+
+def test_a_long_list_is_looked_through_once_for_equal_items() -> None:
+    """Not each item beside each other: 20,000 of them would take minutes. True is not 1, and 1.0 is."""
+    long, start = [{"a": [place]} for place in range(20_000)], perf_counter()
+    assert check({"uniqueItems": True}, long).verdict == "pass"
+    assert perf_counter() - start < 30
+    assert check({"uniqueItems": True}, [*long, {"a": [3.0]}]).verdict == "reject"
+    assert check({"uniqueItems": True}, [[1], [True], [], {}, ["1"]]).verdict == "pass"
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def _lines(path: Path, fields: Mapping[str, str], before: LinesRead) -> Document
         place = places[number]
         line = before.lines + place + 1
         try:
-            return _document(lines[place], names, f"{path}:{line}")
+            return _document(lines[place].strip(), names, f"{path}:{line}")
         except BadDocumentError as error:
             return Document(f"{path.name}:{line}", problem=error.message)
 

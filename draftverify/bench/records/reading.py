@@ -113,7 +113,7 @@ class RecordReader(Database):
     ) -> Iterator[Entry]:
         """Records in task order, then by pipeline name and attempt: the latest attempt of each; of a task that waits
         for a person the record so far. One that cannot be read comes as a failed task whose failure says so, and the
-        others come as they are. The rounds of some hundred records are read at a time; no more are held.
+        others come as they are. Some hundred are read at a time; no more are held.
 
         Args:
             pipeline, task: only theirs.
@@ -121,61 +121,68 @@ class RecordReader(Database):
             texts: read the words of the rounds too.
             every_attempt: the failed attempts before the latest too.
         """
-        on = (tables.tasks.c.run == tables.records.c.run) & (tables.tasks.c.task == tables.records.c.task)
-        joined = tables.records.outerjoin(tables.tasks, on)
-        query = sa.select(tables.records).select_from(joined).where(tables.records.c.run == self._run)
-        filters = (
-            (tables.records.c.pipeline, pipeline),
-            (tables.records.c.task, task),
-            (tables.tasks.c.phase, phase),
-        )
-        query = query.where(*(column == value for column, value in filters if value is not None))
-        if not every_attempt:
-            query = query.where(tables.LATEST)
-        query = query.order_by(*tables.in_order, tables.records.c.pipeline, tables.records.c.attempt)
-        rows = self._read(query)
-        for start in range(0, len(rows), LOT):
-            some = rows[start : start + LOT]
+        for rows in self._lots(pipeline, task, phase, every_attempt):
             try:
-                lot = self._lot(some, texts)
+                rounds = self._rounds_of(rows, texts)
             except StoreError:  # damage, of which we know where it is only when each is read alone
-                lot = None
-            inner = self._inner([row for row in some if row.status == "waiting"])
-            for row in some:
-                yield self._entry(row, texts, lot, inner)
+                rounds = None
+            inner = self._inner([row for row in rows if row.status == "waiting"])
+            for row in rows:
+                yield self._entry(row, texts, rounds, inner)
 
     def endings(self, *, phase: str = "measure") -> Iterator[TaskEnding]:
         """How tasks ended, or that they wait, without their rounds: in task order, then by pipeline name, of each the
-        latest attempt.
-
-        Some hundred tasks are read at a time, each lot in a transaction of its own; no more are held. One that cannot
-        be read comes as a failed task whose failure says so.
+        latest attempt. Some hundred are read at a time; no more are held. One that cannot be read comes as a failed
+        task whose failure says so.
         """
+        for rows in self._lots(phase=phase):
+            for row in rows:
+                yield TaskEnding(
+                    pipeline=row.pipeline,
+                    task=row.task,
+                    attempt=row.attempt,
+                    group=row.grp,
+                    outcome=self._outcome(row),
+                    memory=row.memory,
+                    committed=row.committed,
+                )
+
+    def _lots(
+        self,
+        pipeline: str | None = None,
+        task: str | None = None,
+        phase: str | None = None,
+        every_attempt: bool = False,
+    ) -> Iterator[list[Any]]:
+        """The rows of records, some hundred at a time, each lot in a transaction of its own."""
         columns = tables.records.c
-        ids = sa.select(tables.tasks.c.task).where(
-            tables.tasks.c.run == self._run, tables.tasks.c.phase == phase
+        on = (tables.tasks.c.run == columns.run) & (tables.tasks.c.task == columns.task)
+        query = sa.select(columns.pipeline, columns.task, columns.attempt)
+        query = query.select_from(tables.records.outerjoin(tables.tasks, on)).where(columns.run == self._run)
+        filters = ((columns.pipeline, pipeline), (columns.task, task), (tables.tasks.c.phase, phase))
+        query = query.where(*(column == value for column, value in filters if value is not None))
+        if not every_attempt:
+            query = query.where(tables.LATEST)
+        keys = self._read(query.order_by(*tables.in_order, columns.pipeline, columns.attempt))
+        for start in range(0, len(keys), LOT):
+            lot = keys[start : start + LOT]
+            rows = {(row.pipeline, row.task, row.attempt): row for row in self._of(tables.records.c, lot)}
+            yield [rows[tuple(key)] for key in lot if tuple(key) in rows]
+
+    def _of(
+        self, columns: Iterable[sa.Column[Any]], keys: Sequence[Any], *conditions: sa.ColumnElement[bool]
+    ) -> list[Any]:
+        """These columns of a table, of some tasks of some pipelines, by a single query."""
+        query = sa.select(*columns)
+        (table,) = query.get_final_froms()
+        # By all parts of the key that an index begins with, or the whole run would be looked through.
+        query = query.where(
+            table.c.run == self._run,
+            table.c.pipeline.in_(sorted({key.pipeline for key in keys})),
+            table.c.task.in_(list(dict.fromkeys(key.task for key in keys))),
+            *conditions,
         )
-        tasks = [row.task for row in self._read(ids.order_by(tables.tasks.c.place))]
-        every = sa.select(columns.pipeline).where(columns.run == self._run).distinct()
-        pipelines = sorted(row.pipeline for row in self._read(every))
-        query = sa.select(tables.records).where(columns.run == self._run, columns.pipeline.in_(pipelines))
-        query = query.where(tables.LATEST)
-        for start in range(0, len(tasks), LOT):
-            some = tasks[start : start + LOT]
-            latest = {
-                (row.task, row.pipeline): row for row in self._read(query.where(columns.task.in_(some)))
-            }
-            for key in ((task, pipeline) for task in some for pipeline in pipelines):
-                if (row := latest.get(key)) is not None:
-                    yield TaskEnding(
-                        pipeline=row.pipeline,
-                        task=row.task,
-                        attempt=row.attempt,
-                        group=row.grp,
-                        outcome=self._outcome(row),
-                        memory=row.memory,
-                        committed=row.committed,
-                    )
+        return self._read(query)
 
     def counts(self) -> dict[tuple[str, str, str], int]:
         """How many tasks ended how or are "waiting", by (phase, pipeline, status): of each the latest attempt, as
@@ -251,19 +258,12 @@ class RecordReader(Database):
             )
         return by_pipeline
 
-    def _lot(self, records: Sequence[Any], texts: bool) -> dict[Key, list[Any]]:
+    def _rounds_of(self, records: Sequence[Any], texts: bool) -> dict[Key, list[Any]]:
         """The rows of the rounds of some records, by a single query."""
         columns = tables.rounds.c
-        key_columns = (columns.pipeline, columns.task, columns.attempt, columns.round, columns.data)
-        query = sa.select(*key_columns, *((columns.texts,) if texts else ()))
-        # By all parts of the key that an index begins with, or the whole run would be looked through.
-        query = query.where(
-            columns.run == self._run,
-            columns.pipeline.in_(sorted({row.pipeline for row in records})),
-            columns.task.in_(list(dict.fromkeys(row.task for row in records))),
-        )
+        selected = [columns.pipeline, columns.task, columns.attempt, columns.round, columns.data]
         by_key: dict[Key, list[Any]] = {(row.pipeline, row.task, row.attempt): [] for row in records}
-        for row in self._read(query):
+        for row in self._of([*selected, columns.texts] if texts else selected, records):
             if (round_rows := by_key.get(row[:3])) is not None:
                 round_rows.append(row[3:])
         for round_rows in by_key.values():
@@ -280,24 +280,18 @@ class RecordReader(Database):
         """The records of inner tasks of waiting tasks, those of the round under way: the question has them."""
         if not waiting:
             return {}
-        columns = tables.questions.c
-        query = sa.select(columns.pipeline, columns.task, columns.attempt, columns.data).where(
-            columns.run == self._run,
-            columns.pipeline.in_(sorted({row.pipeline for row in waiting})),
-            columns.task.in_(list(dict.fromkeys(row.task for row in waiting))),
-            columns.state != "used",
-        )
         inner: dict[Key, tuple[TaskRecord, ...]] = {}
-        for row in self._read(query):
+        for row in self._of(tables.questions.c, waiting, tables.questions.c.state != "used"):
             with suppress(StoreError):  # whoever reads the questions is told of it
-                inner[row[:3]] = decode(row.data, Question, self._whose(row.pipeline, row.task)).inner
+                question = decode(row.data, Question, self._whose(row.pipeline, row.task))
+                inner[row.pipeline, row.task, row.attempt] = question.inner
         return inner
 
     def _entry(
         self,
         row: Any,
         texts: bool,
-        lot: Mapping[Key, list[Any]] | None,
+        round_rows: Mapping[Key, list[Any]] | None,
         inner: Mapping[Key, tuple[TaskRecord, ...]],
     ) -> Entry:
         key = (row.pipeline, row.task, row.attempt)
@@ -306,7 +300,9 @@ class RecordReader(Database):
         texts_read: tuple[Texts | None, ...] = ()
         try:
             rounds, texts_read = (
-                self._rounds(*key, texts) if lot is None else self._decoded(*key[:2], lot[key], texts)
+                self._rounds(*key, texts)
+                if round_rows is None
+                else self._decoded(*key[:2], round_rows[key], texts)
             )
         except StoreError as error:
             outcome = _unread(error)

@@ -39,7 +39,7 @@ EXPLAINED = 20
 """Divergences of a pipeline for which the verifier is asked why: each can cost it a pass."""
 
 
-def write_report(directory: RunDirectory, entries: Sequence[Entry]) -> None:
+def write_report(directory: RunDirectory) -> None:
     """Write the reports that packages join, as report.html; where one fails all else is written, and the run ends as it
     would."""
     with (
@@ -48,7 +48,7 @@ def write_report(directory: RunDirectory, entries: Sequence[Entry]) -> None:
     ):
         for hook in hooks(REPORTS):
             with _told(directory, hook.name):
-                directory.write_report(hook.name, hook.load()(records, entries=entries))
+                directory.write_report(hook.name, hook.load()(records))
 
 
 @contextmanager

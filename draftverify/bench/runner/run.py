@@ -145,12 +145,12 @@ def run(
 def _summed_up(work: Work) -> Summary:
     """The summary of a run that has come to its end, written down, and its reports."""
     directory, load, bench = work.directory, work.load, work.bench
-    # Read once, for the figures and for the page.
-    entries = tuple(work.store.entries(phase="measure"))
+    # Without their words, which only the page needs, and one by one.
+    entries = work.store.entries(phase="measure", texts=False)
     reports = work.watching.reports()
     summary = summary_of(work.experiment, work.store, load, bench, work.builder, work.marks, entries, reports)
     directory.write_summary(summary.plain())
-    write_report(directory, entries)
+    write_report(directory)
     return summary
 
 

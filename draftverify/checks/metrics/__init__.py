@@ -8,15 +8,7 @@ with a `unit` is a measure and says how much: seconds saved, a speed-up, rows.
 
 from draftverify.checks.metrics.panel import MetricMean, MetricVote
 from draftverify.checks.metrics.text import Contains, EqualAnswer, Numeric, RegexMatch
-from draftverify.checks.scores import (
-    Measure,
-    Score,
-    check_metrics,
-    function,
-    measure_of,
-    measures_of,
-    score,
-)
+from draftverify.checks.scores import Measure, Score, check_metrics, function, measure_of, measures_of, score
 
 __all__ = [
     "Contains",

@@ -36,7 +36,7 @@ class MetricPanel(Members[Metric]):
         if not self.stages:
             raise ConfigError("there are no stages; one metric is needed at least", path="stages")
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the members, in order."""
         return numbered(map(name_of, self.stages))

@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from decimal import Decimal
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import regex
 
+from draftverify.checks.equality import differences
 from draftverify.errors import ConfigError
 from draftverify.values import Outcome, Task
 
@@ -26,6 +28,9 @@ class AgainstTruth(ABC):
     Args:
         expected: the field of what the task expects.
     """
+
+    looks_inside: ClassVar[bool] = False
+    """Whether what is expected is looked for in the answer; the empty text stands in each."""
 
     def __init__(self, expected: str = "answer") -> None:
         self.expected = expected
@@ -49,7 +54,7 @@ class AgainstTruth(ABC):
         """Whether the outcome is right; None for a task without expectation.
 
         Raises:
-            ConfigError: what it expects has no such field.
+            ConfigError: what it expects has no such field, or is an empty text that is looked for.
         """
         if not task.expected:
             return None
@@ -65,7 +70,14 @@ class AgainstTruth(ABC):
                 f"what is expected of task {task.id!r} has no {self.expected!r}; there is {names}",
                 path="expected",
             )
-        return task.expected[self.expected]
+        expected = task.expected[self.expected]
+        if self.looks_inside and "" in (expected if isinstance(expected, (list, tuple)) else [expected]):
+            raise ConfigError(
+                f"what is expected of task {task.id!r} is an empty text, which stands in every answer; expect null "
+                "where there is no answer",
+                path="expected",
+            )
+        return expected
 
     @abstractmethod
     def holds(self, expected: Any, value: Any) -> bool:
@@ -101,17 +113,20 @@ class Contains(AgainstTruth):
         expected: the field of what the task expects: a text or several.
     """
 
+    looks_inside = True
+
     def holds(self, expected: Any, value: Any) -> bool:
         """Whether the answer holds one of the expected texts."""
         text = as_text(value).casefold()
         return any(
             as_text(text_part).casefold() in text
-            for text_part in (expected if isinstance(expected, list) else [expected])
+            for text_part in (expected if isinstance(expected, (list, tuple)) else [expected])
         )
 
 
-NUMBER = re.compile(r"(?<![\w.^])[-+]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
-"""A number in a text: with commas between thousands or without; no part of a word, and no exponent."""
+NUMBER = re.compile(r"(?<![\w.^])[-+−]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
+"""A number in a text: with commas between thousands or without; no part of a word, and no exponent. The sign may be
+the minus of print."""
 
 
 class Numeric(AgainstTruth):
@@ -145,7 +160,8 @@ class Numeric(AgainstTruth):
         want, got = last_number(expected), last_number(value)
         if want is None:
             raise ConfigError(f"{expected!r}, which is expected, holds no number", path=self.expected)
-        return got is not None and (got == want or abs(got - want) <= Decimal(repr(self.tolerance)))
+        reach = Decimal(str(self.tolerance))  # nothing is made of the answer, whose exponent may be any
+        return got is not None and (got == want or (reach > 0 and want - reach <= got <= want + reach))
 
 
 class RegexMatch(AgainstTruth):
@@ -154,6 +170,8 @@ class RegexMatch(AgainstTruth):
     Args:
         expected: the field of what the task expects.
     """
+
+    looks_inside = True
 
     def __init__(self, expected: str = "pattern") -> None:
         super().__init__(expected)
@@ -169,10 +187,10 @@ class RegexMatch(AgainstTruth):
 
 def last_number(value: Any) -> Decimal | None:
     """The last number in a text, exactly; a number as it is; None without any."""
-    numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
+    numeric = isinstance(value, Real) and not isinstance(value, bool)
     try:
-        digits = [repr(value)] if numeric else NUMBER.findall(as_text(value))
-        number = Decimal(digits[-1].replace(",", "")) if digits else None
+        digits = [str(value)] if numeric else NUMBER.findall(as_text(value))
+        number = Decimal(digits[-1].replace(",", "").replace("−", "-")) if digits else None
     except (ArithmeticError, ValueError):  # of more digits than can be read
         return None
     return number if number is not None and number.is_finite() else None
@@ -189,25 +207,16 @@ def as_text(value: Any) -> str:
 
 def _equal(expected: Any, value: Any) -> bool:
     if isinstance(expected, str):
-        return _same(expected, as_text(value))
+        return _is_same(expected, as_text(value))
     values = [value]
     if isinstance(value, (list, tuple)) and len(value) == 1:
         values.extend(value)  # a chain of one is its item
     for candidate in values:
         with suppress(ValueError, RecursionError):
-            if _same(expected, json.loads(candidate) if isinstance(candidate, str) else candidate):
+            if _is_same(expected, json.loads(candidate) if isinstance(candidate, str) else candidate):
                 return True
     return False
 
 
-def _same(expected: Any, value: Any) -> bool:
-    """Whether two JSON values are one: mappings in any order, 1 and 1.0, texts but for space around; true is not 1."""
-    if isinstance(expected, Mapping) and isinstance(value, Mapping):
-        return expected.keys() == value.keys() and all(
-            _same(member, value[key]) for key, member in expected.items()
-        )
-    if isinstance(expected, (list, tuple)) and isinstance(value, (list, tuple)):
-        return len(expected) == len(value) and all(map(_same, expected, value))
-    if isinstance(expected, str) and isinstance(value, str):
-        return expected.strip() == value.strip()
-    return bool(expected == value) and isinstance(expected, bool) == isinstance(value, bool)
+def _is_same(expected: Any, value: Any) -> bool:
+    return next(differences(expected, value), None) is None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Sequence
 from typing import Any
 
+from draftverify.checks.equality import differences
 from draftverify.checks.verifiers.text import NotJson, json_of
 from draftverify.engine.failures import failed
 from draftverify.engine.functions import each_item
@@ -69,25 +69,3 @@ def _check(item: Any, expected: Any) -> Check:
     if not places:
         return PASS
     return Check("reject", reason="differs", feedback=f"not what was expected: {', '.join(places[:10])}")
-
-
-def differences(expected: Any, value: Any, path: str = "$") -> Iterator[str]:
-    """The places at which a value is not what was expected, as JSON paths."""
-    if isinstance(expected, str) and isinstance(value, str):
-        is_equal = expected.strip() == value.strip()
-    elif isinstance(expected, Mapping) and isinstance(value, Mapping):
-        for key in dict.fromkeys([*expected, *value]):
-            if key in expected and key in value:
-                yield from differences(expected[key], value[key], f"{path}.{key}")
-            else:
-                yield f"{path}.{key}"
-        return
-    elif isinstance(expected, (list, tuple)) and isinstance(value, (list, tuple)):
-        missing = object()
-        for place, (expected_item, item) in enumerate(zip_longest(expected, value, fillvalue=missing)):
-            yield from differences(expected_item, item, f"{path}[{place}]")
-        return
-    else:
-        is_equal = expected == value and isinstance(expected, bool) == isinstance(value, bool)
-    if not is_equal:
-        yield path

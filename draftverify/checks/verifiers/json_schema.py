@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import cached_property
 from itertools import islice
@@ -26,7 +26,7 @@ _deadline: ContextVar[float] = ContextVar("deadline", default=inf)
 SHOWN = 5
 """How many places feedback names."""
 SECONDS = 1.0
-"""For one `pattern`."""
+"""For one text and a pattern."""
 ALL_SECONDS = 5.0
 """For one item: references can double the work with every line of a schema."""
 LONGEST = 200
@@ -94,9 +94,17 @@ class JsonSchema:
             raise ConfigError(f"this is no JSON schema: {error.message}", path=place) from error
         except RecursionError as error:
             raise ConfigError("this schema is nested too deep", path="schema") from error
-        references = {name: rule for name, rule in kind.VALIDATORS.items() if name.endswith(("$ref", "Ref"))}
-        bounded = {name: _in_time(rule) for name, rule in references.items()}
-        checking = extend(kind, {"pattern": _pattern, **bounded})
+        bounded: dict[str, Callable[..., Iterator[Any]]] = {
+            "pattern": _pattern,
+            "patternProperties": _pattern_properties,
+            "uniqueItems": _unique_items,
+        }
+        for name, rule in kind.VALIDATORS.items():
+            if name.endswith(("$ref", "Ref")):
+                bounded[name] = _in_time(rule)
+            elif name in ("additionalProperties", "unevaluatedProperties"):
+                bounded[name] = _of_other_names(rule)
+        checking = extend(kind, bounded)
         # An empty registry: the default one would fetch what a $ref names.
         return checking(schema, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
 
@@ -150,18 +158,66 @@ def _read(path: Path) -> Any:
         raise ConfigError(f"the schema is no JSON: {error}", path="schema", where=str(path)) from error
 
 
-def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
-    """The keyword `pattern`, in bounded time: what is matched may have been written so that it takes without end.
+def _matches(pattern: str, text: str) -> bool:
+    """Whether a text matches, in bounded time: it may have been written so that it takes without end.
 
     Raises:
         TimeoutError: it took longer.
     """
     import regex
-    from jsonschema import ValidationError
 
     seconds = min(SECONDS, _seconds_left())
-    if isinstance(instance, str) and not regex.search(pattern, instance, timeout=seconds, concurrent=True):
+    return regex.search(pattern, text, timeout=seconds, concurrent=True) is not None
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
+    """The keyword `pattern`."""
+    from jsonschema import ValidationError
+
+    if isinstance(instance, str) and not _matches(pattern, instance):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    """The keyword `patternProperties`."""
+    if validator.is_type(instance, "object"):
+        for pattern, subschema in patterns.items():
+            for name in [name for name in instance if _matches(pattern, name)]:
+                yield from validator.descend(instance[name], subschema, path=name, schema_path=pattern)
+
+
+def _of_other_names(keyword: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """A keyword of the properties that nothing else names: it is told which fit a pattern, and tries none itself."""
+
+    def told(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        patterns = schema.get("patternProperties", ())
+        if patterns and validator.is_type(instance, "object"):
+            named = [name for name in instance if any(_matches(pattern, name) for pattern in patterns)]
+            others = {name: rule for name, rule in schema.items() if name != "patternProperties"}
+            schema = {**others, "properties": {**schema.get("properties", {}), **dict.fromkeys(named, True)}}
+        yield from keyword(validator, value, instance, schema)
+
+    return told
+
+
+def _unique_items(validator: Any, unique: bool, instance: Any, schema: Any) -> Iterator[Any]:
+    """The keyword `uniqueItems`, in time that does not grow with the square of a list."""
+    from jsonschema import ValidationError
+
+    if unique and validator.is_type(instance, "array") and len(set(map(_key, instance))) < len(instance):
+        yield ValidationError(f"{instance!r} has non-unique elements")
+
+
+def _key(value: Any) -> Hashable:
+    """The same for JSON values that are equal: 1 and 1.0, mappings in any order; true is not 1."""
+    if isinstance(value, bool):
+        return bool, value
+    if isinstance(value, (list, tuple)):
+        return (list, *map(_key, value))
+    if isinstance(value, Mapping):
+        return dict, frozenset((name, _key(entry)) for name, entry in value.items())
+    key: Hashable = value
+    return key
 
 
 def _in_time(keyword: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:

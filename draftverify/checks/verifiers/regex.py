@@ -60,12 +60,10 @@ class Regex:
             return failed(Failure.of(error))
 
     def _why(self, pattern: regex.Pattern[str], text: str) -> str:
-        requirement = (
-            f"the {'whole text' if self.whole else 'text'} must match the regular expression {self.pattern}"
-        )
-        match = None
+        whole = "whole " if self.whole else ""
+        requirement = f"the {whole}text must match the regular expression {self.pattern}"
+        match, bound = None, self.timeout
         if self.whole:
-            bound = self.timeout
             match = pattern.match(text, timeout=bound) or pattern.search(text, timeout=bound)
         if match is None or not match[0]:
             return f"{requirement}; nothing in {shown(text)} does"

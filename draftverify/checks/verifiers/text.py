@@ -6,6 +6,7 @@ import json
 from math import isfinite
 from typing import Any
 
+from draftverify.engine.canonical import DEEPEST, canonical
 from draftverify.errors import ContractError
 from draftverify.values import is_utf8, utf8
 
@@ -31,11 +32,6 @@ def text_of(item: Any, reader: str) -> str:
     return item
 
 
-DEEPEST = 100
-"""So many lists and objects within each other are taken, as of items that are values: what checks a document goes as
-deep as it does."""
-
-
 def json_of(text: str) -> Any:
     """The value of a JSON document (RFC 8259: no NaN, no infinity), with nothing but space around it.
 
@@ -55,22 +51,12 @@ def json_of(text: str) -> Any:
         raise NotJson("it is nested too deep") from error
     except ValueError as error:  # Python reads integers of some thousands of digits alone
         raise NotJson("a number in it is too long") from error
-    if text.count("[") + text.count("{") > DEEPEST and _is_deep(value):
-        raise NotJson("it is nested too deep")
+    if text.count("[") + text.count("{") > DEEPEST:  # as of items that are values
+        try:
+            canonical(value, depth=1)
+        except ContractError as error:
+            raise NotJson("it is nested too deep") from error
     return value
-
-
-def _is_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(DEEPEST):
-        inner: list[Any] = []
-        for value_inside in level:
-            if isinstance(value_inside, list):
-                inner.extend(value_inside)
-            elif isinstance(value_inside, dict):
-                inner.extend(value_inside.values())
-        level = inner
-    return any(isinstance(value_inside, (list, dict)) for value_inside in level)
 
 
 def _finite(literal: str) -> float:

@@ -2,6 +2,4 @@
 
 from draftverify.stats.block.controller import Measured
 
-__all__ = [
-    "Measured",
-]
+__all__ = ["Measured"]

@@ -154,7 +154,8 @@ class Measured:
             shadow = self._acceptance.task(context).shadow
         if shadow is None or shadow.evidence:  # which would be of all of its items
             return None
-        return replace(shadow, items=shadow.items[:n], parents=shadow.parents[:n])
+        is_last = shadow.exhausted and len(shadow) <= n
+        return replace(shadow, items=shadow.items[:n], parents=shadow.parents[:n], exhausted=is_last)
 
     def _choose(self, context: Context, batch: int, members: Sequence[AcceptanceEvidence]) -> int:
         """The size for a pass of so many sessions, of whom `members` are known."""
@@ -265,12 +266,8 @@ class Measured:
         with self._lock:
             self._here.first = None
             timing = round.timing
-            if (
-                self._rests(context)
-                and not round.asked
-                and timing.batch == timing.passes == 1
-                and not round.failure
-            ):
+            is_alone = timing.batch == timing.passes == 1
+            if is_alone and not round.asked and not round.failure and self._rests(context):
                 self._acceptance.idle(context)
                 self._rounds += 1
                 self._ledger.allow(0.0 if self._paid else timing.verify)

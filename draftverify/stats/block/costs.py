@@ -165,10 +165,8 @@ class CostTable:
         costs = self._home.get(batch)
         if costs is None:
             near = [size for size in self.at if max(size, batch) <= SHARED * min(size, batch)]
-            costs = (
-                self.at[min(near, key=lambda size: abs(math.log(size / batch)))] if near else self._new(batch)
-            )
-            self._home[batch] = costs
+            nearest = min(near, key=lambda size: abs(math.log(size / batch)), default=None)
+            costs = self._home[batch] = self._new(batch) if nearest is None else self.at[nearest]
         return costs
 
     def _new(self, batch: int) -> BatchCosts:

@@ -79,10 +79,7 @@ class _Items:
     """Scored items, by score from the highest."""
 
     def __init__(
-        self,
-        scores: Sequence[float],
-        right: Sequence[float],
-        clusters: Sequence[Hashable] | None = None,
+        self, scores: Sequence[float], right: Sequence[float], clusters: Sequence[Hashable] | None = None
     ) -> None:
         values, self.right = np.asarray(scores, dtype=float), np.asarray(right, dtype=float)
         self.clusters = range(len(values)) if clusters is None else clusters

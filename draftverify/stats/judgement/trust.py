@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Hashable, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import msgspec
@@ -29,9 +30,6 @@ from draftverify.stats.intervals import (
     t_quantile,
     within,
 )
-
-Z = 1.959963984540054
-"""The normal distribution's 97.5 % quantile."""
 
 
 class Trust(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,12 +185,13 @@ def labels_needed(width: float, variance: float, *, correlation: float = 0.0, un
     """
     if not width > 0:
         raise ConfigError(f"a width of {width} cannot be reached; it is above 0", path="width")
+    z = NormalDist().inv_cdf(TAIL)
 
     def wide(n: int) -> bool:
         share = unlabelled / (n + unlabelled)
-        return 2.0 * Z * math.sqrt(variance / n * (1.0 - correlation**2 * share)) > width * (1.0 + 1e-12)
+        return 2.0 * z * math.sqrt(variance / n * (1.0 - correlation**2 * share)) > width * (1.0 + 1e-12)
 
-    alone = math.ceil(variance * (2.0 * Z / width) ** 2)  # without a judge
+    alone = math.ceil(variance * (2.0 * z / width) ** 2)  # without a judge
     return 1 + bisect_left(range(1, alone + 1), True, key=lambda n: not wide(n))
 
 
