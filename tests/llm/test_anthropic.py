@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,15 @@ def test_several_answers_are_asked_for_side_by_side(server: Server, model: Endpo
     assert all("n" not in request and "seed" not in request for request in server.requests)
     server.in_turn(messages, refusal(400, "invalid_request_error", "prompt is too long"), messages)
     assert len(model.complete("x", n=3, seed=1)) == 2
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_where_no_answer_came_the_error_is_told(server: Server, model: Endpoint, mode: str) -> None:
+    """Nothing was paid for, and no answer at all would look like a model that says nothing."""
+    server.in_turn(refusal(400, "invalid_request_error", "prompt is too long"))
+    with pytest.raises(EndpointError, match="answered 400: prompt is too long"):
+        model.complete("x", n=3) if mode == "sync" else asyncio.run(model.acomplete("x", n=3))
+    assert len(server.requests) == 3
 
 
 def test_tokens_of_the_servers_cache_are_told_apart(server: Server, model: Endpoint) -> None:

@@ -8,7 +8,9 @@ import email.utils
 import gzip
 import json
 import logging
+import math
 import sqlite3
+import ssl
 import subprocess
 import sys
 import threading
@@ -148,6 +150,13 @@ def test_retry_after_is_honoured(endpoint: Endpoint, server: Server, form: str) 
     server.in_turn(first, second)
     endpoint.complete("hi")
     assert 0.95 <= times[1] - times[0] < 5
+
+
+def test_a_date_that_is_none_is_no_wait(server: Server) -> None:
+    """A Retry-After that nobody can read is as none at all."""
+    server.in_turn((429, {"retry-after": "Mon, 01 Jan 99999999999 00:00:00 GMT"}, b"later"))
+    with pytest.raises(EndpointError, match="answered 429 at try 1 of 1: later"):
+        Endpoint(server.url, "m", retries=0).complete("hi")
 
 
 def test_a_wait_of_an_hour_is_refused_at_once(endpoint: Endpoint, server: Server) -> None:
@@ -389,6 +398,33 @@ def test_awaited_calls_share_the_limit(server: Server) -> None:
     assert server.most == 2
 
 
+def test_more_than_a_hundred_go_at_once_where_that_is_asked_for(server: Server) -> None:
+    """None of them waits for another's connection until its time is over."""
+    server.answer = slowly(0.7)
+    endpoint = Endpoint(server.url, "m", concurrency=130, timeout_seconds=5)
+    with ThreadPoolExecutor(130) as pool:
+        assert len(list(pool.map(lambda _: endpoint.complete("hi"), range(130)))) == 130
+    endpoint.close()
+    assert server.most > 100
+
+
+def test_certificates_are_read_once(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not by every awaited call, whose event loop would stand still meanwhile."""
+    load, loaded = ssl.SSLContext.load_verify_locations, []
+
+    def count(self: ssl.SSLContext, *args: Any, **how: Any) -> None:
+        loaded.append(args)
+        load(self, *args, **how)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", count)
+
+    async def thrice() -> None:
+        await asyncio.gather(*(endpoint.acomplete("hi") for _ in range(3)))
+
+    asyncio.run(thrice())
+    assert len(loaded) <= 1
+
+
 def test_cancelling_closes_the_request(server: Server) -> None:
     """A cancelled call ends at once, the server finds the connection closed, and its slot is free again."""
     server.answer = lambda request: (200, {}, (b" " * 70_000 for _ in iter(lambda: time.sleep(0.02), 1)))
@@ -432,7 +468,10 @@ def test_usage_becomes_a_price(server: Server) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [{"base_url": "localhost:8000"}, {"base_url": "ftp://x"}, {"base_url": "http://"}, {"concurrency": 0},
-     {"retries": -1}, {"timeout_seconds": 0.0}],
+     {"retries": -1}, {"timeout_seconds": 0.0}, {"timeout_seconds": math.inf}, {"timeout_seconds": math.nan},
+     {"base_url": "http://127.0.0.1:x/v1"}, {"base_url": "http://[::1/v1"}, {"base_url": "http://xn--/v1"},
+     {"body": {"n": 2}}, {"body": {"stream": True}}, {"requests_per_minute": 0}, {"tokens_per_minute": -1},
+     {"price_in": -1.0}, {"price_in_cached": math.nan}],
 )  # fmt: skip
 def test_wrong_settings_are_config_errors(wrong: dict[str, Any]) -> None:
     """Found at `open`, before any request."""
@@ -792,3 +831,90 @@ def test_tokens_a_minute_are_counted_before_they_are_sent(server: Server) -> Non
     endpoint.complete("x" * 400, max_tokens=500)
     assert time.monotonic() - begun > 1  # 6,000 a minute are 100 a second
     endpoint.close()
+
+
+def test_a_request_larger_than_any_limit_is_counted_whatever_its_body_says(server: Server) -> None:
+    """A field of one's own may take `max_tokens` away."""
+    endpoint = Endpoint(server.url, "m", tokens_per_minute=6000, body={"max_tokens": None})
+    assert endpoint.complete("hi")[0].text == "answer 0"
+    assert server.requests[0]["max_tokens"] is None
+    endpoint.close()
+
+
+@pytest.mark.parametrize(
+    ("reply", "text", "tokens"),
+    [
+        ({"choices": [{"message": {"content": [
+            {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "4"},
+        ]}}]}, "4", (0, 0)),
+        ({"choices": [{"message": {"content": None, "refusal": "I will not."}}]}, "I will not.", (0, 0)),
+        ({"choices": [{"message": {"content": "a"}}], "usage": None}, "a", (0, 0)),
+        ({"choices": [{"text": "a"}], "usage": {"prompt_tokens": None, "completion_tokens": -1}}, "a", (0, 0)),
+        ({"choices": [{"text": "a"}], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}, "a", (5, 2)),
+    ],
+    ids=["parts", "refusal", "no usage", "no counts", "text"],
+)  # fmt: skip
+def test_answers_are_read_in_the_forms_that_servers_have(
+    endpoint: Endpoint, server: Server, reply: Any, text: str, tokens: tuple[int, int]
+) -> None:
+    """Mistral's parts without what was thought, a refusal's own words, counts that are not given."""
+    server.in_turn((200, {}, json.dumps(reply).encode()))
+    (answer,) = endpoint.complete("hi")
+    assert (answer.text, answer.tokens_in, answer.tokens_out) == (text, *tokens)
+
+
+@pytest.mark.parametrize("logprobs", [[], [-1.0, None], [-1e308, -1e308]])
+def test_an_answer_whose_tokens_are_not_all_weighed_has_no_log_probability(
+    server: Server, logprobs: list[float | None]
+) -> None:
+    """A sum without some of them would make it the likeliest of all; a record holds no sum that is no number."""
+    content = [{"token": "a", "logprob": logprob} for logprob in logprobs]
+    choice = {"message": {"content": "ab"}, "logprobs": {"content": content}}
+    server.in_turn((200, {}, json.dumps({"choices": [choice]}).encode()))
+    assert Endpoint(server.url, "m", logprobs=True).complete("hi")[0].logprob is None
+
+
+def test_an_address_may_have_a_query(server: Server) -> None:
+    """The path of a request stands before it, as Azure's servers want it."""
+    Endpoint(f"{server.url}/deployments/d?api-version=2024-02-01", "m").complete("hi")
+    assert server.paths == ["/v1/deployments/d/chat/completions?api-version=2024-02-01"]
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_half_a_character_is_an_error_of_the_request(endpoint: Endpoint, server: Server, mode: str) -> None:
+    """No UTF-8 holds it, so nothing is sent."""
+    prompt = "a\ud83d"
+    with pytest.raises(ConfigError, match="holds half of one"):
+        endpoint.complete(prompt) if mode == "sync" else asyncio.run(endpoint.acomplete(prompt))
+    assert server.requests == []
+
+
+def test_a_reply_of_another_kind_that_is_no_text_is_an_endpoint_error(
+    endpoint: Endpoint, server: Server
+) -> None:
+    """Of a request of one's own."""
+    server.in_turn((200, {}, b'{"data": "\xff"}'))
+    with pytest.raises(EndpointError, match="answered /embeddings otherwise"):
+        endpoint.post("/embeddings", {"input": ["a"]}, dict)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "remedy"),
+    [
+        (401, {}, "is api_key the right one"),
+        (404, {}, "does base_url end with the version, such as /v1"),
+        (200, {"content-type": "text/html"}, "does base_url end with the version, such as /v1"),
+        (
+            308,
+            {"location": "https://elsewhere/v1/x"},
+            "sends one on to https://elsewhere/v1/x, where base_url",
+        ),
+    ],
+)
+def test_a_refusal_says_what_may_be_mended(
+    endpoint: Endpoint, server: Server, status: int, headers: dict[str, str], remedy: str
+) -> None:
+    """Where a server's own words do not."""
+    server.in_turn((status, headers, b"<html>Hello</html>"))
+    with pytest.raises(EndpointError, match=remedy):
+        endpoint.complete("hi")

@@ -115,6 +115,23 @@ def test_feedback_follows_as_turns() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("words", "turn"),
+    [("{reason}: {feedback}. Again.", "wrong: not in round 0. Again."), ("Answer again.", "Answer again.")],
+)
+def test_feedback_may_be_put_in_words_of_ones_own(words: str, turn: str) -> None:
+    """With what was said of the answer, or without; a field that it has not is an error of this argument."""
+    echo = Echo()
+    sample = Sample(echo, feedback=words)
+    sample.open()
+    run(sample, {"prompt": "hi"}, refusals=1, policy=feedback(1).then(give_up()))
+    assert echo.asked[1][0][-1] == {"role": "user", "content": turn}
+    for wrong in ("{why}", "{reason", "{reason!r}"):
+        with pytest.raises(ConfigError) as caught:
+            Sample(echo, feedback=wrong).open()
+        assert caught.value.path == "feedback"
+
+
 def test_a_retry_without_feedback_asks_the_plain_prompt() -> None:
     """Turns pass through as they are, and `regenerate` adds none."""
     echo = Echo()
@@ -205,6 +222,8 @@ def test_a_template_that_cannot_be_filled_is_refused_when_opened(template: str, 
     [
         (LocalModel("smollm2"), ResourceError, "Did you mean 'smollm2-135m-instruct'"),
         (LlamaCpp("nosuch.gguf"), ResourceError, "no such file is there"),
+        (LlamaCpp("nosuch.gguf", parallel=0), ConfigError, "parallel is 0; at least 1"),
+        (LlamaCpp("nosuch.gguf", threads=-1), ConfigError, "threads is -1; at least 1"),
         (Endpoint("localhost", "large"), ConfigError, "base_url: must be an http"),
         (
             Endpoint("http://localhost/v1/chat/completions", "large"),

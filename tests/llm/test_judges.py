@@ -23,11 +23,13 @@ from draftverify.kit import check_component, make_context
 from draftverify.kit.audit import Presented, PresentedAnswer, audit_judge, comparisons_of
 from draftverify.rules import Tournament
 from draftverify.secret import Secret
-from draftverify_llm import Endpoint, Judge, PairwiseJudge
+from draftverify_llm import Endpoint, Judge, LocalModel, PairwiseJudge, Sample
 from draftverify_llm.first_token import first_tokens, word_tokens
 from draftverify_llm.prompts import SHIPPED, filled_prompt
 from draftverify_llm.replies import read_word
+from tests.llm.conftest import build_tiny
 from tests.llm.judged import Says, longer, rigged, texts_of
+from tests.tokens.families import module_of
 
 CONTEXT = make_context({"question": "What is 2 + 2?"})
 
@@ -94,13 +96,16 @@ def test_log_odds_and_expected_grades_come_from_the_first_token():
 
 
 def test_many_blocks_are_read_in_one_padded_pass():
-    """Items of several tasks share a pass, and get what they get alone."""
-    model = rigged(lambda prompt: {"y": float(len(texts_of(prompt)[1][1])), "n": 0.0})
+    """Items of several tasks share a pass, and get what they get alone; before it the model shows once that padding
+    changes nothing."""
+    model = rigged(
+        lambda prompt: {"y": float(len(texts_of(prompt)[1][1])), "n": 0.0} if "answer" in prompt else {}
+    )
     judge = Judge(model)
     judge.open()
     blocks = [block("a", "abc"), block("ab")]
     together = judge.verify_many([CONTEXT, CONTEXT], blocks)
-    assert model.model.passes == [3]
+    assert model.model.passes == [1, 2, 3]
     assert [each.score for each in together[0].checks] == pytest.approx([1.0, 3.0], abs=1e-3)
     assert together[1].checks == judge.verify(CONTEXT, blocks[1]).checks
 
@@ -113,6 +118,17 @@ def test_a_real_batch_says_what_single_prompts_say(tiny):
     for one, other in zip(together, alone, strict=True):
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
         assert one.likeliest == other.likeliest
+
+
+@pytest.mark.parametrize("family", ["llama", "recurrent_gemma", "rwkv"])
+def test_rows_that_padding_would_change_are_read_alone(family):
+    """Some models' states take padding in: prompts of several lengths say what each says alone."""
+    model = LocalModel.from_module(module_of(family), build_tiny(template=None)[1])
+    model.model.resize_token_embeddings(len(model.tokenizer))
+    prompts, words = ["no", "a longer prompt", "the longest prompt of all of them"], ["a", "b"]
+    together = first_tokens(model, prompts, words)
+    for prompt, reading in zip(prompts, together, strict=True):
+        assert reading.logprobs == pytest.approx(first_tokens(model, [prompt], words)[0].logprobs, abs=1e-3)
 
 
 def test_prose_abstains_with_its_words():
@@ -385,8 +401,9 @@ def test_identity_is_of_the_model_and_the_prompt():
     assert identity_of(PairwiseJudge(one)) != identity_of(PairwiseJudge(other))
 
 
-def test_identity_lasts_while_a_judge_is_asked_and_in_the_next_process():
-    """It is of what the model was made with: not of what it has seen, and not of where its functions lie in memory."""
+def test_identity_lasts_while_a_judge_is_asked_and_in_the_next_process(tmp_path):
+    """It is of what the model was made with: not of what it has seen, not of what was bought or how fast, and not of
+    where its functions lie in memory."""
     judge = Judge(Says(right))
     before = identity_of(judge)
     judge.grade([PresentedAnswer("q", "4")])
@@ -396,6 +413,12 @@ def test_identity_lasts_while_a_judge_is_asked_and_in_the_next_process():
     keyed = [Endpoint("http://x/v1", "m", api_key=Secret(each)) for each in ("a", "b")]
     assert len({identity_of(Judge(each)) for each in keyed}) == 1
     assert identity_of(Judge(Endpoint("http://x/v1", "n"))) != identity_of(Judge(keyed[0]))
+    (tmp_path / "replies.sqlite").write_bytes(b"one more")
+    how = {"requests_per_minute": 9, "tokens_per_minute": 9, "price_in_cached": 1.0, "cache": tmp_path}
+    assert identity_of(Judge(Endpoint("http://x/v1", "m", **how))) == identity_of(Judge(keyed[0]))
+    samplers = [Sample(model) for model in (*keyed, Endpoint("http://x/v1", "m", **how, retries=9))]
+    assert len(set(map(identity_of, samplers))) == 1
+    assert identity_of(Sample(Endpoint("http://x/v1", "m", body={"top_k": 1}))) != identity_of(samplers[0])
 
 
 def test_the_family_is_the_models():
@@ -587,3 +610,35 @@ def test_an_endpoint_s_likeliest_tokens_weigh_the_verdict(server):
     grades.open()
     (check,) = grades.verify(CONTEXT, block("x")).checks
     assert check.score == pytest.approx((4 + 5 + 1 + 2 + 3) / 5)
+
+
+def test_a_word_that_cannot_be_is_as_unlikely_as_its_server_says(server):
+    """Servers write -9999 for it, which no exponential holds; nor does one hold a number that is no probability."""
+    content = [{"token": "yes", "logprob": 0.0, "top_logprobs": [
+        {"token": "yes", "logprob": 0.0}, {"token": "no", "logprob": -9999.0}, {"token": " no", "logprob": -9999.0},
+    ]}]  # fmt: skip
+    choice = {"message": {"content": "yes"}, "logprobs": {"content": content}}
+    server.in_turn((200, {}, json.dumps({"choices": [choice]}).encode()))
+    judge = Judge(Endpoint(server.url, "m", top_logprobs=5))
+    judge.open()
+    (check,) = judge.verify(CONTEXT, block("4")).checks
+    assert (check.verdict, check.score) == ("pass", pytest.approx(9999.0 - math.log(2)))
+    content[0]["top_logprobs"][0]["logprob"] = 1e6
+    server.in_turn((200, {}, json.dumps({"choices": [choice]}).encode()))
+    assert judge.verify(CONTEXT, block("5")).checks[0].verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"), [("Answer: no", "reject"), ("[[no]]", "reject"), ("[[yes]]", "pass")]
+)
+def test_a_verdict_further_on_is_not_weighed_by_the_first_token(text, verdict, server):
+    """What else the reply might have begun with says nothing of it: here "yes", five times as likely as "no"."""
+    begun = {"yes": math.log(0.05), "no": math.log(0.01), text[:2]: math.log(0.9)}
+    top = [{"token": token, "logprob": logprob} for token, logprob in begun.items()]
+    content = [{"token": text[:2], "logprob": begun[text[:2]], "top_logprobs": top}]
+    choice = {"message": {"content": text}, "logprobs": {"content": content}}
+    server.in_turn((200, {}, json.dumps({"choices": [choice]}).encode()))
+    judge = Judge(Endpoint(server.url, "m", top_logprobs=5))
+    judge.open()
+    (check,) = judge.verify(CONTEXT, block("4")).checks
+    assert (check.verdict, check.score) == (verdict, 1.0 if verdict == "pass" else -1.0)

@@ -11,7 +11,7 @@ import pytest
 from draftverify import Pipeline, Proposal
 from draftverify.kit import make_context
 from draftverify.rules import Best, Rounds, WeightedVote
-from draftverify_llm import Completion, Likelihood, Sample
+from draftverify_llm import Completion, Likelihood, LocalModel, Sample
 
 
 class Answers:
@@ -48,6 +48,18 @@ def test_by_answer_or_by_token() -> None:
     for by, score in (("answer", -3.0), ("token", -1.5)):
         (check,) = Likelihood(by=by).verify(make_context("x"), proposal).checks  # type: ignore[arg-type]
         assert (check.verdict, check.score) == ("pass", score)
+
+
+def test_the_end_token_has_no_part_in_the_mean(tiny: LocalModel) -> None:
+    """It has none in the sum: an answer of one token would be made twice as likely by it."""
+    proposal = Sample(tiny, max_tokens=40, temperature=1.0).propose(make_context({"prompt": "x"}), 8)
+    ended = [place for place, reason in enumerate(proposal.evidence["finish_reason"]) if reason == "stop"]
+    assert ended
+    checks = Likelihood(by="token").verify(make_context("x"), proposal).checks
+    for place in ended:
+        count = proposal.evidence["tokens_out"][place] - 1
+        expected = proposal.evidence["logprob"][place] / count if count else None
+        assert checks[place].score == (None if expected is None else pytest.approx(expected))
 
 
 def test_a_sample_without_one_is_an_error_and_no_reject() -> None:

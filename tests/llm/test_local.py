@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,9 @@ def test_text_goes_through_the_template_as_one_turn(tiny: LocalModel) -> None:
 
 
 def test_chat_false_takes_the_text_as_it_stands(tiny: LocalModel) -> None:
-    """No template where the task says so."""
+    """No template where the task says so; null says nothing."""
     assert tiny.decode(tiny.encode_prompt({"prompt": "hi", "chat": False})) == "hi"
+    assert tiny.encode_prompt({"prompt": "hi", "chat": None}) == tiny.encode_prompt({"prompt": "hi"})
 
 
 @pytest.mark.parametrize("turns", [["system", "user"], ["assistant"]])
@@ -283,7 +285,7 @@ def test_other_kinds_of_models_answer_a_batch_as_one_by_one(kind: str) -> None:
         assert [each.logprob for each in some] == pytest.approx([each.logprob for each in others], abs=1e-4)
 
 
-@pytest.mark.parametrize("family", ["llama", "mpt", "mamba", "bamba", "minimax"])
+@pytest.mark.parametrize("family", ["llama", "mpt", "mamba", "bamba", "minimax", "roformer"])
 def test_greedy_answers_are_the_module_s_own(family: str) -> None:
     """Whatever it keeps of what it has read, and whatever it calls that: the tokens of reading all anew each time."""
     import torch
@@ -420,6 +422,14 @@ def test_a_broken_directory_or_device_is_a_clear_error(tiny_directory: Path, tmp
         LocalModel(str(tmp_path)).open()
     with pytest.raises(ResourceError, match="warp"):
         LocalModel(str(tiny_directory), device="warp").open()
+
+
+def test_a_model_of_several_kinds_takes_as_many_tokens_as_its_text_model() -> None:
+    """Its own config says nothing of them."""
+    import transformers
+
+    module = SimpleNamespace(config=transformers.Gemma3Config(text_config={"max_position_embeddings": 77}))
+    assert sampling.window_of(module) == 77
 
 
 @pytest.mark.parametrize("most", [5, 40])

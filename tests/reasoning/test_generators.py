@@ -59,7 +59,7 @@ def test_solutions_are_texts_with_their_answers() -> None:
         {"text": "No idea", "answer": None},
     )
     assert made.fits("alternatives")
-    assert set(made.evidence) == {"logprob", "tokens_out", "finish_reason", "tokens_in", "cached"}
+    assert set(made.evidence) == {"logprob", "weighed", "tokens_out", "finish_reason", "tokens_in", "cached"}
     assert made.cost.amount == sum(made.evidence["tokens_out"])
 
 

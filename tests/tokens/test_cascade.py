@@ -10,8 +10,9 @@ import torch
 from draftverify import ConfigError, Pipeline, Proposal, Task, fallback
 from draftverify.kit import check_component, make_context
 from draftverify.rules import First, Speculative
+from draftverify_llm import LocalModel
 from draftverify_tokens import Confidence, NoDraft, Stop, Target, WholeAnswer
-from tests.tokens.tiny import context_of, rows, tiny_model
+from tests.tokens.tiny import byte_tokenizer, context_of, rows, tiny_llama, tiny_model
 
 SMALL = tiny_model(24, seed=3, spread=0.4, layers=1)
 LARGE = tiny_model(24, seed=3, spread=0.4)
@@ -102,3 +103,21 @@ def test_an_answer_without_tokens_abstains():
     """Nothing can be said of nothing."""
     context = make_context(Target(SMALL).prepare(Task(id="a", input={"prompt_ids": [1]})))
     assert Confidence(SMALL, -1.0).verify(context, Proposal.alternatives([()])).checks[0].verdict == "abstain"
+
+
+@pytest.mark.parametrize(("threshold", "verdict"), [(-1.0, "reject"), (-math.inf, "pass")])
+def test_an_answer_that_the_settings_forbid_is_not_sure(threshold, verdict):
+    """Its score would be -inf, which is no score that a record could hold: the verdict stands without one."""
+    context = context_of(SMALL, [1, 2], settings={"top_k": 1})
+    answer = int(rows(SMALL, [1, 2], 1)[0].argmin())
+    verification = Confidence(SMALL, threshold).verify(context, Proposal.alternatives([(answer, 3)]))
+    assert [(check.verdict, check.score) for check in verification.checks] == [(verdict, None)]
+
+
+def test_half_precision_is_not_called_deterministic():
+    """As of the target, whichever answer stands last."""
+    half = LocalModel.from_module(tiny_llama(24).bfloat16(), byte_tokenizer())
+    confidence = Confidence(half, -1.0)
+    verification = confidence.verify(context_of(half, [1, 2]), Proposal.alternatives([(3, 4), ()]))
+    assert not confidence.traits.deterministic
+    assert not verification.deterministic

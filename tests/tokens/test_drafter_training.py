@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import PhiConfig, PhiForCausalLM
 
 from draftverify import ConfigError
 from draftverify.bench import load_experiment, run
@@ -20,6 +21,7 @@ from draftverify.stats import acceptance_rate
 from draftverify.token_summary import read_summaries
 from draftverify_llm import LocalModel
 from draftverify_tokens import DrafterTraining
+from draftverify_tokens.drafter_training import DrafterLearner
 from draftverify_tokens.medusa_network import load_medusa
 from tests.tokens.tiny import byte_tokenizer, tiny_llama
 
@@ -237,3 +239,15 @@ def test_heads_are_trained_by_their_kind(home: Path, tmp_path: Path) -> None:
         assert acceptance_rate(new).value > 0.25
     with pytest.raises(ConfigError, match="heads read the last states alone"):
         DrafterTraining(home / "log", kind="medusa", layers=(1,)).train(tmp_path)
+
+
+def test_a_head_s_bias_is_no_weight_of_it():
+    """A drafter's head has none: the target's weights alone are learned from."""
+    config = PhiConfig(
+        vocab_size=40, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2
+    )
+    module = PhiForCausalLM(config).eval()
+    torch.nn.init.normal_(module.lm_head.bias)
+    training = DrafterTraining(Path("run"), kind="medusa", vocabulary=8)
+    learner = DrafterLearner(training, module, {"train": [([1], [2, 3])], "test": []})
+    torch.testing.assert_close(learner.head, module.lm_head.weight[sorted(learner.tokens)])

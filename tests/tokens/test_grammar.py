@@ -20,7 +20,7 @@ from draftverify_llm import LocalModel
 from draftverify_tokens import DraftModel, DraftTree, NoDraft, PromptLookup, Stop, Target
 from draftverify_tokens.history import History
 from draftverify_tokens.sampling import check_settings, probabilities
-from tests.tokens.tiny import byte_tokenizer, tiny_llama, tiny_model
+from tests.tokens.tiny import byte_tokenizer, rows, tiny_llama, tiny_model
 
 MODEL = tiny_model(300)  # 257 tokens and 43 rows of padding
 END = 256
@@ -374,7 +374,7 @@ def test_a_dead_end_is_said_where_it_is_reached():
 
     contradiction = {**NUMBERS, "processors": [no_digits]}
     for before in ((), (History([1], [], [*b"x0"]),)):
-        with pytest.raises(ContractError, match="leave no token after 1 tokens of answer and block"):
+        with pytest.raises(ContractError, match="leave no token after 1 tokens of answer:"):
             masks(1 + 3 * len(before), contradiction, *before, History([1], [*b"-"]))
     for temperature in (0, 1):
         given_settings = {**contradiction, "temperature": temperature}
@@ -383,6 +383,24 @@ def test_a_dead_end_is_said_where_it_is_reached():
         )
         assert torch.isfinite(probs[0]).all()
         assert torch.isnan(probs[1].sum())
+
+
+@pytest.mark.parametrize("lookup", [None, PromptLookup()])
+def test_a_draft_ends_before_a_dead_end(lookup):
+    """A draft model that goes where the settings leave no token has drafted up to there; the target goes elsewhere."""
+    small, prompt = tiny_model(300, seed=5), [1, 2, 3]
+    tasks = [{"prompt_ids": prompt}, {"prompt_ids": [4, 5]}]
+    likeliest = int(rows(small, prompt, 1)[0].argmax())
+
+    def nothing_behind(ids: Any, scores: Any) -> Any:
+        return scores.fill_(float("-inf")) if int(ids[0, -1]) == likeliest else scores
+
+    how: dict[str, Any] = {"done": Stop(4), "settings": {"temperature": 0, "processors": [nothing_behind]}}
+    plain = Pipeline(NoDraft(), Target(MODEL), Speculative(), block=0, **how).run(tasks)
+    pipeline = Pipeline(DraftModel(small, lookup=lookup), Target(MODEL), Speculative(), block=4, **how)
+    drafted = pipeline.run(tasks, size=2)
+    assert [outcome.unwrap() for outcome in drafted] == [outcome.unwrap() for outcome in plain]
+    assert drafted[0].tally.trials > 0
 
 
 def test_a_grammar_is_compiled_once():

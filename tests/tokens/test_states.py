@@ -132,6 +132,12 @@ def test_what_is_not_there_is_refused():
             Target(model_of("lfm2"), **more).open()
 
 
+def test_a_drafter_of_hidden_states_is_told_that_there_are_none():
+    """With what to do, since nobody wrote `hidden`."""
+    with pytest.raises(ConfigError, match="choose a drafter that reads no hidden states"):
+        StateReader(model_of("lfm2").model).keep_hidden((1,))
+
+
 def test_a_model_that_was_changed_is_read_anew():
     """Its states were of other weights."""
     module = module_of("lfm2", seed=3)

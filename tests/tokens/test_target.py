@@ -283,6 +283,28 @@ def test_a_hidden_state_that_is_not_there_is_refused(index):
         Target(MODEL, hidden=(index,)).open()
 
 
+def test_a_drafter_s_layer_that_is_not_there_changes_nothing():
+    """The target that refused it goes on, with whoever asks for layers that it has."""
+    target = Target(tiny_model(24))
+    target.open()
+    with pytest.raises(ConfigError, match="hidden has 99"):
+        target.keep_hidden({99})
+    assert "hidden" not in target.traits.provides
+    target.keep_hidden({1})
+    context = context_of(target.model, [1, 2, 3])
+    assert target.verify(context, Proposal.chain((4,))).evidence.hidden.layers == (1,)
+
+
+@pytest.mark.parametrize("ends", ["7", 7.5, [[7]], [True]])
+def test_end_tokens_that_are_none_are_refused(ends):
+    """A task's own may be a list, an array or one; null is the model's."""
+    with pytest.raises(ConfigError, match="eos_ids of task 'a' must be token ids"):
+        Target(MODEL).prepare(Task(id="a", input={"prompt_ids": PROMPT, "eos_ids": ends}))
+    for own, expected in ((7, [7]), (np.asarray([7, 8]), [7, 8]), (None, [256])):
+        task = Target(MODEL).prepare(Task(id="a", input={"prompt_ids": PROMPT, "eos_ids": own}))
+        assert task.input["eos_ids"] == expected
+
+
 @pytest.mark.parametrize("block", [0, 3])
 def test_a_pipeline_without_a_stopping_rule_ends_as_the_model_does(block):
     """At an end token, where plain decoding with a limit beyond it ends too; else at the model's last position."""

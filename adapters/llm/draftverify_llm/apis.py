@@ -6,8 +6,9 @@ An API writes a request as its server reads it, and reads a reply into one form,
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -17,16 +18,16 @@ from draftverify_llm.text import Prompt, as_messages, only_text
 
 
 class SamplingRequest(NamedTuple):
-    """What is asked, but for how many answers."""
+    """What is asked, but for how many answers; as of `Endpoint.complete`."""
 
     prompt: Prompt
-    max_tokens: int
-    temperature: float
-    top_p: float
-    stop: tuple[str, ...]
-    seed: int | None
-    chat: bool
-    schema: Mapping[str, Any] | None
+    max_tokens: int = 256
+    temperature: float = 1.0
+    top_p: float = 1.0
+    stop: Sequence[str] = ()
+    seed: int | None = None
+    chat: bool = True
+    schema: Mapping[str, Any] | None = None
 
 
 class _TopLogprob(msgspec.Struct):
@@ -39,18 +40,18 @@ class _TokenLogprob(msgspec.Struct):
     top_logprobs: list[_TopLogprob] | None = None
 
 
-class _Logprobs(msgspec.Struct):
+class Logprobs(msgspec.Struct):
     """Of `/chat/completions` under `content`, of `/completions` under `token_logprobs`."""
 
     content: list[_TokenLogprob] | None = None
     token_logprobs: list[float | None] | None = None
 
-    def sum(self) -> float | None:
-        if self.content is not None:
-            return sum(token.logprob for token in self.content if token.logprob is not None)
-        if self.token_logprobs is not None:
-            return sum(logprob for logprob in self.token_logprobs if logprob is not None)
-        return None
+    def sum(self) -> tuple[float | None, int]:
+        """The log-probability, and of how many tokens; None where one has none: the others are too likely."""
+        logprobs = self.token_logprobs or [token.logprob for token in self.content or ()]
+        known = [logprob for logprob in logprobs if logprob is not None]
+        total = sum(known) if known and len(known) == len(logprobs) else math.nan
+        return total if math.isfinite(total) else None, len(logprobs)
 
     def first(self) -> tuple[tuple[str, float], ...]:
         """The likeliest first tokens."""
@@ -58,8 +59,21 @@ class _Logprobs(msgspec.Struct):
         return tuple((entry.token, entry.logprob) for entry in top or () if entry.logprob is not None)
 
 
+class _MessagePart(msgspec.Struct):
+    type: str = ""
+    text: str | None = None
+
+
+def _text_of(parts: Sequence[_MessagePart] | None) -> str:
+    """What was written, without what was thought before it."""
+    return "".join(part.text or "" for part in parts or () if part.type == "text")
+
+
 class _ReplyMessage(msgspec.Struct):
-    content: str | None = None
+    """Some servers send an answer in parts; a refusal to answer stands beside the content."""
+
+    content: str | list[_MessagePart] | None = None
+    refusal: str | None = None
 
 
 class _Choice(msgspec.Struct):
@@ -67,7 +81,15 @@ class _Choice(msgspec.Struct):
     message: _ReplyMessage | None = None
     text: str | None = None
     finish_reason: str | None = None
-    logprobs: _Logprobs | None = None
+    logprobs: Logprobs | None = None
+
+    @property
+    def answer(self) -> str:
+        """Its text, wherever it stands."""
+        if self.text is not None or self.message is None:
+            return self.text or ""
+        content = self.message.content
+        return (_text_of(content) if isinstance(content, list) else content) or self.message.refusal or ""
 
 
 class _PromptTokens(msgspec.Struct):
@@ -75,23 +97,27 @@ class _PromptTokens(msgspec.Struct):
 
 
 class _Usage(msgspec.Struct):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
     prompt_tokens_details: _PromptTokens | None = None
-
-    @property
-    def cached(self) -> int:
-        details = self.prompt_tokens_details
-        return details.cached_tokens or 0 if details is not None else 0
 
 
 class ModelServerReply(msgspec.Struct):
     """A reply, in OpenAI's form."""
 
     choices: list[_Choice]
-    usage: _Usage = msgspec.field(default_factory=_Usage)
+    usage: _Usage | None = None
     id: str | int | None = None
     model: str | None = None
+
+    @property
+    def tokens(self) -> tuple[int, int, int]:
+        """Of the prompt, those of them that the server had read before, and of all answers; 0 where it does not say."""
+        usage = self.usage or _Usage()
+        details = usage.prompt_tokens_details or _PromptTokens()
+        counts = usage.prompt_tokens, details.cached_tokens, usage.completion_tokens
+        tokens_in, cached, tokens_out = (max(0, count or 0) for count in counts)
+        return tokens_in, min(cached, tokens_in), tokens_out
 
 
 class _Problem(msgspec.Struct):
@@ -218,11 +244,6 @@ class OpenAIApi:
         return problem.param if not_taken and problem.param in self.spared else None
 
 
-class _MessagePart(msgspec.Struct):
-    type: str = ""
-    text: str | None = None
-
-
 class _MessageUsage(msgspec.Struct):
     """Tokens that were read from the server's cache, or written into it, are not among the input's."""
 
@@ -293,7 +314,7 @@ class AnthropicApi:
         cached = spent.cache_read_input_tokens or 0
         tokens_in = (spent.input_tokens or 0) + cached + (spent.cache_creation_input_tokens or 0)
         choice = _Choice(
-            text="".join(part.text or "" for part in reply.content or () if part.type == "text"),
+            text=_text_of(reply.content),
             finish_reason=_FINISHES.get(reply.stop_reason or "", reply.stop_reason),
         )
         usage = _Usage(tokens_in, spent.output_tokens or 0, _PromptTokens(cached) if cached else None)

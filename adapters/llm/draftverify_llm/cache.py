@@ -18,7 +18,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -100,14 +100,16 @@ def entries() -> list[CacheEntry]:
     files = []
     for place, name in _names():
         if place == "unfinished":
-            files.append(CacheEntry(name, "unfinished", _bytes(root() / place / name), root() / place / name))
+            files.append(
+                CacheEntry(name, "unfinished", bytes_in(root() / place / name), root() / place / name)
+            )
             continue
         for kind, path in (
             ("gguf", root() / place / name / "model.gguf"),
             ("torch", root() / place / name / "torch"),
         ):
             if path.exists():
-                files.append(CacheEntry(name, kind, _bytes(path), path))  # type: ignore[arg-type]
+                files.append(CacheEntry(name, kind, bytes_in(path), path))  # type: ignore[arg-type]
     return sorted(files, key=lambda entry: (entry.name, entry.kind))
 
 
@@ -133,7 +135,7 @@ def clear(name: str | None = None) -> int:
         with locked(entry, wait=False):
             for place in ("weights", "unfinished"):
                 path = root() / place / entry
-                freed += _bytes(path)
+                freed += bytes_in(path)
                 shutil.rmtree(path, ignore_errors=True)
                 if path.exists():
                     raise ResourceError(f"{path} could not be removed; look at its permissions")
@@ -209,14 +211,13 @@ def _names() -> list[tuple[str, str]]:
     ]
 
 
-def _bytes(path: Path) -> int:
+def bytes_in(path: Path) -> int:
+    """The size of a file, or of all files below a directory."""
     if path.is_file():
         return path.stat().st_size
     total = 0
     for folder, _, files in os.walk(path):
         for file in files:
-            try:
+            with suppress(OSError):  # another process finished, moved or cleared it meanwhile
                 total += os.lstat(os.path.join(folder, file)).st_size
-            except FileNotFoundError:  # another process finished or cleared it meanwhile
-                continue
     return total

@@ -7,6 +7,7 @@ import copy
 import email.utils
 import json
 import logging
+import math
 import random
 import re
 import threading
@@ -30,13 +31,15 @@ from draftverify.errors import (
     ResourceError,
 )
 from draftverify.secret import Secret, note_urls, quiet, redact
-from draftverify_llm.apis import APIS, BrokenOff, ModelServerReply, SamplingRequest, refusal_of
+from draftverify_llm.apis import APIS, BrokenOff, Logprobs, ModelServerReply, SamplingRequest, refusal_of
 from draftverify_llm.bought import BoughtReplies, SingleFlight
 from draftverify_llm.family import family_of_name
+from draftverify_llm.requirements import check_least, need
 from draftverify_llm.text import Completion, Prompt, check_sampling, read_finish
-from draftverify_llm.weights import need
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
     from pyrate_limiter import Limiter
 
@@ -47,6 +50,7 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]+( +[\x21-\x7e]+)*")
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0  # seconds
 _LARGEST_REPLY = 64 << 20  # bytes
+_VERSION = "does base_url end with the version, such as /v1?"
 
 _log = quiet(logging.getLogger(__name__))
 quiet(logging.getLogger("httpx"))  # it notes each request with its whole address
@@ -139,7 +143,8 @@ class Endpoint:
         self._reached = False
         self._bought: BoughtReplies | None = None
         self._client: httpx.Client | None = None
-        self._limiters: list[tuple[Limiter, int]] = []  # each with the most that it lets through at once
+        self._tls: ssl.SSLContext | None = None  # to read the certificates anew for each client takes 20 ms
+        self._limiters: list[tuple[Limiter, int, bool]] = []  # with its rate, and whether that is of tokens
         self._slots = threading.BoundedSemaphore(max(1, concurrency))
         self._loop_slots: WeakKeyDictionary[Any, asyncio.Semaphore] = WeakKeyDictionary()
 
@@ -161,6 +166,10 @@ class Endpoint:
             raise ConfigError(
                 f"must be an http:// or https:// address, not {self.base_url!r}", path="base_url"
             )
+        try:
+            httpx.Request("POST", self.base_url)
+        except (httpx.InvalidURL, ValueError) as error:
+            raise ConfigError(f"{self.base_url!r} is no address: {error}", path="base_url") from error
         if beyond := re.search(r"/(chat/completions|completions|messages)/?$", self.base_url):
             raise ConfigError(
                 f"goes up to and with the version: leave {beyond[0]} out of {self.base_url!r}",
@@ -176,23 +185,32 @@ class Endpoint:
             Secret(value)  # from here on no message shows it
         if self.logprobs and not self._api.logprobs:
             raise ConfigError(f"the API of {self.api} gives no log-probabilities", path="logprobs")
-        if named := sorted({"messages", "prompt", "model"} & self.body.keys()):
+        if named := sorted({"messages", "prompt", "model", "n", "stream"} & self.body.keys()):
             raise ConfigError("this is the request's own", path=f"body.{named[0]}")
         if re.search(r"[^\x21-\x7e]", key):
             raise ConfigError(
                 "holds a space, a line break or a letter that no HTTP header carries; it is to be the key alone",
                 path="api_key",
             )
-        if self.timeout_seconds <= 0 or self.retries < 0 or self.concurrency < 1:
+        if not 0 < self.timeout_seconds < math.inf:
             raise ConfigError(
-                "timeout_seconds must be above 0, retries at least 0 and concurrency at least 1"
+                f"is {self.timeout_seconds}; a number above 0 is needed", path="timeout_seconds"
             )
+        rates = {"requests_per_minute": self.requests_per_minute, "tokens_per_minute": self.tokens_per_minute}
+        prices = {name: getattr(self, name) for name in ("price_in", "price_out", "price_in_cached")}
+        check_least(1, concurrency=self.concurrency, **rates)
+        check_least(0, retries=self.retries, **prices)
         with self._lock:
             if not self._limiters:
-                self._limiters = [_limiter(rate) for rate in self._rates() if rate]
+                self._limiters = [
+                    (_limiter(rate), rate, name == "tokens_per_minute")
+                    for name, rate in rates.items()
+                    if rate
+                ]
             if self._bought is None and self.cache is not None:
                 self._bought = BoughtReplies(self.cache)
             if self._client is None:
+                self._tls = self._tls or httpx.create_ssl_context()
                 self._client = httpx.Client(**self._connection())
 
     def check(self) -> None:
@@ -229,6 +247,13 @@ class Endpoint:
                 connection.close()
 
     @property
+    def identity(self) -> str:
+        """By what it answers: of its key, its limits and its prices nothing; see `model_identity`."""
+        from draftverify_llm.identity import model_identity
+
+        return model_identity(self)
+
+    @property
     def family(self) -> str | None:
         """The line of models that it is of: as it was said, else the first word of the model's name."""
         return self._family if self._family is not None else family_of_name(self.model)
@@ -258,8 +283,8 @@ class Endpoint:
             EndpointTimeout: no answer in time, at the last try too.
             EndpointError: the server refused, or what it sent is not a completion.
         """
+        sampling = SamplingRequest(prompt, max_tokens, temperature, top_p, stop, seed, chat, schema)
         check_sampling(n, max_tokens, temperature, top_p, stop)
-        sampling = SamplingRequest(prompt, max_tokens, temperature, top_p, tuple(stop), seed, chat, schema)
         completions = self._asked(sampling, n, 0) if self._api.counts or n == 1 else []
         if missing := range(len(completions), n):
             with ThreadPoolExecutor(min(len(missing), self.concurrency)) as pool:
@@ -269,22 +294,10 @@ class Endpoint:
             )
         return completions
 
-    async def acomplete(
-        self,
-        prompt: Prompt,
-        *,
-        n: int = 1,
-        max_tokens: int = 256,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        stop: Sequence[str] = (),
-        seed: int | None = None,
-        chat: bool = True,
-        schema: Mapping[str, Any] | None = None,
-    ) -> list[Completion]:
+    async def acomplete(self, prompt: Prompt, *, n: int = 1, **settings: Any) -> list[Completion]:
         """The same, awaited. Cancelling it closes the connection, which tells the server to stop."""
-        check_sampling(n, max_tokens, temperature, top_p, stop)
-        sampling = SamplingRequest(prompt, max_tokens, temperature, top_p, tuple(stop), seed, chat, schema)
+        sampling = SamplingRequest(prompt, **settings)
+        check_sampling(n, sampling.max_tokens, sampling.temperature, sampling.top_p, sampling.stop)
         completions = await self._aasked(sampling, n, 0) if self._api.counts or n == 1 else []
         missing = range(len(completions), n)
         coming = (self._aasked(sampling, 1, place) for place in missing)
@@ -300,6 +313,8 @@ class Endpoint:
             if not isinstance(error, DraftVerifyError) or isinstance(error, NotBoughtError):
                 raise error
         came = [one for answer in answers if not isinstance(answer, BaseException) for one in answer]
+        if failed and not (before or came):
+            raise failed[0]
         if failed:
             _log.warning(
                 "%s gave %d of %d answers: %s",
@@ -332,7 +347,7 @@ class Endpoint:
             whole = self._accepted(response, data)
             try:
                 return msgspec.json.decode(whole, type=form)
-            except msgspec.DecodeError as error:
+            except ValueError as error:
                 raise EndpointError(
                     f"{self._place()} answered {path} otherwise ({error}): {self._said(response, whole)}"
                 ) from error
@@ -426,24 +441,28 @@ class Endpoint:
     def _answers(self, reply: ModelServerReply, count: int, *, cached: bool = False) -> list[Completion]:
         """The completions of a reply, at most `count`."""
         choices = sorted(reply.choices, key=lambda choice: choice.index)[:count]
-        share, remainder = divmod(reply.usage.completion_tokens, len(choices))
-        return [
-            Completion(
-                text=choice.text
-                if choice.text is not None
-                else (choice.message.content if choice.message else "") or "",
-                tokens_in=reply.usage.prompt_tokens if i == 0 else 0,
-                tokens_out=share + (i < remainder),
-                finish_reason=read_finish(choice.finish_reason),
-                logprob=None if choice.logprobs is None else choice.logprobs.sum(),
-                cached=cached,
-                tokens_in_cached=min(reply.usage.cached, reply.usage.prompt_tokens) if i == 0 else 0,
-                first=() if choice.logprobs is None else choice.logprobs.first(),
-                id=str(reply.id or ""),
-                model=reply.model or "",
+        tokens_in, tokens_in_cached, tokens_out = reply.tokens
+        share, remainder = divmod(tokens_out, len(choices))
+        completions = []
+        for i, choice in enumerate(choices):
+            logprobs = choice.logprobs or Logprobs()
+            logprob, weighed = logprobs.sum()
+            completions.append(
+                Completion(
+                    text=choice.answer,
+                    tokens_in=tokens_in if i == 0 else 0,
+                    tokens_out=share + (i < remainder),
+                    finish_reason=read_finish(choice.finish_reason),
+                    logprob=logprob,
+                    cached=cached,
+                    tokens_in_cached=tokens_in_cached if i == 0 else 0,
+                    first=logprobs.first(),
+                    id=str(reply.id or ""),
+                    model=reply.model or "",
+                    weighed=weighed,
+                )
             )
-            for i, choice in enumerate(choices)
-        ]
+        return completions
 
     def _send(self, path: str, body: dict[str, Any], read: Callable[[httpx.Response, bytes], T]) -> T:
         self._may_send()
@@ -457,7 +476,7 @@ class Endpoint:
                     for limiter, weight in self._weighed(body):
                         limiter.try_acquire(weight=weight)
                     deadline = time.monotonic() + self.timeout_seconds
-                    with client.stream("POST", self._url(path), json=body) as response:
+                    with client.stream("POST", self._url(path), content=_as_json(body)) as response:
                         data = bytearray()
                         for chunk in response.iter_raw():
                             _append(data, chunk)
@@ -490,27 +509,13 @@ class Endpoint:
             raise NotBoughtError(f"nothing is sent to {self._place()} here, and this was not bought before")
         self.open()
 
-    def _rates(self) -> tuple[int | None, int | None]:
-        return self.requests_per_minute, self.tokens_per_minute
-
     def _weighed(self, body: Mapping[str, Any]) -> Iterator[tuple[Limiter, int]]:
-        """Each limit, and how much of it a request takes."""
-        if not self._limiters:
-            return
-        names = ("messages", "prompt", "system", "input", "query", "documents")
-        words = [body[name] for name in names if name in body]
-        sent = len(json.dumps(words, ensure_ascii=False))
-        answers = body.get("n", 1) * body.get("max_tokens", body.get("max_completion_tokens", 0))
-        weights = [
-            weight
-            for rate, weight in zip(self._rates(), (1, sent // 4 + answers), strict=True)
-            if rate is not None
-        ]
-        for (limiter, most), weight in zip(self._limiters, weights, strict=True):
-            yield limiter, max(1, min(weight, most))
+        """Each limit, and how much of it a request takes; one larger than the whole rate goes alone."""
+        for limiter, rate, of_tokens in self._limiters:
+            yield limiter, min(_tokens_of(body), rate) if of_tokens else 1
 
     async def _post(self, client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> ModelServerReply:
-        async with client.stream("POST", self._url(path), json=body) as response:
+        async with client.stream("POST", self._url(path), content=_as_json(body)) as response:
             data = bytearray()
             async for chunk in response.aiter_raw():
                 _append(data, chunk)
@@ -527,7 +532,7 @@ class Endpoint:
             raise _again(response, self._said(response, data))
         if not response.is_success:
             final = EndpointError(
-                f"{self._place()} answered {response.status_code}: {self._said(response, data)}"
+                f"{self._place()} answered {response.status_code}: {self._said(response, data)}{_remedy(response)}"
             )
             raise final if (parameter := self._api.refused(data)) is None else _NotTaken(parameter, final)
         return data
@@ -545,7 +550,8 @@ class Endpoint:
             if refusal is not None and isinstance(refusal.code, int) and refusal.code in _AGAIN:
                 # A router that answers 200 for another server's 502.
                 raise _again(response, said, refusal.code) from error
-            raise EndpointError(f"{self._place()} sent no completion ({error}): {said}") from error
+            remedy = f"; {_VERSION}" if data.lstrip().startswith(b"<") else ""  # a page of HTML
+            raise EndpointError(f"{self._place()} sent no completion ({error}): {said}{remedy}") from error
         if not reply.choices:
             raise _again(response, "a completion without choices")
         reply.id = _request_id(response) or reply.id
@@ -580,13 +586,19 @@ class Endpoint:
         return f"{self.base_url} (model {self.model})"
 
     def _url(self, path: str) -> str:
-        return self.base_url.rstrip("/") + path
+        base, mark, query = self.base_url.partition("?")
+        return base.rstrip("/") + path + mark + query
 
     def _connection(self) -> dict[str, Any]:
-        headers = {"Accept-Encoding": "gzip", **self._api.headers(), **self.headers}
+        import httpx
+
+        headers = {"Accept-Encoding": "gzip", "Content-Type": "application/json", **self._api.headers()}
+        headers |= self.headers
         if self.api_key:
             headers["Authorization"] = f"Bearer {self.api_key.strip()}"
-        return {"headers": headers, "timeout": self.timeout_seconds}
+        # httpx would let 100 requests go at once, and close all but 20 of their connections.
+        limits = httpx.Limits(max_connections=self.concurrency)
+        return {"headers": headers, "timeout": self.timeout_seconds, "limits": limits, "verify": self._tls}
 
     def _said(self, response: httpx.Response, data: bytes) -> str:
         """The server's own words, short and on one line, and by what its people find the request."""
@@ -617,17 +629,43 @@ class _NotTaken(Exception):
         self.final = final
 
 
+def _as_json(body: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError as error:
+        raise ConfigError(
+            f"the request cannot be written as JSON ({error}); a text that was cut inside a character, or decoded "
+            "wrongly, holds half of one, and a number may be none"
+        ) from error
+
+
 def _request_id(response: httpx.Response) -> str:
     """By what a server's people find a request: OpenAI's header, or Anthropic's; "" where it says nothing."""
     request: str = response.headers.get("x-request-id") or response.headers.get("request-id") or ""
     return request
 
 
-def _limiter(per_minute: int) -> tuple[Limiter, int]:
+def _remedy(response: httpx.Response) -> str:
+    """What may be mended where a server's own words often do not say it."""
+    if location := response.headers.get("location", ""):
+        return f"; it sends one on to {redact(location)[:200]}, where base_url may have to lead"
+    remedy = {401: "is api_key the right one?", 404: _VERSION}.get(response.status_code)
+    return f"; {remedy}" if remedy else ""
+
+
+def _tokens_of(body: Mapping[str, Any]) -> int:
+    """As how many tokens a request counts: one for each four characters, and the most that its answers may have."""
+    names = ("messages", "prompt", "system", "input", "query", "documents")
+    sent = len(json.dumps([body[name] for name in names if name in body], ensure_ascii=False))
+    longest: int = body.get("max_tokens") or body.get("max_completion_tokens") or 0
+    return max(1, sent // 4 + int(body.get("n", 1)) * longest)
+
+
+def _limiter(per_minute: int) -> Limiter:
     need("pyrate_limiter", doing="keeping to a rate", extra="endpoint")
     from pyrate_limiter import Duration, Limiter, Rate, StateBucket
 
-    return Limiter(StateBucket([Rate(per_minute, Duration.MINUTE)])), per_minute
+    return Limiter(StateBucket([Rate(per_minute, Duration.MINUTE)]))
 
 
 def _append(data: bytearray, chunk: bytes) -> None:
@@ -683,5 +721,5 @@ def _retry_after(header: str | None) -> float | None:
         pass
     try:
         return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

@@ -21,19 +21,8 @@ from typing import Any, BinaryIO
 from draftverify_llm.catalogue import CATALOGUE
 
 _GGUF = b"GGUF"
-_SIZES = {
-    0: 1,
-    1: 1,
-    2: 2,
-    3: 2,
-    4: 4,
-    5: 4,
-    6: 4,
-    7: 1,
-    10: 8,
-    11: 8,
-    12: 8,
-}  # bytes of GGUF's numbers, by their type
+_SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+"""Bytes of GGUF's numbers, by their type."""
 _TEXT = 8
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 

@@ -10,7 +10,7 @@ from draftverify import ConfigError
 from draftverify_llm.local import LocalModel
 from draftverify_llm.pretrained import by_length
 from draftverify_llm.prompts import apart
-from draftverify_llm.sampling import PaddedRows, window_of
+from draftverify_llm.sampling import PaddedRows, reads_padded, window_of
 
 _TOKENS = 4096
 """In one padded pass; one prompt that is longer goes by itself."""
@@ -58,7 +58,7 @@ def word_tokens(model: LocalModel, verdicts: Sequence[str]) -> list[frozenset[in
 
 
 def first_tokens(model: LocalModel, prompts: Sequence[str], verdicts: Sequence[str]) -> list[FirstToken]:
-    """Read all prompts in padded passes of similar length.
+    """Read all prompts in padded passes of similar length, or one by one what the model reads otherwise so.
 
     Args:
         model: its chat template is used where it has one.
@@ -76,7 +76,8 @@ def first_tokens(model: LocalModel, prompts: Sequence[str], verdicts: Sequence[s
     ids = {index: model.encode_prompt({"prompt": text}) for index, text in short.items()}
     readings = [FirstToken((), None, "", fits=False)] * len(prompts)
     readable = [index for index, tokens in ids.items() if len(tokens) <= longest]
-    for places in by_length([len(ids[index]) for index in readable], _TOKENS):
+    lengths = [len(ids[index]) for index in readable]
+    for places in by_length(lengths, _TOKENS if reads_padded(module, lengths) else 1):
         batch = [readable[place] for place in places]
         logits = PaddedRows(module, [ids[index] for index in batch]).logits
         for index, row in zip(batch, logits.float().log_softmax(-1).cpu(), strict=True):

@@ -40,9 +40,9 @@ class Sample:
     Of the pipeline's settings it reads `temperature` and `top_p`, unless it is given its own. The seed of each round
     comes from the pipeline's.
 
-    The proposal's evidence has one entry per item under "logprob", "tokens_out" and "finish_reason", the prompt tokens
-    read under "tokens_in", and how many answers were bought before under "cached". Its cost is the model's price; time
-    is the driver's to take.
+    The proposal's evidence has one entry per item under "logprob" (the sum over as many tokens as "weighed" says),
+    "tokens_out" and "finish_reason", the prompt tokens read under "tokens_in", and how many answers were bought before
+    under "cached". Its cost is the model's price; time is the driver's to take.
 
     Args:
         model: any text model.
@@ -111,7 +111,7 @@ class Sample:
         check_sampling(1, self.max_tokens, *read_sampling({}, self.temperature, self.top_p), self.stop)
         if self.template is not None:
             fields_of(self.template)
-        if self.feedback is not None and (unknown := set(fields_of(self.feedback)) - {"reason", "feedback"}):
+        if unknown := set(_fields(self.feedback or "", "feedback")) - {"reason", "feedback"}:
             raise ConfigError(
                 f"{{{min(unknown)}}} is no field of feedback; there are {{reason}} and {{feedback}}",
                 path="feedback",
@@ -162,22 +162,18 @@ class Sample:
         self, model: BatchTextModel, contexts: Sequence[Context], ns: Sequence[int]
     ) -> list[Proposal]:
         proposals = [Proposal.alternatives(())] * len(contexts)
-        batches: dict[str, tuple[dict[str, Any], list[int], list[Prompt]]] = {}
-        for place, context in enumerate(contexts):
-            if ns[place]:
-                prompt, options = self._asked(context)
-                # One batch has one temperature, one top_p, one way to be asked.
-                _, places, prompts = batches.setdefault(repr(options), (options, [], []))
-                places.append(place)
-                prompts.append(prompt)
-        for options, places, prompts in batches.values():
-            prompts_of = dict(zip(places, prompts, strict=True))
+        requests = {place: self._asked(contexts[place]) for place, n in enumerate(ns) if n}
+        batches: dict[str, list[int]] = {}
+        for place, (_, options) in requests.items():
+            # One batch has one temperature, one top_p, one way to be asked.
+            batches.setdefault(repr(options), []).append(place)
+        for places in batches.values():
+            prompts, (options, *_) = zip(*map(requests.__getitem__, places), strict=True)
             n = [ns[place] for place in places]
             seeds = [contexts[place].draws.seed() for place in places]
-            for place, answers in zip(
-                places, model.complete_many(prompts, n=n, seeds=seeds, **options), strict=True
-            ):
-                proposals[place] = self._proposal(prompts_of[place], options["chat"], answers)
+            answers = model.complete_many(prompts, n=n, seeds=seeds, **options)
+            for place, prompt, completions in zip(places, prompts, answers, strict=True):
+                proposals[place] = self._proposal(prompt, options["chat"], completions)
         return proposals
 
     def _asked(self, context: Context) -> tuple[Prompt, dict[str, Any]]:
@@ -255,24 +251,29 @@ def fields_of(template: str) -> list[str]:
     Raises:
         ConfigError: it has none, or one that is no plain name.
     """
+    names = _fields(template, "template")
+    if not names:
+        raise ConfigError(
+            "it names no field of the task, such as {text}: every task would be alike", path="template"
+        )
+    return names
+
+
+def _fields(template: str, path: str) -> list[str]:
+    """As `fields_of`; [] of a text without one."""
     try:
         parsed = list(Formatter().parse(template))
     except ValueError as error:
-        raise ConfigError(f"{error}; a brace of its own is doubled", path="template") from error
+        raise ConfigError(f"{error}; a brace of its own is doubled", path=path) from error
     names = []
     for _, name, form, conversion in parsed:
         if name is None:
             continue
         if form or conversion or not name.isidentifier():
             raise ConfigError(
-                f"{{{name}}} is no field's name; a brace of its own is doubled: {{{{ and }}}}",
-                path="template",
+                f"{{{name}}} is no field's name; a brace of its own is doubled: {{{{ and }}}}", path=path
             )
         names.append(name)
-    if not names:
-        raise ConfigError(
-            "it names no field of the task, such as {text}: every task would be alike", path="template"
-        )
     return names
 
 
@@ -298,6 +299,10 @@ def _evidence(completions: Sequence[Completion]) -> dict[str, object]:
     return {
         "logprob": tuple(completion.logprob for completion in completions),
         "tokens_out": tuple(completion.tokens_out for completion in completions),
+        "weighed": tuple(
+            completion.tokens_out if completion.weighed is None else completion.weighed
+            for completion in completions
+        ),
         "finish_reason": tuple(completion.finish_reason for completion in completions),
         "cached": sum(completion.cached for completion in completions),
         "tokens_in": sum(completion.tokens_in for completion in completions),

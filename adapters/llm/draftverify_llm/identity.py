@@ -15,9 +15,10 @@ from draftverify_llm.pretrained import digest_of
 from draftverify_llm.text import TextModel
 from draftverify_llm.weights import gguf_file, torch_directory
 
-_NO_MATTER = frozenset(
-    {"api_key", "family", "timeout_seconds", "retries", "concurrency", "price_in", "price_out"}
-)
+_NO_MATTER = {
+    "api_key", "cache", "concurrency", "family", "price_in", "price_in_cached", "price_out", "requests_per_minute",
+    "retries", "timeout_seconds", "tokens_per_minute",
+}  # fmt: skip
 
 
 def model_identity(model: TextModel) -> str:
@@ -54,14 +55,7 @@ def _weights(model: LocalModel) -> str:
         return entry.sha256
     directory = torch_directory(str(model.weights))
     names = (
-        "config.json",
-        "generation_config.json",
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "chat_template.jinja",
-        "special_tokens_map.json",
-        "tokenizer.model",
-        "vocab.json",
-        "merges.txt",
-    )
+        "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
+        "special_tokens_map.json", "tokenizer.model", "vocab.json", "merges.txt",
+    )  # fmt: skip
     return digest_of([*sorted(directory.glob("*.safetensors")), *[directory / name for name in names]])

@@ -13,13 +13,7 @@ from draftverify.checks.verifiers import at_threshold
 from draftverify.exchanges import noted
 from draftverify.kit.audit import Grade, PresentedAnswer
 from draftverify.traits import VerifierTraits
-from draftverify_llm.judging import (
-    ModelJudge,
-    answer_text,
-    no_verdict,
-    question_text,
-    written_reason,
-)
+from draftverify_llm.judging import ModelJudge, answer_text, no_verdict, question_text, written_reason
 from draftverify_llm.replies import VerdictReply, ask
 from draftverify_llm.text import TextModel
 

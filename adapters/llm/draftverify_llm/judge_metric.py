@@ -42,15 +42,9 @@ class JudgedAnswer:
     ) -> None:
         self.expected = expected
         self.judge = Judge(
-            model,
-            asks,
-            highest=highest,
-            rubric=rubric,
-            reference=expected,
-            reasons=reasons,
-            prompt=prompt,
+            model, asks, highest=highest, rubric=rubric, reference=expected, reasons=reasons, prompt=prompt,
             max_tokens=max_tokens,
-        )
+        )  # fmt: skip
 
     @cached_property
     def traits(self) -> Traits:

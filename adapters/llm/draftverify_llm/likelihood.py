@@ -27,7 +27,9 @@ class Likelihood:
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per sample."""
         logprobs = sample_logprobs(proposal)
-        counts = [1] * len(proposal) if self.by == "answer" else proposal.evidence.get("tokens_out", ())
+        evidence = proposal.evidence
+        weighed = evidence.get("weighed", evidence.get("tokens_out", ()))
+        counts = [1] * len(proposal) if self.by == "answer" else weighed
         if len(counts) != len(proposal):
             counts = [0] * len(proposal)
         return Verification(

@@ -13,6 +13,7 @@ from typing import Any
 
 from draftverify.errors import ContractError, ResourceError
 from draftverify_llm.family import family_of_weights
+from draftverify_llm.requirements import check_least
 from draftverify_llm.text import Completion, Prompt, as_messages, check_sampling, only_text, read_finish
 from draftverify_llm.weights import gguf_file, need, on_disk
 
@@ -59,7 +60,7 @@ class LlamaCpp:
         """Load the model, downloading it first where needed; nothing to do when it is loaded.
 
         Raises:
-            ResourceError: the file or the package xllamacpp is missing, or llama.cpp cannot read the file.
+            ConfigError, ResourceError: as of `check`, or llama.cpp cannot read the file.
         """
         with self._lock:
             if self._server is None:
@@ -69,9 +70,10 @@ class LlamaCpp:
         """Refuse weights that cannot be found, or a missing package, before anything is loaded or fetched.
 
         Raises:
+            ConfigError: a number is out of its range.
             ResourceError: they name no catalogue entry, files or hub id; or xllamacpp is not installed.
         """
-        self._need_package()
+        self._check()
         on_disk(str(self.weights))
 
     def close(self) -> None:
@@ -137,11 +139,12 @@ class LlamaCpp:
                 self._server, self._chats = self._load()
             return self._server, self._chats
 
-    def _need_package(self) -> None:
+    def _check(self) -> None:
+        check_least(1, context=self.context, parallel=self.parallel, threads=self.threads)
         need("xllamacpp", doing=f"sampling from {self.weights} with llama.cpp")
 
     def _load(self) -> tuple[Any, bool]:
-        self._need_package()
+        self._check()
         path = gguf_file(str(self.weights))
         import xllamacpp  # type: ignore[import-untyped,unused-ignore]
 
@@ -186,6 +189,7 @@ class LlamaCpp:
                     tokens_out=usage["completion_tokens"] if index == 0 else len(tokens) + (reason == "stop"),
                     finish_reason=reason,
                     logprob=sum(token["logprob"] for token in tokens),
+                    weighed=len(tokens),
                 )
             )
         return completions

@@ -185,7 +185,7 @@ class LocalModel:
             raise ConfigError(
                 f"the prompt has {characters} characters, and the model takes {self.most_characters} at most"
             )
-        if not (input.get("chat", True) and tokenizer.chat_template):
+        if input.get("chat", True) is False or not tokenizer.chat_template:
             return list(tokenizer(_whole(only_text(prompt))).input_ids)
         turns = as_messages(prompt)
         begun = turns.pop()["content"] if turns[-1]["role"] == "assistant" else ""

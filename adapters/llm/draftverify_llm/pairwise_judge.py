@@ -14,13 +14,7 @@ from draftverify import Check, Context, Cost, Evidence, Proposal, Task, Verifica
 from draftverify.exchanges import Exchange, noted
 from draftverify.kit.audit import PairVerdict, Presented, Variation
 from draftverify.traits import VerifierTraits
-from draftverify_llm.judging import (
-    ModelJudge,
-    answer_text,
-    no_verdict,
-    question_text,
-    written_reason,
-)
+from draftverify_llm.judging import ModelJudge, answer_text, no_verdict, question_text, written_reason
 from draftverify_llm.replies import VerdictReply, ask
 from draftverify_llm.text import TextModel
 

@@ -51,30 +51,28 @@ def read_prompts(
         except (OSError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise ConfigError(f"the prompt cannot be read: {why}", where=str(file), path="prompt") from error
-        if len(text) > _LARGEST:
-            raise ConfigError(
-                f"the prompt has {len(text):,} characters; at most {_LARGEST:,} are read",
-                where=str(file),
-                path="prompt",
-            )
-        names = [match["name"] for match in _FIELD.finditer(text) if match["name"]]
-        listed = " and ".join(f"{{{name}}}" for name in fields)
-        for name in fields:
-            if names.count(name) != 1:
-                raise ConfigError(
-                    f"{{{name}}} stands in the prompt {names.count(name)} times; {listed} must each stand there once",
-                    where=str(file),
-                    path="prompt",
-                )
-        for name in names:
-            if name not in fields and name not in optional:
-                raise ConfigError(
-                    f"{{{name}}} is no field of this prompt, which has {listed}; as a text it is {{{{{name}}}}}",
-                    where=str(file),
-                    path="prompt",
-                )
+        if fault := _fault(text, fields, optional):
+            raise ConfigError(fault, where=str(file), path="prompt")
         prompts.append(text)
     return tuple(prompts)
+
+
+def _fault(text: str, fields: Sequence[str], optional: Sequence[str]) -> str:
+    """What is wrong with a prompt; "" where nothing is."""
+    if len(text) > _LARGEST:
+        return f"the prompt has {len(text):,} characters; at most {_LARGEST:,} are read"
+    names = [match["name"] for match in _FIELD.finditer(text) if match["name"]]
+    listed = " and ".join(f"{{{name}}}" for name in fields)
+    for name in fields:
+        if names.count(name) != 1:
+            times = names.count(name)
+            return f"{{{name}}} stands in the prompt {times} times; {listed} must each stand there once"
+    for name in names:
+        if name not in fields and name not in optional:
+            return (
+                f"{{{name}}} is no field of this prompt, which has {listed}; as a text it is {{{{{name}}}}}"
+            )
+    return ""
 
 
 def filled_prompt(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -95,10 +95,7 @@ class RecordedSamples(Shared[dict[str, RecordedTask]]):
 
 
 def find_recording(
-    tasks: Mapping[str, RecordedTask],
-    task: Task,
-    match: Literal["task_id", "prompt"],
-    path: Path,
+    tasks: Mapping[str, RecordedTask], task: Task, match: Literal["task_id", "prompt"], path: Path
 ) -> RecordedTask:
     """The recorded samples of a task, by its id or by its prompt (its `question`, else its `prompt`).
 
@@ -265,26 +262,13 @@ def _sample(
     answer, correct, score, system = (None if value is MISSING else value for value in beside)
     if correct is not None and correct not in (0, 1):
         raise ConfigError(f"{paths['correct']!r} should be true or false, not {correct!r:.80}", where=where)
-    if score is not None and (
-        isinstance(score, bool) or not isinstance(score, (int, float)) or not _finite(score)
-    ):
+    number = isinstance(score, (int, float)) and not isinstance(score, bool)
+    if score is not None and not (number and abs(score) <= sys.float_info.max):
         raise ConfigError(f"{paths['score']!r} should be a number, not {score!r:.80}", where=where)
     if system is not None and not isinstance(system, str):
         raise ConfigError(f"{paths['system']!r} should be a text, not {system!r:.80}", where=where)
-    return RecordedSample(
-        text,
-        answer,
-        None if correct is None else bool(correct),
-        None if score is None else float(score),
-        system,
-    )
-
-
-def _finite(score: float) -> bool:
-    try:
-        return math.isfinite(score)
-    except OverflowError:  # an integer beyond the floats
-        return False
+    right = None if correct is None else bool(correct)
+    return RecordedSample(text, answer, right, None if score is None else float(score), system)
 
 
 def _names(row: Mapping[str, Any]) -> str:

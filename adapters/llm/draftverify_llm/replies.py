@@ -11,7 +11,10 @@ import math
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
 from typing import NamedTuple
+
+import numpy as np
 
 from draftverify import ResourceError
 from draftverify.errors import EndpointError, EndpointTimeout
@@ -45,12 +48,7 @@ class VerdictReply(NamedTuple):
 
 
 def ask(
-    model: TextModel,
-    prompts: Sequence[str],
-    verdicts: Sequence[str],
-    max_tokens: int,
-    *,
-    whole: bool = False,
+    model: TextModel, prompts: Sequence[str], verdicts: Sequence[str], max_tokens: int, *, whole: bool = False
 ) -> list[VerdictReply]:
     """Ask a model for one of the words, at temperature 0; the same prompt is asked once.
 
@@ -75,12 +73,10 @@ def ask(
         # As many at once as the model says that it takes.
         with ThreadPoolExecutor(max_workers=max(min(model_traits(model).at_once, 32), 1)) as pool:
             distinct = list(pool.map(lambda prompt: _by_reply(model, prompt, verdicts, max_tokens), once))
-    replies = [distinct[once[prompt]] for prompt in prompts]
-    paid: set[str] = set()
-    for place, prompt in enumerate(prompts):  # what was asked once is paid once
-        if prompt in paid and replies[place].cost:
-            replies[place] = replies[place]._replace(cost=0.0)
-        paid.add(prompt)
+    replies = []
+    for prompt in prompts:
+        replies.append(distinct[once[prompt]])
+        distinct[once[prompt]] = replies[-1]._replace(cost=0.0)  # what was asked once is paid once
     return replies
 
 
@@ -112,17 +108,19 @@ def _by_reply(model: TextModel, prompt: str, verdicts: Sequence[str], max_tokens
 
 
 def _weights(first: Sequence[tuple[str, float]], verdicts: Sequence[str]) -> tuple[float, ...]:
-    """The log-probabilities of the words as the first token; () where none of them is among the likeliest."""
-    found: list[list[float]] = [[] for _ in verdicts]
-    for token, logprob in first:
-        word = token.strip().strip('[*"').casefold()
-        for place, verdict in enumerate(verdicts):
-            if word == verdict.casefold() and math.isfinite(logprob):
-                found[place].append(logprob)
-    if not any(found):
+    """The log-probabilities of the words as the first token; () where the likeliest one is none of them."""
+    tokens = [
+        (token.strip().strip('[*"').casefold(), logprob)
+        for token, logprob in first
+        if abs(logprob) < 1e9  # beyond it a difference of two may be no number
+    ]
+    words = [verdict.casefold() for verdict in verdicts]
+    # A reply that begins otherwise ("Answer: no") has its verdict further on, of which these say nothing.
+    if not tokens or max(tokens, key=itemgetter(1))[0] not in words:
         return ()
-    least = min(logprob for _, logprob in first if math.isfinite(logprob))
-    return tuple(math.log(sum(map(math.exp, logprobs))) if logprobs else least for logprobs in found)
+    least = min(logprob for _, logprob in tokens)
+    forms = [[logprob for token, logprob in tokens if token == word] for word in words]
+    return tuple(float(np.logaddexp.reduce(logprobs)) if logprobs else least for logprobs in forms)
 
 
 def _turn(prompt: str, *replies: ModelReply, failure: str = "") -> Exchange:

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from draftverify.errors import ConfigError
 from draftverify_llm.eval_mode import evaluating
@@ -37,7 +38,8 @@ def sample(
     then repeated for the rows. Rows that have ended leave as soon as they are half of the batch. Answer i to
     prompt k draws from a generator seeded with (seeds[k], i), so that what else is asked for, in the same batch or not,
     changes none (up to rounding, which a batch's size and padding may change). Rows of a model that keeps a state in
-    place of past tokens are sampled one by one: such a cache cannot be repeated, nor cut to some of its rows.
+    place of past tokens are sampled one by one: such a cache cannot be repeated, nor cut to some of its rows. So are
+    those that a model reads otherwise where they are padded.
 
     Args:
         model: a transformers causal language model.
@@ -61,7 +63,8 @@ def sample(
         for seed in [secrets.randbits(31) if seeds[k] is None else seeds[k]]
         for i in range(n[k])
     ]
-    size = 1 if _recurrent(model) else at_once or max(len(rows), 1)
+    alone = _recurrent(model) or not reads_padded(model, list(map(len, prompts)))
+    size = 1 if alone else at_once or max(len(rows), 1)
     for start in range(0, len(rows), size):
         batch = _PromptBatch(model, rows[start : start + size])
         going = True
@@ -77,8 +80,12 @@ def sample(
     for row in rows:
         ended = row.ids[-1] in ends
         text = before_stop(decode(row.ids[:-1] if ended else row.ids), stop)
-        logprob = sum(row.logprobs[:-1] if ended else row.logprobs)
-        answers[row.prompt].append(Completion(text, row.read, len(row.ids), row.reason or "length", logprob))
+        logprobs = row.logprobs[:-1] if ended else row.logprobs
+        answers[row.prompt].append(
+            Completion(
+                text, row.read, len(row.ids), row.reason or "length", sum(logprobs), weighed=len(logprobs)
+            )
+        )
     return answers
 
 
@@ -151,6 +158,28 @@ class PaddedRows:
             self._pads = self._pads[index]
 
 
+_PADDED: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+"""By the module: whether what it reads of a row is the same beside a longer one."""
+
+
+def reads_padded(model: Any, lengths: Sequence[int]) -> bool:
+    """Whether a model can read rows of these lengths together, padded; it is tried once where they differ.
+
+    Some count places in a row whatever positions they are given, and into some states padding goes too.
+    """
+    if len(set(lengths)) < 2:
+        return True
+    if model not in _PADDED:
+        short, long = [1, 2, 3], [3, 1, 2, 1, 3, 2]
+        try:
+            alone, beside = (PaddedRows(model, rows).logits[0].double() for rows in ([short], [short, long]))
+            # Rounding is far from that, in half precision too.
+            _PADDED[model] = bool((beside - alone).norm() <= 0.1 * (alone - alone.mean()).norm())
+        except Exception:  # one by one it may read them, or say itself what is wrong
+            _PADDED[model] = False
+    return _PADDED[model]
+
+
 class _PromptBatch:
     """Answers that are sampled together.
 
@@ -198,7 +227,8 @@ class _PromptBatch:
 
 def window_of(model: Any) -> float:
     """How many tokens a model takes, as its config says; infinite where it does not."""
-    return getattr(model.config, "max_position_embeddings", None) or math.inf
+    config = getattr(model.config, "text_config", model.config)
+    return getattr(config, "max_position_embeddings", None) or math.inf
 
 
 def _recurrent(model: Any) -> bool:

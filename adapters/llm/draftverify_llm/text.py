@@ -49,6 +49,7 @@ class Completion:
         first: the likeliest first tokens with their log-probabilities, where they were asked for.
         id: by which the server knows the request.
         model: that answered, as the server names it.
+        weighed: how many tokens `logprob` is the sum of; None: `tokens_out`.
     """
 
     text: str
@@ -61,6 +62,7 @@ class Completion:
     first: tuple[tuple[str, float], ...] = ()
     id: str = ""
     model: str = ""
+    weighed: int | None = None
 
 
 @runtime_checkable

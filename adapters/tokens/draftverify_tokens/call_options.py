@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 from draftverify import ConfigError
-from draftverify_tokens.models import as_list
+from draftverify_tokens.models import end_ids
 from draftverify_tokens.sampling import SETTINGS, is_whole
 
 ELSEWHERE = {
@@ -89,7 +89,7 @@ def read_options(options: Mapping[str, Any]) -> tuple[tuple[str, ...], frozenset
         )
     if (ends := options["eos_token_id"]) is None:
         return strings, None
-    ids = as_list(list(ends) if isinstance(ends, Set) else ends)
+    ids = end_ids(ends)
     if not ids or not all(type(id) is int for id in ids):
         raise ConfigError(
             f"eos_token_id is {ends!r:.80}; one token id or several are needed", path="eos_token_id"

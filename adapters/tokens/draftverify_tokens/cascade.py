@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -99,14 +100,8 @@ class Confidence(_OfModel):
 
     @cached_property
     def traits(self) -> VerifierTraits:
-        """Verdicts with scores, in the model's vocabulary; it takes turns, as the target does."""
-        return VerifierTraits(
-            provides={"verdicts", "scores"},
-            reads=SETTINGS,
-            vocabulary=lambda: self.model.vocabulary,
-            concurrent=False,
-            shares=lambda: (self.model.model,),
-        )
+        """Verdicts with scores, of the target's kind otherwise."""
+        return replace(self._target.traits, provides={"verdicts", "scores"})
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Refuse settings that decoding cannot follow.
@@ -122,23 +117,23 @@ class Confidence(_OfModel):
 
     def verify(self, context: Context, proposal: Proposal) -> Verification:
         """One check per answer, with its score; an answer without tokens abstains."""
-        checks, deterministic = [], True
-        for answer in proposal.items:
-            score, deterministic = self._score(context, answer)
+        checks = []
+        for score in (self._score(context, answer) for answer in proposal.items):
             if score is None:
                 checks.append(Check("abstain", reason="no tokens"))
-            elif score >= self.threshold:
-                checks.append(Check("pass", score=score))
-            else:
-                checks.append(Check("reject", score=score, reason="not sure"))
-        return Verification(checks=tuple(checks), deterministic=deterministic)
+                continue
+            sure = score >= self.threshold
+            # The settings may leave a token no probability at all, and a record holds no infinite score.
+            finite = score if math.isfinite(score) else None
+            checks.append(Check("pass" if sure else "reject", finite, "" if sure else "not sure"))
+        return Verification(checks=tuple(checks), deterministic=self.traits.deterministic)
 
-    def _score(self, context: Context, answer: Sequence[int]) -> tuple[float | None, bool]:
+    def _score(self, context: Context, answer: Sequence[int]) -> float | None:
         import msgspec
         import torch
 
         if not len(answer):
-            return None, True
+            return None
         settings = dict(context.settings)
         if settings.get("temperature") == 0:
             settings["temperature"] = 1.0
@@ -148,4 +143,4 @@ class Confidence(_OfModel):
         assert verification.evidence is not None
         rows = verification.evidence.target
         picked = rows[torch.arange(len(answer)), torch.as_tensor(answer, device=rows.device)]
-        return float(picked.double().log().mean()), verification.deterministic
+        return float(picked.double().log().mean())

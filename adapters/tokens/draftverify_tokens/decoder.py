@@ -16,15 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
-from draftverify import (
-    BlockSize,
-    ConfigError,
-    DraftVerifyError,
-    Generator,
-    Pipeline,
-    Task,
-    TaskRecord,
-)
+from draftverify import BlockSize, ConfigError, DraftVerifyError, Generator, Pipeline, Task, TaskRecord
 from draftverify.errors import below
 from draftverify.protocols import BringsBlock
 from draftverify.rules import KSeq, Speculative, Tree

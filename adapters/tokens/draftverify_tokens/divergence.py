@@ -26,11 +26,7 @@ CHOICE = ("temperature", "top_k", "top_p", "min_p")
 
 
 def explain(
-    model: TokenModel,
-    prompt: list[int],
-    expected: list[int],
-    got: list[int],
-    settings: Mapping[str, Any],
+    model: TokenModel, prompt: list[int], expected: list[int], got: list[int], settings: Mapping[str, Any]
 ) -> Explanation:
     """Name the first difference of two outputs and judge it by the logits, recomputed in one pass.
 

@@ -18,7 +18,7 @@ from draftverify.traits import GeneratorTraits, offers
 from draftverify_tokens.block_size import default_block
 from draftverify_tokens.guest import Guest
 from draftverify_tokens.history import upload
-from draftverify_tokens.models import TokenModel, is_owned, positions_of, prompt_of, room
+from draftverify_tokens.models import Continues, TokenModel, is_owned, positions_of, prompt_of, room
 from draftverify_tokens.reader import distributions, history_of
 from draftverify_tokens.sampling import SETTINGS
 from draftverify_tokens.self_test import self_test
@@ -31,19 +31,15 @@ GUESSED = 3
 and five at twice that."""
 
 
-class Lookup(Generator, Protocol):
+class Lookup(Generator, Continues, Protocol):
     """A drafter that can guess on behind what another one has drafted. `PromptLookup` and `Suffix` are such."""
-
-    def continuation(self, context: Context, n: int, drafted: Sequence[int], /) -> tuple[int, ...]:
-        """At most `n` tokens that may follow the context and `drafted`; () for no guess."""
-        ...
 
 
 class DraftModel:
     """Draws tokens from a small model under the target's sampling settings, and reports the q it drew from.
 
     At temperature 0 q is one-hot, so the draws are the likeliest tokens. On a CPU drafting stops after one of the
-    target's end tokens; on a device the tokens stay there, and nobody looks.
+    target's end tokens, and where the settings leave no token; on a device the tokens stay there, and nobody looks.
 
     Args:
         model: a model with the target's tokenizer. Where its rows of logits are more or fewer than the target's
@@ -218,8 +214,12 @@ class DraftModel:
             q[at, i, : rows.shape[-1]] = rows
             if _on_host(tokens) or self.margin:
                 doubtful = self._doubtful(logits[:, :vocabulary]).tolist()
-                for b, token, doubt in zip(going, tokens.tolist(), doubtful, strict=True):
-                    lengths[b] = i + 1 if doubt or token in ends[b] else lengths[b]
+                drawable = maxima.isfinite().tolist()
+                for b, token, doubt, drawn in zip(going, tokens.tolist(), doubtful, drawable, strict=True):
+                    if doubt or not drawn or token in ends[b]:
+                        lengths[b] = i + drawn
+                    if not drawn:  # of a batch nobody's row holds what is no number
+                        q[b, i], raw_maxima[b, i] = 0.0, 0.0
             still = [b for b in going if lengths[b] > i + 1]
             if not still:
                 break
@@ -263,6 +263,7 @@ class DraftModel:
             rows, maxima = distributions(self.model, reading.logits[:, :vocabulary], active, histories)
             drawn = _drawn(rows, upload(np.concatenate(uniform), rows), active).tolist()
             doubtful = self._doubtful(reading.logits[:, :vocabulary]).tolist()
+            drawable = maxima.isfinite().tolist()
             offset, still = 0, []
             for b, guess in zip(going, guesses, strict=True):
                 block, start = drafted[b], len(drafted[b])
@@ -271,12 +272,14 @@ class DraftModel:
                     token in ends[b] or doubt
                     for token, doubt in zip(tokens, doubtful[offset : offset + len(tokens)], strict=True)
                 ]
-                count = _agreeing(tokens, guess.items, ending)
+                # The first row in which the settings leave no token.
+                dead_end = next((j for j in range(len(tokens)) if not drawable[offset + j]), None)
+                count = _agreeing(tokens[:dead_end], guess.items, ending)
                 block += tokens[:count]
                 q[b, start : len(block), : rows.shape[-1]] = rows[offset : offset + count]
                 raw_maxima[b, start : len(block)] = maxima[offset : offset + count]
                 offset += len(tokens)
-                if len(block) < sizes[b] and not ending[count - 1]:
+                if len(block) < sizes[b] and count != dead_end and not ending[count - 1]:
                     still.append(b)
             going = still
         self._reader.withdraw(contexts)

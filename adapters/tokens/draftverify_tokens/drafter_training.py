@@ -146,7 +146,7 @@ class DrafterTraining:
                 f"the log has {count} tokens to learn from, and {_FEWEST} are the fewest; run more tasks",
                 where=str(self.run),
             )
-        learner = _Learner(self, verifier.model.model, texts)
+        learner = DrafterLearner(self, verifier.model.model, texts)
         network, curve = learner.learn(out, progress)
         save_network(network, out)
         (out / "checkpoint.safetensors").unlink(missing_ok=True)
@@ -215,7 +215,7 @@ def _kind(training: DrafterTraining) -> Kind:
     return EAGLE
 
 
-class _Learner:
+class DrafterLearner:
     """One training.
 
     Args:
@@ -239,9 +239,12 @@ class _Learner:
         self.tokens = [*likeliest, *sorted(others)[: size - len(likeliest)]]
         self.embeddings = module.get_input_embeddings()
         with torch.inference_mode():
-            # What the head makes of the states that are 1 at one place and 0 elsewhere are its weights, however packed.
+            # What the head makes of the states that are 1 at one place and 0 elsewhere are its weights, however packed;
+            # what it makes of 0 is its bias.
+            head = module.get_output_embeddings()
             units = torch.eye(self.embeddings.weight.shape[1], dtype=module.dtype, device=module.device)
-            self.head = module.get_output_embeddings()(units).T[sorted(self.tokens)].clone()
+            weights = head(units) - head(torch.zeros_like(units[:1]))
+            self.head = weights.T[sorted(self.tokens)].clone()
 
     def learn(self, out: Path, progress: Progress) -> tuple[DrafterNetwork, list[dict[str, Any]]]:
         """The trained network, in the target's type, and its learning curve."""

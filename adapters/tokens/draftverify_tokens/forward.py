@@ -115,10 +115,7 @@ class ModuleForward:
         return {kind: window if kind == "sliding_attention" else None for kind in dict.fromkeys(kinds)}
 
     def __call__(
-        self,
-        groups: Sequence[RowGroup],
-        want: Any,
-        tail: Callable[[Any], tuple[Any, ...]] | None = None,
+        self, groups: Sequence[RowGroup], want: Any, tail: Callable[[Any], tuple[Any, ...]] | None = None
     ) -> tuple[Any, Any]:
         """Run one pass.
 

@@ -78,10 +78,7 @@ class Graphs:
         return captured.outputs
 
     def _capture(
-        self,
-        inputs: Sequence[Any],
-        buffers: Sequence[Any],
-        step: Callable[[Sequence[Any]], tuple[Any, ...]],
+        self, inputs: Sequence[Any], buffers: Sequence[Any], step: Callable[[Sequence[Any]], tuple[Any, ...]]
     ) -> _Graph:
         held = [tensor.clone() for tensor in inputs]
         # What is compiled, tuned or allocated at the first call must not be in the graph.

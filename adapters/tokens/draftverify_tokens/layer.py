@@ -201,15 +201,14 @@ class Pieces:
             step: such that beginning it again does no harm.
         """
         config: Any = torch._dynamo.config
+        exceptions: Any = torch._dynamo.exc
         shapes: Any = torch.fx.experimental._config
-        # Older versions of torch have another name for it.
-        limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
         try:
             # Models of other shapes have variants of their own, and Dynamo's limit counts them all together. Sizes that
             # happen to be the same are not taken for one size, which would be another variant when they are not.
-            with config.patch({limit: VARIANTS}), shapes.patch({"use_duck_shape": False}):
+            with config.patch({"recompile_limit": VARIANTS}), shapes.patch({"use_duck_shape": False}):
                 return step()
-        except (torch._dynamo.exc.TorchDynamoException, _limit_reached()) as error:
+        except (exceptions.TorchDynamoException, exceptions.FailOnRecompileLimitHit) as error:
             reason = " ".join(str(error).split())[:200]
             log.warning(
                 "torch.compile failed (%s: %s); steps are run without it, and are slower",
@@ -218,15 +217,6 @@ class Pieces:
             )
             self._enter, self._attend, self._leave, self._finish = enter, attend, leave, finish
             return step()
-
-
-def _limit_reached() -> type[Exception]:
-    """What Dynamo raises beyond its limit of variants, which is none of its other errors."""
-    exceptions: Any = torch._dynamo.exc
-    error: type[Exception] = (
-        getattr(exceptions, "FailOnRecompileLimitHit", None) or exceptions.FailOnCacheLimitHit
-    )
-    return error
 
 
 def _differ(*tensors: Any, dims: tuple[int, ...]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Protocol
 
 from draftverify import ConfigError, Context
@@ -94,6 +94,11 @@ def as_list(ids: Any) -> list[Any]:
     ids = ids.tolist() if hasattr(ids, "tolist") else ids
     listed = ids if isinstance(ids, Sequence) else [ids]
     return [token.item() if hasattr(token, "item") else token for token in listed]
+
+
+def end_ids(ids: Any) -> list[Any]:
+    """As `as_list`, of a set too: the tokens that end an answer have no order."""
+    return as_list(list(ids) if isinstance(ids, Set) else ids)
 
 
 def prompt_of(context: Context) -> list[int]:

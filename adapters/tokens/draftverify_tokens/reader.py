@@ -132,8 +132,8 @@ class BlockReader:
         """Keep these hidden states from now on, with an empty cache."""
         from draftverify_tokens.forward import forward_of
 
-        self._how = tuple(layers), self._how[1]
-        self._forward = forward_of(self.module, *self._how)
+        how = tuple(layers), self._how[1]
+        self._forward, self._how = forward_of(self.module, *how), how
         self.slots = self._new_slots()
 
     @property

@@ -243,7 +243,7 @@ def probabilities(
         ConfigError: a setting is out of range.
         ContractError: histories or model are missing, or are not of these logits; a processor returned something
             else; an accepted token breaks the grammar; on a CPU also: the logits are not finite, or the settings
-            leave no token to a history's first row.
+            leave no token after the accepted ones.
     """
     import torch
 
@@ -416,13 +416,12 @@ def _diagnose(logits: Any, raw_maxima: Any, histories: Sequence[History]) -> Non
         raise ContractError(
             "the model's logits are not finite numbers; its weights or its dtype are at fault"
         )
-    # Rows after a history's first may be out of reach: plain decoding would not have come there.
+    # Rows behind drafted tokens may be out of reach: plain decoding would not have come there.
     row = 0
     for history in histories:
-        if not bool(torch.isfinite(raw_maxima[row])):
+        if not history.start and not bool(torch.isfinite(raw_maxima[row])):
             raise ContractError(
-                f"the settings leave no token after {len(history.accepted) + history.start} tokens of answer and "
-                "block: min_new_tokens, processors and grammar contradict each other, or the tokenizer cannot write "
-                "what the grammar asks for"
+                f"the settings leave no token after {len(history.accepted)} tokens of answer: min_new_tokens, "
+                "processors and grammar contradict each other, or the tokenizer cannot write what the grammar asks for"
             )
         row += len(history)

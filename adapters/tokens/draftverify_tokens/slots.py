@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any, NamedTuple
 from weakref import ref
@@ -82,6 +83,7 @@ def seen(buffer: Any, group: RowGroup) -> Any:
     return buffer[group.first_row : group.first_row + len(group.places), :, : group.visible]
 
 
+@dataclass(slots=True, eq=False)
 class ShelfRow:
     """A place for one sequence on a shelf.
 
@@ -95,13 +97,10 @@ class ShelfRow:
         left: when the last owner left it, and which tokens can still be copied from it; None while it is owned.
     """
 
-    __slots__ = ("index", "left", "owner", "task")
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.owner: ref[Slot] | None = None
-        self.task: str | None = None
-        self.left: tuple[int, list[int]] | None = (0, [])
+    index: int
+    owner: ref[Slot] | None = None
+    task: str | None = None
+    left: tuple[int, list[int]] | None = field(default_factory=lambda: (0, []))
 
     def leave(self, tokens: list[int]) -> None:
         """Nobody owns it any more; the tokens can still be copied."""
@@ -337,6 +336,7 @@ class Slots:
                     shelf.shrink()
 
 
+@dataclass(slots=True, weakref_slot=True, eq=False, repr=False)
 class Slot:
     """One sequence's row, and which tokens stand in it.
 
@@ -351,29 +351,15 @@ class Slot:
         task: whose sequence it is, where that is known.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_row",
-        "block",
-        "own",
-        "parents",
-        "prompt",
-        "shelf",
-        "slots",
-        "task",
-        "tokens",
-    )
-
-    def __init__(self, slots: Slots, task: str | None = None) -> None:
-        self.slots = slots
-        self.task = task
-        self.shelf: CacheShelf | None = None
-        self._row: ShelfRow | None = None
-        self.tokens: list[int] = []
-        self.block: Any = ()
-        self.parents: Sequence[int] | None = None
-        self.prompt: Sequence[int] | None = None
-        self.own: int | None = None
+    slots: Slots
+    task: str | None = None
+    shelf: CacheShelf | None = None
+    tokens: list[int] = field(default_factory=list)
+    block: Any = ()
+    parents: Sequence[int] | None = None
+    prompt: Sequence[int] | None = None
+    own: int | None = None
+    _row: ShelfRow | None = None
 
     @property
     def row(self) -> int:

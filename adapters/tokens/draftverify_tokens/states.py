@@ -112,8 +112,10 @@ class StateReader:
         self._refuse("hidden")
 
     def _refuse(self, argument: str) -> None:
+        drafter = ", and choose a drafter that reads no hidden states" if argument == "hidden" else ""
         raise ConfigError(
-            f"{type(self.module).__name__} keeps a running state, and is read without `{argument}`; leave it out",
+            f"{type(self.module).__name__} keeps a running state, and is read without `{argument}`; leave it out"
+            f"{drafter}",
             path=argument,
         )
 

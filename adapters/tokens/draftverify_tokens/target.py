@@ -23,7 +23,7 @@ from draftverify import (
 from draftverify.traits import GeneratorTraits, VerifierTraits, traits_of
 from draftverify_llm.text import read_prompt
 from draftverify_tokens.divergence import explain
-from draftverify_tokens.models import TokenModel, as_list, is_owned, positions_of, prompt_of
+from draftverify_tokens.models import TokenModel, as_list, end_ids, is_owned, positions_of, prompt_of
 from draftverify_tokens.pass_costs import pass_seconds
 from draftverify_tokens.reader import BlockReading, distributions, history_of
 from draftverify_tokens.sampling import SETTINGS, check_settings
@@ -182,10 +182,11 @@ class Target:
             ConfigError: the model is open already, and has no such state.
         """
         if missing := set(layers).difference(self._kept):
-            self._kept += tuple(sorted(missing))
-            self.__dict__.pop("traits", None)
+            kept = (*self._kept, *sorted(missing))
             if "_reader" in self.__dict__:
-                self._reader.keep_hidden(self._kept)
+                self._reader.keep_hidden(kept)
+            self._kept = kept
+            self.__dict__.pop("traits", None)
 
     def prepare(self, task: Task) -> Task:
         """The task with what any part may want to know of the target.
@@ -196,7 +197,7 @@ class Target:
             no limit known; see `positions_of`).
 
         Raises:
-            ConfigError: there is no prompt, or it does not fit.
+            ConfigError: there is no prompt, it does not fit, or the end tokens are none.
         """
         vocabulary: int = self.model.model.config.get_text_config().vocab_size
         positions, limit = positions_of(self.model.model)
@@ -222,12 +223,11 @@ class Target:
             raise ConfigError(
                 f"the prompt of task {task.id!r} has {len(prompt)} tokens; the model takes {positions} ({limit})"
             )
-        fields = {
-            "prompt_ids": prompt,
-            "eos_ids": task.input.get("eos_ids", sorted(self.model.eos_ids)),
-            "vocabulary": vocabulary,
-            "positions": positions,
-        }
+        eos_ids = task.input.get("eos_ids")
+        ends = sorted(self.model.eos_ids) if eos_ids is None else end_ids(eos_ids)
+        if not all(type(end) is int for end in ends):
+            raise ConfigError(f"eos_ids of task {task.id!r} must be token ids, not {eos_ids!r:.80}")
+        fields = {"prompt_ids": prompt, "eos_ids": ends, "vocabulary": vocabulary, "positions": positions}
         return msgspec.structs.replace(task, input={**task.input, **fields})
 
     def pass_seconds(self) -> Mapping[int, float]:
@@ -275,10 +275,7 @@ class Target:
         return [
             Verification(
                 evidence=Evidence(
-                    target=rows[index],
-                    raw_maxima=maxima[index],
-                    hidden=hidden[index],
-                    place=places[index],
+                    target=rows[index], raw_maxima=maxima[index], hidden=hidden[index], place=places[index]
                 ),
                 deterministic=deterministic,
             )
@@ -304,11 +301,7 @@ class Target:
         ]
 
     def explain(
-        self,
-        task: Task,
-        expected: Sequence[int],
-        got: Sequence[int],
-        settings: Mapping[str, Any],
+        self, task: Task, expected: Sequence[int], got: Sequence[int], settings: Mapping[str, Any]
     ) -> Explanation:
         """Why two outputs of one task differ: where they part, how near the two tokens are under the settings, and
         whether rounding can be the reason."""

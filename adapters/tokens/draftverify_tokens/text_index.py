@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from draftverify import Context, Round
@@ -26,16 +27,14 @@ class TextIndex(Protocol):
 IndexT = TypeVar("IndexT", bound=TextIndex)
 
 
+@dataclass(slots=True, eq=False)
 class _KeptIndex:
     """An index in scratch, and by what it is known to belong to the text that is there now."""
 
-    __slots__ = ("index", "last", "prompt", "rounds")
-
-    def __init__(self, index: Any, prompt: Sequence[int]) -> None:
-        self.index = index
-        self.prompt = prompt
-        self.rounds = 0
-        self.last: Round | None = None
+    index: Any
+    prompt: Sequence[int]
+    rounds: int = 0
+    last: Round | None = None
 
     def continues_in(self, context: Context, prompt: Sequence[int]) -> bool:
         """Whether the text that was read is where the context's text begins.
