@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -193,9 +193,13 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@cache
+@lru_cache(maxsize=16)
 def default_sandbox(packages: tuple[str, ...] = (), readable: tuple[Path, ...] = ()) -> Sandbox:
-    """The sandbox that parts share which were given none: the strongest isolation, one for each set of grants."""
+    """The sandbox that parts share which were given none: the strongest isolation, one for each set of grants.
+
+    Of many sets (the tests of BigCodeBench import hundreds) those that were used last have processes; one that is
+    forgotten ends its own.
+    """
     return Sandbox(packages=packages, readable=readable)
 
 
@@ -214,8 +218,9 @@ class _State:
                 f"every file. Be another user, or ask for it twice: set the environment variable {AS_ROOT}=1",
                 path="isolation",
             )
-        if isinstance(sandbox.packages, str):
-            raise ConfigError(f"put {sandbox.packages!r} into a list", path="packages")
+        for name, places in (("packages", sandbox.packages), ("readable", sandbox.readable)):
+            if isinstance(places, (str, Path)):
+                raise ConfigError(f"put {str(places)!r} into a list", path=name)
         if sandbox.workers < 0:
             raise ConfigError(f"workers is {sandbox.workers}; 0 (as many as usable cores) or more is needed")
         self.workers = sandbox.at_once

@@ -449,11 +449,7 @@ class Keeper:
         for number in (out, err, why, feed):
             os.set_blocking(number, False)
         remaining = memoryview(stdin)
-        if remaining:
-            poll.register(feed, select.POLLOUT)
-        else:
-            os.close(feed)
-            feed = -1
+        poll.register(feed, select.POLLOUT)
         next_look = time.monotonic() + TICK
         running = True
         try:
@@ -491,12 +487,8 @@ class Keeper:
             os.close(ended)
             if feed >= 0:
                 os.close(feed)
-        return (
-            bytes(buffers[out]),
-            bytes(buffers[err]),
-            truncated,
-            bytes(buffers[why]).decode(errors="replace"),
-        )
+        reason = buffers[why].decode(errors="replace")
+        return bytes(buffers[out]), bytes(buffers[err]), truncated, reason
 
     @staticmethod
     def _read(number: int, buffer: bytearray, most: int, poll: Any) -> bool:
