@@ -154,8 +154,7 @@ class Sandbox:
                 parts = name.split("/")
                 if not name or os.path.isabs(name) or ".." in parts or "\0" in name or "" in parts:
                     raise ConfigError(f"{name!r} is no path inside the scratch directory", path="files")
-        state = self._opened()
-        return state.each(lambda command: state.run(command), commands)
+        return self._opened().run_all(commands)
 
     def judge(self, suite: Suite, programs: Sequence[str], limits: Limits = NO_LIMITS) -> list[SuiteFinding]:
         """Run a suite on programs, each in a process of its own, as many at once as there are workers.
@@ -260,12 +259,10 @@ class _State:
             raise ResourceError("it cannot keep a socket from the network (`sockets: true`)")
         return _start("keeper", tier, self.grants, self.preload, sockets=self.sockets)
 
-    def each(
-        self, call: Callable[[SandboxCommand], CommandExit], jobs: Sequence[SandboxCommand]
-    ) -> list[CommandExit]:
-        if len(jobs) == 1 or self.workers == 1:
-            return [call(job) for job in jobs]
-        return list(self.pool.map(call, jobs))
+    def run_all(self, commands: Sequence[SandboxCommand]) -> list[CommandExit]:
+        if len(commands) == 1 or self.workers == 1:
+            return list(map(self.run, commands))
+        return list(self.pool.map(self.run, commands))
 
     def run(self, command: SandboxCommand) -> CommandExit:
         limits = command.limits
