@@ -212,11 +212,7 @@ def commented(text: str, language: str) -> str:
     return "".join(f"{mark} {line}".rstrip() + "\n" for line in text.splitlines())
 
 
-_MARKS = {
-    "#": "python ruby r bash perl julia elixir",
-    "--": "lua haskell ada",
-    ";": "racket clojure",
-}
+_MARKS = {"#": "python ruby r bash perl julia elixir", "--": "lua haskell ada", ";": "racket clojure"}
 """What begins a comment, but in the languages that have it from C."""
 
 

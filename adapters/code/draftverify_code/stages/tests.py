@@ -162,13 +162,9 @@ class Tests(Sandboxed):
             seconds: for all tests of one program, where it is not the stage's `timeout`.
             per_test: seconds that any one test may take, where it is judged apart.
         """
-        limits = limits_of(
-            self.timeout if seconds is None else seconds,
-            self.memory,
-            per_test=per_test,
-            processes=self.processes,
-            threads=self.threads,
-        )
+        seconds = self.timeout if seconds is None else seconds
+        counts = {"processes": self.processes, "threads": self.threads}
+        limits = limits_of(seconds, self.memory, per_test=per_test, **counts)
         findings: dict[str, SuiteFinding] = {}
         distinct = together = list(dict.fromkeys(programs))
         if self.integrity != SHARED:
