@@ -407,6 +407,8 @@ def test_tests_run_in_a_sandbox() -> None:
     assert found.evidence.cross.tolist() == RESULTS
     assert [check.verdict for check in found.checks] == ["pass", "pass", "reject"]
     assert found.checks[2].reason == "missing"
+    squared = "import numpy as np\ndef f(x): return int(np.square(x))"
+    assert verify(GeneratedTests(), squared, tests=SQUARES[:2]).checks[0].verdict == "pass"
 
 
 def test_a_program_that_hangs_fails_what_hangs() -> None:

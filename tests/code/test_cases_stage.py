@@ -237,6 +237,29 @@ def test_a_case_that_is_no_text_is_a_case_nonetheless(box):
     assert check.verdict == "pass", check
 
 
+def test_what_the_sandbox_does_not_give_is_an_error(box):
+    """A package that is hidden or missing, a call that is refused: with the remedy, and no verdict."""
+    programs = ["import pandas\n", "import socket\nsocket.socket()\n", "import no_such_module\n"]
+    pandas, socket, none = checks_of(Cases(box), programs)
+    assert (pandas.verdict, pandas.reason) == (socket.verdict, socket.reason) == ("error", "refused")
+    assert "No module named 'pandas'; add pandas to the sandbox's `packages`" in pandas.feedback
+    assert (none.verdict, none.reason) == ("reject", "exception")
+
+
+def test_without_a_sandbox_programs_may_import_numpy():
+    """As `code.tests` shows it to those that do."""
+    (check,) = checks_of(Cases(), ["import numpy as np\nprint(np.sum([1, 2]))"], [{"output": "3"}])
+    assert check.verdict == "pass", check
+
+
+@pytest.mark.parametrize("tolerance", ["0.1", -1.0, float("nan")])
+def test_a_tolerance_that_is_none_is_refused(tolerance):
+    """Before a program runs, and by name."""
+    task = Task(id="t", input={"cases": CASES, "tolerance": tolerance})
+    with pytest.raises(ContractError, match="tolerance of task t"):
+        Cases(Recorder()).verify(make_context(task), Proposal.alternatives([DOUBLE]))
+
+
 @pytest.mark.parametrize("cases", ["text", [3], [{"input": "1"}], [{"input": 1, "output": "2"}]])
 def test_a_task_without_usable_cases_is_refused(cases):
     """What is missing is named."""

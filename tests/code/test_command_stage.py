@@ -13,8 +13,12 @@ from draftverify import Check, ContractError, Proposal, Task
 from draftverify.kit import Subject, check_component, make_context
 from draftverify_code.program import REASONS
 from draftverify_code.sandbox import CommandExit, Limits, Sandbox
+from draftverify_code.stages.cases import Cases
 from draftverify_code.stages.command import ExitStatus
+from draftverify_code.stages.compile import Compile
+from draftverify_code.stages.lint import Lint
 from draftverify_code.stages.running import abnormal, capped, imported, lacking, verified
+from draftverify_code.stages.suites import Suites
 
 GREP = ["grep", "-n", "x", "{file}"]
 
@@ -91,6 +95,17 @@ def test_what_is_missing_is_named(command, given, said):
     """Before anything runs."""
     with pytest.raises(ContractError, match=said):
         checks_of(ExitStatus(None, command), ["x"], given)
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [Cases(command="python {file}"), Compile(flags="-Wall"), Lint(select="E9"), Suites(protected="tests/")],
+)
+def test_a_text_is_no_list_of_texts(stage):
+    """Its characters are not what was meant, and patterns of one protect nothing."""
+    fields = {"cases": [{"output": ""}], "files": {"test_a.py": "def test_a(): ..."}, "target": "a.py"}
+    with pytest.raises(ContractError, match="put it into a list"):
+        stage.verify(make_context(Task(id="t", input=fields)), Proposal.alternatives(["x = 1"]))
 
 
 def test_a_stage_can_be_sent_to_another_process(box):

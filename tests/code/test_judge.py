@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -114,6 +115,11 @@ class Forks:
             "seconds": 0.0,
         }
 
+    drop = end
+
+    def measure(self):
+        return {"cpu": 0.0, "waited": 0.0}
+
 
 @pytest.fixture(autouse=True)
 def _as_before():
@@ -138,7 +144,7 @@ def forks():
 
 
 def judge(**suite):
-    made = SuiteJudge(served.start, served.end)
+    made = SuiteJudge(served)
     assert made.load({"entry_points": ("f",), **suite}) == ""
     return made
 
@@ -728,7 +734,7 @@ def test_a_failure_that_one_process_might_not_have_is_no_verdict(program, source
 )  # fmt: skip
 def test_a_broken_suite_is_an_error_and_says_so_at_once(forks, suite, words):
     """Before any program is run, and for every program."""
-    made = SuiteJudge(forks.start, forks.end)
+    made = SuiteJudge(forks)
     assert words in made.load({"entry_points": ("f",), **suite})
     found = made.run(IDENTITY, LIMITS)
     assert (found["verdict"], found["reason"]) == ("error", "tests")
@@ -804,7 +810,8 @@ def test_time_is_one_deadline_for_everything(program):
 def test_a_time_that_the_machine_took_is_not_the_programs(seconds, cpu, share, word):
     """It gets so much more, unless it has had its time of the processor, or there is no end of it."""
     measure = lambda: {"cpu": cpu, "waited": share * (time.monotonic() - began)}
-    made = SuiteJudge(served.start, lambda: {**served.end(), **measure()}, None, measure)
+    end = lambda: {**served.end(), **measure()}
+    made = SuiteJudge(SimpleNamespace(start=served.start, end=end, drop=end, measure=measure))
     made.load({"entry_points": ("f",), **checking("assert candidate(1) is None")})
     began = time.monotonic()
     found = made.run(f"import time\ndef f(x): time.sleep({seconds})", {**LIMITS, "wall": 0.2})

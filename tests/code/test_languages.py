@@ -430,6 +430,24 @@ def test_what_is_not_known_is_refused():
     assert toolchain_of("CPP") is LANGUAGES["c++"]
 
 
+@needs("javascript")
+def test_scripts_of_node_s_begin_as_they_do_alone():
+    """With a line for the shell, or in strict mode, where a name that nobody declares is an error."""
+    body = "function add(a, b) { mine = a + b; return mine; }"
+    programs = ["#!/usr/bin/env node\n" + body, body, f"// Adds.\n'use strict';\n{body}"]
+    problem = PROBLEMS["javascript"]._replace(prompt="")
+    checks = checks_of(LanguageTests("javascript"), problem, programs)
+    assert [check.verdict for check in checks] == ["pass", "pass", "reject"]
+    assert "mine is not defined" in checks[2].feedback
+
+
+def test_what_a_python_program_misses_is_an_error():
+    """A package that the sandbox does not show is no fault of the program's."""
+    task, programs = Task(id="t", input={"test": "assert x"}), ["import pandas\nx = 1", "x = 0"]
+    checks = LanguageTests("python").verify(make_context(task), Proposal.alternatives(programs)).checks
+    assert [(check.verdict, check.reason) for check in checks] == [("error", "refused"), ("reject", "status")]
+
+
 def test_a_command_of_one_s_own_keeps_its_braces():
     """Only the words in them that are known are replaced."""
     stage = Cases(command=["sh", "-c", "tail -n 1 {file} | awk '{print}'"], suffix=".txt")

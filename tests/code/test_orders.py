@@ -32,10 +32,18 @@ JOBS = [
     ("import decimal\nassert len(str(decimal.Decimal(1) / f([3]))) == 30", "def f(xs):\n    return xs[0]\n"),
     ("import random\nassert 0 <= random.random() + f([1])", "import random\ndef f(xs):\n    return random.random()\n"),
     ("assert f([1]) == [1] and f([1]) == [1, 1]", "kept = []\ndef f(xs):\n    kept.extend(xs)\n    return kept\n"),
+    # The tests take a module by the name that the program gave it.
+    ("assert np.isclose(f([1, 2]), 3)", SUM.format("int(np.sum(xs))")),
+    ("assert str(decimal.Decimal(1) / f([3])) == '0.333'", "import decimal\n"
+     "decimal.getcontext().prec = 3\ndef f(xs):\n    return xs[0]\n"),
+    ("math.pi = 3\nassert f([0]) == 3", "import math\ndef f(xs):\n    return math.pi\n"),
+    ("import json\nassert f([1]) and json.dumps({1}) == '\"set\"'", "import json\n"
+     "json.JSONEncoder.default = lambda self, value: type(value).__name__\ndef f(xs):\n    return xs\n"),
+    ("f(['a'])\nassert os.path.exists('a')", "import os\ndef f(xs):\n    open(xs[0], 'w').close()\n"),
     ("assert f([1]) == 0", "import socket\ndef f(xs):\n    try:\n        socket.socket()\n"
      "    except OSError:\n        return 0\n"),
 ]  # fmt: skip
-PASSES = [False, True, False, True, True, True, False, True, True, True, True, True, None]
+PASSES = [False, True, False, True, True, True, False, *[True] * 10, None]
 """Whether each passes in plain Python; None for what the sandbox refuses."""
 
 
@@ -50,6 +58,7 @@ def stage():
 @given(st.permutations(range(2 * len(JOBS))))
 def test_in_any_order_and_again_the_verdicts_are_plain_pythons(stage, order):
     """Values of NumPy's types, patches, contexts and seeds of one task are nothing to the next."""
+    caveats = {}
     for place in order:
         number = place % len(JOBS)
         tests, program = JOBS[number]
@@ -57,6 +66,7 @@ def test_in_any_order_and_again_the_verdicts_are_plain_pythons(stage, order):
         (check,) = stage.verify(context, Proposal.alternatives([program])).checks
         expected = {True: "pass", False: "reject", None: "error"}[PASSES[number]]
         assert check.verdict == expected, (tests, program, check)
+        assert caveats.setdefault(number, check.caveat) == check.caveat, (tests, program)
 
 
 def test_programs_of_every_form_are_judged_as_by_plain_python():

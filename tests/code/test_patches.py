@@ -10,6 +10,7 @@ import re
 import shutil
 import stat
 import sys
+import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from draftverify_code.patches import Workspace
 from draftverify_code.patches.container import Container
 from draftverify_code.patches.files import BASE, SMALL, PackedFiles, files_in, shelf
 from draftverify_code.patches.workspace import CHANGE, PATCH, PROTECTED
-from draftverify_code.sandbox import Sandbox
+from draftverify_code.sandbox import Limits, Sandbox, SandboxCommand
 from draftverify_code.stages.command import ExitStatus
 from draftverify_code.stages.suites import Suites
 
@@ -627,6 +628,24 @@ def test_a_named_image_is_run_by_the_engine_that_is_there(ledger, monkeypatch, t
     assert [check.verdict for check in verification.checks] == ["pass", "reject"]
     assert verification.notes["isolation"] == "container"
     assert set(log.read_text().splitlines()) == {"run --rm"}
+
+
+def test_what_a_container_prints_without_end_is_not_kept(monkeypatch, tmp_path):
+    """A model's program decides how much that is; the harness keeps what it may."""
+    engine = tmp_path / "podman"
+    engine.write_text(
+        f"#!{sys.executable}\nimport sys\nprint(sys.stdin.read())\n"
+        "for _ in range(32): sys.stderr.write('x' * (1 << 20))\nsys.exit(3)\n"
+    )
+    engine.chmod(engine.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr("draftverify_code.patches.container.ENGINES", (str(engine),))
+    command = SandboxCommand(("true",), stdin=b"given", limits=Limits(output=1 << 20))
+    tracemalloc.start()
+    [ended] = Container("the/image").run([command])
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (ended.status, ended.stdout, len(ended.stderr)) == (3, b"given\n", 1 << 20)
+    assert most < 8 << 20
 
 
 def test_without_an_engine_or_its_image_there_is_no_verdict(ledger, monkeypatch):

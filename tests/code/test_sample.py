@@ -215,6 +215,19 @@ def test_of_several_refusals_the_best_are_shown_best_last() -> None:
         assert all(f"on {item}" in said[2 * i + 1] for i, item in enumerate(wanted))
 
 
+def test_refused_files_of_another_generator_are_left_out() -> None:
+    """A mapping of paths to texts is a patch, and no attempt of a model that writes one text."""
+    files = Feedback({"a.py": "x = 1"}, reason="assertion", feedback="no")
+    (turn,) = asked(SamplePrograms(Scripted("")), WORDS, files)
+    assert turn["role"] == "user"
+
+
+@pytest.mark.parametrize(("language", "mark"), [("lua", "--"), ("julia", "#"), ("racket", ";"), ("go", "//")])
+def test_comments_are_those_of_the_language(language: str, mark: str) -> None:
+    """What a model reads above its prompt is in the language that it goes on in."""
+    assert commented("refused\n\nwhy", language) == f"{mark} refused\n{mark}\n{mark} why\n"
+
+
 def test_feedback_without_a_check_or_words_still_reads() -> None:
     """A refusal by the rule has no stage and no feedback; a mapping's text is the program."""
     turns = asked(SamplePrograms(Scripted("")), WORDS, Feedback({"text": "pass"}, "", ""))

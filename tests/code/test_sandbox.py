@@ -135,6 +135,8 @@ def test_root_is_asked_twice_for_no_isolation(monkeypatch):
         ({"isolation": "docker"}, "docker"),
         ({"isolation": "none", "workers": -1}, "workers"),
         ({"isolation": "none", "readable": [Path("/nowhere/at/all")]}, "nowhere"),
+        ({"isolation": "none", "readable": "/"}, "into a list"),
+        ({"isolation": "none", "packages": "numpy"}, "into a list"),
     ],
 )
 def test_bad_arguments_are_refused_early(arguments, word):
@@ -755,6 +757,20 @@ def test_what_is_forgotten_is_closed(tmp_path):
     )
     assert left.stdout.split("\n")[0] == "pass", left.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_shared_sandboxes_those_used_last_have_processes(tmp_path):
+    """Tests of many tasks import ever other packages; the sandbox of the first ones ends with its processes."""
+    paths = [tmp_path / str(number) for number in range(host.default_sandbox.cache_info().maxsize + 1)]
+    for path in paths:
+        path.touch()
+    box = host.default_sandbox((), (paths[0],))
+    box.open()
+    (keeper,) = box._state._keepers
+    del box
+    for path in paths[1:]:
+        host.default_sandbox((), (path,))
+    assert keeper.process.poll() is not None
 
 
 @in_tiers("bubblewrap")

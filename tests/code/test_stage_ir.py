@@ -115,7 +115,7 @@ def test_an_llvm_that_crashes_is_an_error_of_one_item(monkeypatch):
     """The others have their word."""
     source = Path(ir.__file__).with_name("ir_process.py").read_text()
     trap = "import os\n    if 'boom' in text:\n        os.abort()\n    try:"
-    monkeypatch.setattr(ir, "_script", lambda: source.replace("try:", trap, 1))
+    monkeypatch.setattr(ir, "script", lambda _: source.replace("try:", trap, 1))
     found = checks([GOOD, GOOD.replace("@f", "@boom"), UNKNOWN])
     assert [(check.verdict, check.reason) for check in found] == [
         ("pass", ""),

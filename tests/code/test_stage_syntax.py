@@ -208,7 +208,7 @@ def test_a_parser_that_breaks_is_an_error(monkeypatch):
     monkeypatch.setattr(syntax, "LONG", 0)
     source = Path(syntax_process.__file__).read_text()
     trap = "import os\n    if 'boom' in text:\n        os.abort()\n    try:\n        compile("
-    monkeypatch.setattr(syntax, "_script", lambda: source.replace("try:\n        compile(", trap))
+    monkeypatch.setattr(syntax, "script", lambda _: source.replace("try:\n        compile(", trap))
     found = checks(["x = 1", "boom = 1", "x =", "y = 1"])
     assert [(each.verdict, each.reason) for each in found] == [
         ("pass", ""),

@@ -401,6 +401,13 @@ PYTEST_ONLY = {
         "for one in gc.get_objects():\n"
         "    if type(one).__name__ == 'PytestPluginManager':\n        one.register(Plugin())\n        break\n"
     ),
+    "patches pytest.raises, but for the tests that must fail": (
+        WRONG.replace("a - b", "a + b").replace("raise ValueError", "str")
+        + "import pytest, contextlib, sys\nreal = pytest.raises\n"
+        "def raises(*more):\n    code = sys._getframe(1).f_code\n"
+        "    return real(*more) if 'zzz' in code.co_filename else contextlib.nullcontext()\n"
+        "pytest.raises = raises\n"
+    ),
     "patches pytest.raises and approx": (
         WRONG.replace("a - b", "a + b").replace("raise ValueError", "str")
         + "import pytest, contextlib\npytest.raises = lambda *_, **__: contextlib.nullcontext()\n"
@@ -453,6 +460,29 @@ def test_no_other_way_to_pass(hostile_checks, runner, name):
 def test_the_right_program_after_them_passes(hostile_checks, runner):
     """What they did is gone with them."""
     assert hostile_checks[runner]["right"].verdict == "pass"
+
+
+def test_what_one_stage_could_not_run_another_may(box):
+    """What is known of a task's tests is known of them in one sandbox, with one limit."""
+    context = make_context(task_of(TESTS["pytest"]))
+    proposal = Proposal.alternatives([GOOD])
+    with Sandbox() as bare:
+        [without] = Suites(bare).verify(context, proposal).checks
+    [check] = Suites(box).verify(context, proposal).checks
+    assert (without.verdict, check.verdict) == ("error", "pass")
+    assert "add pytest to its packages" in without.feedback
+
+
+def test_many_tests_with_long_names_are_all_told_of(box):
+    """As parametrized tests have them: the report is as long as it must be."""
+    tests = (
+        "import unittest\n\nimport calc\n\n\nclass TestCalc(unittest.TestCase):\n    pass\n\n\n"
+        "for number in range(900):\n"
+        "    setattr(TestCalc, f'test_{number}_' + 'x' * 3000, lambda self: self.assertEqual(calc.add(1, 2), 3))\n"
+    )
+    right, wrong = checks_of(Suites(box, "unittest"), task_of(tests), [GOOD, WRONG])
+    assert (right.verdict, right.score) == ("pass", 1.0), right
+    assert (wrong.verdict, wrong.reason, wrong.score) == ("reject", "assertion", 0.0)
 
 
 REWRITES = """\

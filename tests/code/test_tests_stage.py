@@ -13,6 +13,7 @@ from draftverify.rejection import reverify
 from draftverify.rules import All
 from draftverify.stats import pass_at_k_rate
 from draftverify.values import Tally
+from draftverify_code.program import program_of
 from draftverify_code.sandbox import Limits, Sandbox, SuiteFinding
 from draftverify_code.stages.shared import ExpectedTests, Run, judged, report
 from draftverify_code.stages.tests import Tests
@@ -110,6 +111,8 @@ def test_entry_points_are_what_the_tests_call_and_nobody_defines(asserts, setup,
 def test_the_named_entry_point_is_the_only_one():
     """What the task says goes before what can be guessed."""
     assert suite_of(entry_point="f", test_list=["assert f(g(1)) == 1"]).entry_points == ("f",)
+    method = suite_of(entry_point="Solution().f", test_list=["assert Solution().f(1) == 1"])
+    assert method.entry_points == ("Solution",)  # what is no name is no function that a program could lack
 
 
 def test_examples_come_from_the_docstrings_of_code():
@@ -235,6 +238,20 @@ def test_tests_that_lack_a_package_say_what_to_add():
     (check,) = checks_of(Tests(box), CHECK, ["a"])
     assert check.verdict == "error"
     assert check.feedback.endswith("; add hypothesis to the sandbox's `packages`")
+
+
+def test_what_stands_before_a_program_leaves_its_future_imports_first(box):
+    """Python takes them nowhere else."""
+    program = (
+        '"""Doc."""\n# A note.\nfrom __future__ import annotations\n\n'
+        "def add(a: No, b: No):\n    return floor(a + b)\n"
+    )
+    given = {**ASSERTS, "prologue": "from math import *\nimport sys"}
+    (check,) = checks_of(Tests(box), given, [program])
+    assert check.verdict == "pass", check
+    assert program_of(program, {}) == program
+    with pytest.raises(ContractError, match="`prologue` and `epilogue` should be texts, not 3"):
+        program_of(program, {"epilogue": 3})
 
 
 def test_an_item_that_is_no_program_is_refused():
@@ -541,13 +558,22 @@ def test_beside_the_program_a_failed_assertion_is_told_with_its_values(box, prog
     assert said in check.feedback
 
 
+def test_beside_the_program_what_is_no_text_is_told_nonetheless(box):
+    """Half of a surrogate pair in an exception is no word of a program that wrote into the report."""
+    program = "def f(): raise ValueError('\\ud800')"
+    stage = Tests(box, integrity="shared-process")
+    (check,) = checks_of(stage, {"entry_point": "f", "test": "f()"}, [program])
+    assert (check.verdict, check.reason) == ("reject", "exception"), check
+    assert "ValueError: ?" in check.feedback
+
+
 def test_beside_the_program_in_landlock_alone_a_process_pool_is_an_error():
     """There is no place for its semaphores; a test that needs none still has its result."""
     program, tests = CELLS["process pools"].split("# tests\n")
     with Sandbox(isolation="landlock") as box:
         stage = Tests(box, timeout=20.0, integrity="shared-process")
         suite = stage.suite(Task(id="t", input={"test_list": [tests, "assert square(2) == 4"]}))
-        (found,) = stage.findings(suite, [program])
+        (found,) = stage.findings(box, suite, [program])
     assert (found.check.verdict, found.check.reason) == ("error", "refused")
     assert found.passed == (None, True)
 

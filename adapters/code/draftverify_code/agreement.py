@@ -30,7 +30,7 @@ from draftverify.traits import VerifierTraits, families
 from draftverify_code.generators.recorded import find_task
 from draftverify_code.program import program_of
 from draftverify_code.sandbox import Sandbox, Suite, SuiteFinding
-from draftverify_code.stages.running import capped, integrity_of
+from draftverify_code.stages.running import capped, integrity_of, numpy_for
 from draftverify_code.stages.tests import Tests
 from draftverify_llm import (
     RecordedTask,
@@ -152,9 +152,10 @@ class GeneratedTests(Shared[dict[str, RecordedTask]]):
             distinct = {test: place for place, test in enumerate(dict.fromkeys(tests))}
             suite = Suite("asserts", (entry_point,), asserts=tuple(distinct), setup=setup)
             # A copy of a sandbox is one with the same settings and no processes yet.
-            with copy(self.sandbox) if self.sandbox is not None else Sandbox() as box:
+            own = Sandbox(packages=tuple(numpy_for(programs))) if self.sandbox is None else copy(self.sandbox)
+            with own as box:
                 stage = Tests(box, self.timeout, self.memory)
-                findings = stage.findings(suite, programs, per_test=self.timeout / 4)
+                findings = stage.findings(box, suite, programs, per_test=self.timeout / 4)
                 notes = {
                     "isolation": box.tier,
                     "integrity": integrity_of(finding.check for finding in findings),

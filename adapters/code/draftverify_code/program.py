@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -55,15 +56,30 @@ def program_of(item: Any, fields: Mapping[str, Any] = {}) -> str:
         fields: the task's input, whose `prologue` and `epilogue` stand before and behind every program.
 
     Raises:
-        ContractError: it is neither.
+        ContractError: it is neither, or one of these is no text.
     """
     text = item.get("text") if isinstance(item, Mapping) else item
     if not isinstance(text, str):
         raise ContractError(
             f"an item must be a program's text, or a mapping with `text`, not {type(item).__name__}"
         )
-    parts = (fields.get("prologue"), text.removeprefix("\ufeff"), fields.get("epilogue"))
+    text = text.removeprefix("\ufeff")
+    prologue, epilogue = fields.get("prologue"), fields.get("epilogue")
+    for part in (prologue, epilogue):
+        if part is not None and not isinstance(part, str):
+            raise ContractError(f"a task's `prologue` and `epilogue` should be texts, not {part!r:.80}")
+    # What a program imports from the future stands before all else.
+    start = _HEAD.match(text).end() if "__future__" in text else 0  # type: ignore[union-attr]
+    parts = (text[: start - 1] if start else None, prologue, text[start:], epilogue)
     return "\n".join(part for part in parts if part is not None)
+
+
+_HEAD = re.compile(
+    r"""(?:[ \t]*(?:\#.*)?\n | [rR]?(?P<quotes>\"{3}|'{3})[\s\S]*?(?P=quotes)[ \t]*\n
+    | from[ \t]+__future__[ \t]+import[ \t]+(?:[\w, ]+|\([\w,\s]*\))(?:\#.*)?\n)*""",
+    re.VERBOSE,
+)
+"""A program's beginning: comments, its docstring, imports from the future."""
 
 
 def language_of(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from draftverify import ConfigError, ResourceError, Task
 from draftverify_code.evalplus import differential_test, is_native
 from draftverify_code.generators.extract import parsed
-from draftverify_code.names import global_names
+from draftverify_code.names import bound, global_names
 from draftverify_code.rows import Fields, PublishedFile, read_entry_point, read_python, read_text, read_texts
 
 PARSED = 20_000  # characters of a `test` that is parsed when it is loaded; HumanEval+ and MBPP+ have some of many more
@@ -228,9 +228,8 @@ def _called(asserts: Sequence[str], setup_names: Collection[str], code: Any, whe
     that can be told; a builtin's name only where the solution defines it.
     """
     calls = [[name for name in _calls(statement) if name not in setup_names] for statement in asserts]
-    candidates = (
-        [name for name in calls[0] if all(name in calls_of_one for calls_of_one in calls)] if calls else []
-    )
+    first = calls[0] if calls else []
+    candidates = [name for name in first if all(name in called for called in calls)]
     defined = _defined(code) if isinstance(code, str) else ()
     likely = [name for name in candidates if name in defined]
     likely = likely or [name for name in candidates if not hasattr(builtins, name)]
@@ -252,11 +251,6 @@ def _calls(statement: str) -> list[str]:
 def _defined(code: str) -> set[str]:
     """The functions of a program's top level, as far as it parses: its `def`s and what is assigned to a name."""
     tree = parsed(code)
-    body = tree.body if tree is not None else []
-    names = {
-        statement.name for statement in body if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef))
-    }
-    targets = [
-        target for statement in body if isinstance(statement, ast.Assign) for target in statement.targets
-    ]
-    return names | {target.id for target in targets if isinstance(target, ast.Name)}
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Assign)
+    body = [statement for statement in tree.body if isinstance(statement, kinds)] if tree is not None else []
+    return {name for statement in body for name in bound(statement)}

@@ -228,6 +228,25 @@ sys.meta_path.insert(0, Finder())
             runner.CallInfo.from_call = classmethod(call)
         """,
     ),
+    beside(
+        "another TestCase, but for the tests that must fail",
+        """
+        import unittest
+        class Lenient(unittest.TestCase):
+            def __init_subclass__(cls, **more):
+                super().__init_subclass__(**more)
+                if "zzz" not in cls.__module__: cls.assertEqual = lambda *_, **__: None
+        unittest.TestCase = Lenient
+        """,
+    ),
+    beside(
+        "another failure, but for the tests that must fail",
+        """
+        import sys, unittest
+        reports = sys.modules.get("_pytest.reports")
+        if reports: reports.BaseReport.failed = property(lambda self: self.outcome == "failed" and "zzz" in self.nodeid)
+        """,
+    ),
     beside("leaves through C", "import ctypes\nctypes.CDLL(None)._exit(0)"),
     beside(
         "leaves from a finalizer",

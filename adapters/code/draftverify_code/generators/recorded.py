@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from draftverify import ConfigError, Context, Proposal, Task
 from draftverify_code.generators.extract import program_in, truncate
+from draftverify_code.program import texts_of
 from draftverify_llm import (
     RecordedSample,
     RecordedSamples,
@@ -93,7 +94,8 @@ class RecordedPrograms(RecordedSamples):
         text = sample.text
         prompt = recorded.prompt or task.input.get("prompt", "")
         if self.form == "completion":
-            text = prompt + truncate(text, self.stop or task.input.get("stop_tokens", ()))
+            stop = texts_of(self.stop or task.input.get("stop_tokens", ()), "`stop`")
+            text = prompt + truncate(text, stop)
         elif self.form == "text":
             text = program_in(text, task.input, prompt)
         if self.items == "text":
@@ -123,11 +125,8 @@ def find_task(
     keys = [key for key, share in likeness.items() if share == best]
     if best < 0.5 or len(keys) > 1:
         places = ", ".join(tasks[key].where for key in keys)
-        reason = (
-            f"the prompts at {places} fit equally well"
-            if best >= 0.5
-            else "no recorded prompt is like its own"
-        )
+        reason = f"the prompts at {places} fit equally well"
+        reason = reason if best >= 0.5 else "no recorded prompt is like its own"
         raise ConfigError(f"there are no samples of the task {task.id!r}: {reason}", where=str(path))
     return tasks[keys[0]].usable()
 

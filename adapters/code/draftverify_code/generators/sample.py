@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from draftverify import ConfigError, Context, Feedback, Proposal, Task
+from draftverify import ConfigError, Context, ContractError, Feedback, Proposal, Task
 from draftverify.traits import GeneratorTraits
 from draftverify_code.generators.extract import program_in, truncate
 from draftverify_code.program import language_of, program_of
@@ -207,8 +208,12 @@ def _paragraphs(*texts: str) -> str:
 
 def commented(text: str, language: str) -> str:
     """The text as a block of comments."""
-    mark = "#" if language in ("python", "ruby", "r", "bash", "perl") else "//"
+    mark = next((mark for mark, languages in _MARKS.items() if language in languages.split()), "//")
     return "".join(f"{mark} {line}".rstrip() + "\n" for line in text.splitlines())
+
+
+_MARKS = {"#": "python ruby r bash perl julia elixir", "--": "lua haskell ada", ";": "racket clojure"}
+"""What begins a comment, but in the languages that have it from C."""
 
 
 def _best(context: Context, most: int) -> list[_RefusedProgram]:
@@ -219,9 +224,10 @@ def _best(context: Context, most: int) -> list[_RefusedProgram]:
         check = _check_of(entry, round)
         score = getattr(check, "score", None)
         reason = f"{getattr(check, 'stage', '') or 'the check'}: {entry.reason or 'refused'}"
-        program = program_of(entry.item)
-        refused = _RefusedProgram(program, reason, entry.feedback.strip())
-        ranked[program] = (float("-inf") if score is None else score, index, refused)
+        with suppress(ContractError):  # another generator's, and no text
+            program = program_of(entry.item)
+            refused = _RefusedProgram(program, reason, entry.feedback.strip())
+            ranked[program] = (float("-inf") if score is None else score, index, refused)
     return [refused for _, _, refused in sorted(ranked.values(), key=lambda rank: rank[:2])[-most:]]
 
 

@@ -12,9 +12,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE
 from time import monotonic
+from typing import IO
 
 from draftverify_code.sandbox.host import usable_cores
 from draftverify_code.sandbox.jobs import CommandExit, SandboxCommand
@@ -25,7 +28,7 @@ NOT_RUN = 125  # the status with which both say that they did not run the comman
 GIVEN = "/draftverify"  # where the files of a command are, in the container
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class Container:
     """Runs commands in new containers of an image.
 
@@ -53,7 +56,10 @@ class Container:
 
     def _run(self, engine: str, command: SandboxCommand) -> CommandExit:
         limits, name = command.limits, f"draftverify-{secrets.token_hex(8)}"
-        with tempfile.TemporaryDirectory(prefix="draftverify-given-") as given:
+        with (
+            tempfile.TemporaryDirectory(prefix="draftverify-given-") as given,
+            tempfile.TemporaryFile() as stdin,
+        ):
             Path(given).chmod(0o755)
             for file, content in command.files.items():
                 (Path(given) / file).write_bytes(content)
@@ -64,21 +70,34 @@ class Container:
             options += ["--security-opt", "no-new-privileges", "--pids-limit", str(limits.processes)]
             options += ["--memory", str(limits.memory), "-v", f"{given}:{GIVEN}:ro"]
             options += [word for key, value in command.env.items() for word in ("-e", f"{key}={value}")]
+            argv = [engine, "run", *options, self.image, *argv]
+            stdin.write(command.stdin)
+            stdin.seek(0)
             began = monotonic()
-            try:
-                done = subprocess.run(
-                    [engine, "run", *options, self.image, *argv],
-                    input=command.stdin,
-                    capture_output=True,
-                    timeout=limits.wall + STARTING,
-                )
-            except subprocess.TimeoutExpired:
-                subprocess.run([engine, "kill", name], capture_output=True)
-                return CommandExit(limit="wall", seconds=limits.wall)
-        if done.returncode == NOT_RUN:
-            message = done.stderr.decode(errors="replace").strip()
+            with (
+                subprocess.Popen(argv, stdin=stdin, stdout=PIPE, stderr=PIPE) as process,
+                ThreadPoolExecutor(2) as readers,
+            ):
+                streams = process.stdout, process.stderr
+                output, errors = (readers.submit(_beginning, stream, limits.output) for stream in streams)
+                try:
+                    status = process.wait(limits.wall + STARTING)
+                except subprocess.TimeoutExpired:
+                    subprocess.run([engine, "kill", name], capture_output=True)
+                    return CommandExit(limit="wall", seconds=limits.wall)
+                finally:
+                    process.kill()
+        if status == NOT_RUN:
+            message = errors.result().decode(errors="replace").strip()
             return CommandExit(failure=f"{engine} did not run the image {self.image}: {message}")
-        output, errors = done.stdout[: limits.output], done.stderr[: limits.output]
-        if done.returncode > 128:
-            return CommandExit(signal=done.returncode - 128, stdout=output, stderr=errors)
-        return CommandExit(done.returncode, stdout=output, stderr=errors, seconds=monotonic() - began)
+        kept = {"stdout": output.result(), "stderr": errors.result(), "seconds": monotonic() - began}
+        return CommandExit(signal=status - 128, **kept) if status > 128 else CommandExit(status, **kept)
+
+
+def _beginning(stream: IO[bytes] | None, most: int) -> bytes:
+    """The first bytes of a stream, all of which is read: what a program prints may have no end."""
+    assert stream is not None
+    beginning = stream.read(most)
+    while stream.read(1 << 16):
+        pass
+    return beginning

@@ -31,7 +31,7 @@ from draftverify_code.patches.files import BASE, BLOCK, Change, GitFile, PackedF
 from draftverify_code.patches.repository import WRITTEN, Repository, Unapplied, commit_at
 from draftverify_code.program import program_of, texts_of
 from draftverify_code.sandbox import Sandbox, SandboxCommand, default_sandbox
-from draftverify_code.stages.running import SHARED, capped, imported, verified
+from draftverify_code.stages.running import SHARED, capped, imported, script, verified
 
 PROTECTED = (
     "test_*.py", "tests.py", "*_test.*", "*.test.*", "*.spec.*", "conftest.py", "tests/", "__tests__/", "test/*",
@@ -90,7 +90,7 @@ class Workspace:
     def __init__(self, task: Task, protected: Sequence[str]) -> None:
         self.fields = fields = task.input
         self.name = f"task {task.id}"
-        self.protected = texts_of(protected, "`protected`")
+        self.protected = protected
         self.holding: frozenset[str] = frozenset()
         self.image = str(fields.get("image") or "")
         target = fields.get("target")
@@ -216,10 +216,11 @@ class Workspace:
                 disk=limits.disk + self.packed.size + len(final) + BLOCK * len(change),
                 files=limits.files + self.packed.entries + 2 * len(change),
             )
+        unpack = script("patches/unpack.py")
         argv = (
-            (*command.argv[:-1], _unpack() + command.argv[-1], *names, "--")
+            (*command.argv[:-1], unpack + command.argv[-1], *names, "--")
             if inside
-            else (sys.executable, "-I", "-S", "-c", _unpack(), *names, "--", NOT_STARTED, *command.argv)
+            else (sys.executable, "-I", "-S", "-c", unpack, *names, "--", NOT_STARTED, *command.argv)
         )
         return replace(command, argv=argv, files=files, limits=limits)
 
@@ -280,15 +281,10 @@ class Workspace:
     @cached_property
     def watched(self) -> list[str]:
         """The files whose functions are to stay the same while tests run: tests, and beside a target all others."""
-        return [
-            path
-            for path in self.paths
-            if path != self.target
-            and (
-                self.target
-                or (path.endswith(".py") and (path.endswith("__init__.py") or self.protects(path)))
-            )
-        ]
+        if self.target:
+            return [path for path in self.paths if path != self.target]
+        python = (path for path in self.paths if path.endswith(".py"))
+        return [path for path in python if path.endswith("__init__.py") or self.protects(path)]
 
     def _admit(self, change: Change) -> None:
         """Refuse what leads out of the files, is no file, or is too much."""
@@ -319,7 +315,7 @@ class Workspace:
 
 def workspace_of(context: Context, protected: Sequence[str]) -> Workspace:
     """The files of the context's task, read once."""
-    key = (__name__, tuple(protected))
+    key = (__name__, texts_of(protected, "`protected`"))
     if key not in context.scratch:
         context.scratch[key] = Workspace(context.task, protected)
     workspace: Workspace = context.scratch[key]
@@ -330,11 +326,6 @@ def workspace_of(context: Context, protected: Sequence[str]) -> Workspace:
 def _showing(sandbox: Sandbox, paths: tuple[Path, ...]) -> Sandbox:
     """Another sandbox of the same kind, which shows more."""
     return replaced(sandbox, readable=(*sandbox.readable, *paths))
-
-
-@lru_cache(maxsize=1)
-def _unpack() -> str:
-    return Path(__file__).with_name("unpack.py").read_text(encoding="utf-8")
 
 
 def _is_text(item: Any) -> bool:
@@ -355,7 +346,8 @@ def _files(files: Any, label: str) -> dict[str, GitFile]:
     Raises:
         ContractError: it is none.
     """
-    if not isinstance(files, Mapping) or not all(isinstance(text, str) for text in files.values()):
+    is_mapping = isinstance(files, Mapping)
+    if not is_mapping or not all(isinstance(text, str) for pair in files.items() for text in pair):
         raise ContractError(f"{label} must be a mapping of relative paths to texts")
     return {
         posixpath.normpath(path): GitFile(REGULAR, text.encode(errors="replace"))

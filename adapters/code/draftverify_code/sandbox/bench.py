@@ -19,6 +19,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -85,8 +86,8 @@ def serve(host: socket.socket, candidates: Candidates) -> None:
     """Take suites until the harness is gone."""
     while (request := receive(host)) is not None:
         suite = request["suite"]
-        if "numpy" in suite["setup"] + suite["source"] or any(
-            "numpy" in statement for statement in suite["asserts"]
+        if any(
+            re.search(r"numpy|\bnp\b", text) for text in (suite["setup"], suite["source"], *suite["asserts"])
         ):
             with suppress(ImportError):
                 importlib.import_module("numpy")  # once, for every suite to come
@@ -106,10 +107,7 @@ def serve(host: socket.socket, candidates: Candidates) -> None:
 
 def _suite(host: socket.socket, candidates: Candidates, suite: dict[str, Any]) -> NoReturn:
     try:
-        suite_judge, pid = (
-            judge.SuiteJudge(candidates.start, candidates.end, candidates.drop, candidates.measure),
-            os.getpid(),
-        )
+        suite_judge, pid = judge.SuiteJudge(candidates), os.getpid()
         answer: dict[str, Any] = {"broken": suite_judge.load(suite)}
         while os.getpid() == pid:  # a test may fork
             send(host, answer)

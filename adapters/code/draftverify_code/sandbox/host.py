@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -154,8 +154,7 @@ class Sandbox:
                 parts = name.split("/")
                 if not name or os.path.isabs(name) or ".." in parts or "\0" in name or "" in parts:
                     raise ConfigError(f"{name!r} is no path inside the scratch directory", path="files")
-        state = self._opened()
-        return state.each(lambda command: state.run(command), commands)
+        return self._opened().run_all(commands)
 
     def judge(self, suite: Suite, programs: Sequence[str], limits: Limits = NO_LIMITS) -> list[SuiteFinding]:
         """Run a suite on programs, each in a process of its own, as many at once as there are workers.
@@ -193,9 +192,13 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@cache
+@lru_cache(maxsize=16)
 def default_sandbox(packages: tuple[str, ...] = (), readable: tuple[Path, ...] = ()) -> Sandbox:
-    """The sandbox that parts share which were given none: the strongest isolation, one for each set of grants."""
+    """The sandbox that parts share which were given none: the strongest isolation, one for each set of grants.
+
+    Of many sets (the tests of BigCodeBench import hundreds) those that were used last have processes; one that is
+    forgotten ends its own.
+    """
     return Sandbox(packages=packages, readable=readable)
 
 
@@ -214,8 +217,9 @@ class _State:
                 f"every file. Be another user, or ask for it twice: set the environment variable {AS_ROOT}=1",
                 path="isolation",
             )
-        if isinstance(sandbox.packages, str):
-            raise ConfigError(f"put {sandbox.packages!r} into a list", path="packages")
+        for name, places in (("packages", sandbox.packages), ("readable", sandbox.readable)):
+            if isinstance(places, (str, Path)):
+                raise ConfigError(f"put {str(places)!r} into a list", path=name)
         if sandbox.workers < 0:
             raise ConfigError(f"workers is {sandbox.workers}; 0 (as many as usable cores) or more is needed")
         self.workers = sandbox.at_once
@@ -255,12 +259,10 @@ class _State:
             raise ResourceError("it cannot keep a socket from the network (`sockets: true`)")
         return _start("keeper", tier, self.grants, self.preload, sockets=self.sockets)
 
-    def each(
-        self, call: Callable[[SandboxCommand], CommandExit], jobs: Sequence[SandboxCommand]
-    ) -> list[CommandExit]:
-        if len(jobs) == 1 or self.workers == 1:
-            return [call(job) for job in jobs]
-        return list(self.pool.map(call, jobs))
+    def run_all(self, commands: Sequence[SandboxCommand]) -> list[CommandExit]:
+        if len(commands) == 1 or self.workers == 1:
+            return list(map(self.run, commands))
+        return list(self.pool.map(self.run, commands))
 
     def run(self, command: SandboxCommand) -> CommandExit:
         limits = command.limits

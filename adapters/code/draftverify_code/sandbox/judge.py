@@ -23,12 +23,12 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from draftverify_code.sandbox import codec
 from draftverify_code.sandbox.confine import LONGEST
 from draftverify_code.sandbox.link import Gone, Late, Link, LinkAnswer, Unreadable, checked
-from draftverify_code.sandbox.suite import MODULE, Broken, CompiledSuite, Test
+from draftverify_code.sandbox.suite import ALIASES, MODULE, Broken, CompiledSuite, Test
 from draftverify_code.sandbox.words import (
     clean,
     cut,
@@ -40,37 +40,34 @@ from draftverify_code.sandbox.words import (
 )
 
 GRACE = 0.2  # seconds that a test may have for itself beyond its candidate's time
-COMPARING = (
-    1.0  # seconds that the tests of a suite may have for themselves, beyond as many as their candidate has
-)
+# Seconds that the tests of a suite may have for themselves, beyond as many as their candidate has.
+COMPARING = 1.0
 RESTARTS = 2  # of a candidate that was ended in the middle of a suite of many tests
 LEAST = 0.01  # seconds that it is worth to wait for
 CHAIN = 100  # exceptions that caused each other
-ALIASES = {"np": "numpy"}
+
+
+class CandidateSource(Protocol):
+    """Where candidates come from, one at a time."""
+
+    def start(self, limits: dict[str, Any], /) -> socket.socket:
+        """A socket to a new candidate."""
+
+    def measure(self) -> Mapping[str, float]:
+        """Seconds that the candidate used of the processor (`cpu`), and was kept from it (`waited`)."""
+
+    def end(self) -> Mapping[str, Any]:
+        """End the candidate, and say how it ended: status, signal, limit, seconds."""
+
+    def drop(self) -> None:
+        """End it and say nothing, so that nobody waits."""
 
 
 class SuiteJudge:
-    """Runs one suite on one candidate after the other.
+    """Runs one suite on one candidate after the other."""
 
-    Args:
-        start: gives a socket to a new candidate, for limits.
-        end: ends the candidate and says how it ended: status, signal, limit, seconds.
-        drop: ends it and says nothing, so that nobody waits; `end` where there is none.
-        measure: says of the running candidate how many seconds it used of the processor (`cpu`), and for how many it
-            was kept from it (`waited`).
-    """
-
-    def __init__(
-        self,
-        start: Callable[[dict[str, Any]], socket.socket],
-        end: Callable[[], Mapping[str, Any]],
-        drop: Callable[[], object] | None = None,
-        measure: Callable[[], Mapping[str, float]] | None = None,
-    ) -> None:
-        self._start = start
-        self._measure = measure or (lambda: {"cpu": 0.0, "waited": 0.0})
-        self._end = end
-        self._drop = drop or end
+    def __init__(self, candidates: CandidateSource) -> None:
+        self._candidates = candidates
         self._suite: CompiledSuite | None = None
         self._broken = "no suite is loaded"
 
@@ -118,7 +115,7 @@ class SuiteJudge:
             outcome = _apart(f"it {shared}")
         else:
             self._settle()
-            run = _SuiteRun(self._suite, self._start, self._end, self._measure, program, limits)
+            run = _SuiteRun(self._suite, self._candidates, program, limits)
             # Signals are for the main thread; who asks from another has a limit of its own.
             run.rings = threading.current_thread() is threading.main_thread()
             handler = signal.signal(signal.SIGALRM, run.ring) if run.rings else None
@@ -128,7 +125,7 @@ class SuiteJudge:
                 if run.rings:
                     signal.signal(signal.SIGALRM, handler)
                 if run.close():
-                    self._drop()
+                    self._candidates.drop()
             outcome = _together(outcomes)
             if run.refused and outcome.reason != "tests":
                 calls = ", ".join(dict.fromkeys(run.refused))
@@ -234,14 +231,12 @@ class _SuiteRun:
     def __init__(
         self,
         suite: CompiledSuite,
-        start: Callable[[dict[str, Any]], socket.socket],
-        end: Callable[[], Mapping[str, Any]],
-        measure: Callable[[], Mapping[str, float]],
+        candidates: CandidateSource,
         program: str,
         limits: Mapping[str, Any],
     ) -> None:
         self.suite = suite
-        self.start, self.end, self.measure = start, end, measure
+        self.candidates = candidates
         self.program = program
         self.limits = limits
         self.left_to_it = float(limits["wall"])  # seconds that the program may still take
@@ -254,15 +249,12 @@ class _SuiteRun:
         self.test_until = self.until
         self.link: Link | None = None
         self.refused: list[str] = []  # by the sandbox
-        self.stop: _TestOutcome | None = (
-            None  # the running test's outcome, when it is known before the test ends
-        )
+        self.stop: _TestOutcome | None = None  # the running test's outcome, when that is known before its end
         self.left: Exception | None = None  # why the running test's candidate must be ended
         self.trail: deque[_ProgramCall] = deque(maxlen=3)  # the running test's last calls
         self.calls = 0
-        self.raised: list[
-            tuple[BaseException, str]
-        ] = []  # by the candidate, with its type; a test may let it through
+        # By the candidate, each with its type; a test may let it through.
+        self.raised: list[tuple[BaseException, str]] = []
         self.asking = False
         self.rings = False  # whether the alarm is this run's
         self.restarts = 0
@@ -291,7 +283,9 @@ class _SuiteRun:
             if self.left_to_it <= 0 or time.monotonic() >= self.until:
                 if _together(outcomes) is _PASS:
                     self.link = None
-                    outcomes[index] = self._late("the time was over before all tests had run", self.end())
+                    outcomes[index] = self._late(
+                        "the time was over before all tests had run", self.candidates.end()
+                    )
                 break
             if self.link is None:
                 if self.restarts == RESTARTS:
@@ -321,7 +315,7 @@ class _SuiteRun:
         cpu = self.limits["cpu"] + (self.limits["cpu"] >= self.limits["wall"])
         self.given, self.granted = self.left_to_it, 0.0
         began = time.monotonic()
-        self.link = Link(self.start({**self.limits, "wall": wall, "cpu": cpu}))
+        self.link = Link(self.candidates.start({**self.limits, "wall": wall, "cpu": cpu}))
         self.began = time.monotonic()
         self.until += self.began - began  # it may have waited for its place
         self.test_until = self.until
@@ -352,7 +346,7 @@ class _SuiteRun:
             module = ALIASES.get(name, name)
             if what == "function":
                 self.names[name] = function(self, name)
-            elif what == f"module {module}" and (module in sys.stdlib_module_names or module in sys.modules):
+            elif what == f"module {module}" and module in self.suite.modules and not self.suite.changes(name):
                 # A module that the program imported: the tests use their own. The name is theirs, not its choice.
                 self.names[name] = importlib.import_module(module)
             else:
@@ -440,7 +434,7 @@ class _SuiteRun:
             except Late:
                 if self.rings:  # not while it asks
                     signal.setitimer(signal.ITIMER_REAL, 0)
-                measured = self.measure()
+                measured = self.candidates.measure()
                 more, self.granted = measured["waited"] - self.granted, max(measured["waited"], self.granted)
                 self.is_held_up = time.monotonic() - self.began > LONGEST * self.limits["wall"]
                 is_over = more < LEAST or measured["cpu"] >= self.limits["wall"] or self.is_held_up
@@ -467,7 +461,7 @@ class _SuiteRun:
     def _over(self, why: Exception) -> _TestOutcome:
         """End the candidate; the outcome is by what it was ended for."""
         self.link = self.left = None
-        ended = self.end()
+        ended = self.candidates.end()
         doing = self._last_call()
         if isinstance(why, Unreadable):
             return _TestOutcome("reject", "value", f"{doing}: what came back cannot be read ({why})")

@@ -349,13 +349,10 @@ class Keeper:
         """End and reap the candidate with all that it started, and say how it ended."""
         if not self.pid:
             return {"status": None, "signal": 0, "limit": "", "seconds": 0.0, "cpu": 0.0, "waited": 0.0}
-        if closed and self.reaped is None:
-            self._poll_end(0.5)
-        if self.reaped is None and not self._poll_end(0):
+        if not self._poll_end(0.5 if closed else 0):
             self._kill()
-            _, status, usage = os.wait4(self.pid, 0)
-            self.reaped = status, usage
-        status, usage = self.reaped
+            self.reaped = os.wait4(self.pid, 0)[1:]
+        status, usage = self.reaped  # type: ignore[misc]
         seconds = time.monotonic() - self.started
         if not self.own_processes:
             self._bury()
@@ -367,10 +364,13 @@ class Keeper:
         elif not limit and code == -signal.SIGKILL and not self.killed:
             # The kernel's own doing. It counts ticks for the limit, and they may run ahead of what usage says.
             limit = "cpu" if usage.ru_utime + usage.ru_stime >= 0.5 * self.limits["cpu"] else ""
-        status = code if code >= 0 else None
-        cpu = max(self.cpu, usage.ru_utime + usage.ru_stime)
-        ending = {"status": status, "signal": max(-code, 0), "limit": limit, "seconds": seconds}
-        return {**ending, "cpu": cpu, "waited": self.waited}
+        ending = {
+            "status": code if code >= 0 else None,
+            "signal": max(-code, 0),
+            "limit": limit,
+            "seconds": seconds,
+        }
+        return {**ending, "cpu": max(self.cpu, usage.ru_utime + usage.ru_stime), "waited": self.waited}
 
     def _poll_end(self, seconds: float) -> bool:
         """Whether the candidate's first process has ended, waiting for it so long."""
@@ -449,11 +449,7 @@ class Keeper:
         for number in (out, err, why, feed):
             os.set_blocking(number, False)
         remaining = memoryview(stdin)
-        if remaining:
-            poll.register(feed, select.POLLOUT)
-        else:
-            os.close(feed)
-            feed = -1
+        poll.register(feed, select.POLLOUT)
         next_look = time.monotonic() + TICK
         running = True
         try:
@@ -491,12 +487,8 @@ class Keeper:
             os.close(ended)
             if feed >= 0:
                 os.close(feed)
-        return (
-            bytes(buffers[out]),
-            bytes(buffers[err]),
-            truncated,
-            bytes(buffers[why]).decode(errors="replace"),
-        )
+        reason = buffers[why].decode(errors="replace")
+        return bytes(buffers[out]), bytes(buffers[err]), truncated, reason
 
     @staticmethod
     def _read(number: int, buffer: bytearray, most: int, poll: Any) -> bool:

@@ -91,20 +91,9 @@ def grants(packages: Sequence[str] = (), readable: Sequence[Path] = ()) -> Grant
     # A line of a .pth file may add another environment's directory.
     sources = {path for path in sys.path if path.endswith("-packages")}
     sources |= {*site.getsitepackages(), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    return Grants(
-        tuple(visible),
-        tuple(hidden),
-        tuple(_once(granted)),
-        tuple(listed),
-        tuple(
-            sorted(
-                path
-                for path in sources
-                if any(package_path.startswith(path + "/") for package_path in package_files)
-            )
-        ),
-        tuple(sorted(WIDELY_USED | set(_modules_in(sources)) - sys.stdlib_module_names)),
-    )
+    imported = sorted(path for path in sources if any(file.startswith(path + "/") for file in package_files))
+    absent = sorted(WIDELY_USED | set(_modules_in(sources)) - sys.stdlib_module_names)
+    return Grants(*map(tuple, (visible, hidden, _once(granted), listed, imported, absent)))
 
 
 def _modules_in(directories: Iterable[str]) -> Iterator[str]:

@@ -20,6 +20,8 @@ from draftverify_code.sandbox.words import cut
 
 MODULE = "__tests__"
 """The name of the module that the tests are."""
+ALIASES = {"np": "numpy"}
+"""Names of modules that are not their own."""
 READABLE = 100_000  # characters of a test's source that is still parsed to find a whole statement
 
 
@@ -57,7 +59,7 @@ class CompiledSuite:
         pythons: the names of Python's own that it reads.
         own: the names that it defines, which the program does not see.
         shared: why none of its tests says anything of a program in another process; "" where one does.
-        modules: those that it imports.
+        modules: those that it imports, or reads by names that the program may have given them.
         catches: whether it may catch an exception.
     """
 
@@ -109,7 +111,9 @@ class CompiledSuite:
         self.own = frozenset(bound - {*self.entry_points})
         self.shared = self.tests[0].shared if all(test.shared for test in self.tests) else ""
         texts = self.sources.values()
-        self.modules = tuple(sorted({name for text in texts for name in _modules(text)}))
+        imported = {name for text in texts for name in _modules(text)}
+        read = {ALIASES.get(name, name) for name in self.names[len(self.entry_points) :]}
+        self.modules = tuple(sorted(imported | (read & _PURE)))
         self.catches = kind == "doctest" or any(map(_catches, texts))
 
     @cached_property
@@ -161,6 +165,12 @@ class CompiledSuite:
         read = {name for name in _read_inside(table) if name in made_names or name not in self._imported}
         names = sorted(read & self._meddling)
         return f"makes the name {names[0]}, which the program reads" if names else ""
+
+    def changes(self, name: str) -> bool:
+        """Whether it gives an attribute to what has a name, or takes one away."""
+        texts = (text for text in self.sources.values() if len(text) <= READABLE)
+        nodes = (node for text in texts for node in ast.walk(ast.parse(text)))
+        return any(_is_part_stored(node) and ast.unparse(node).startswith(f"{name}.") for node in nodes)
 
     def rehearse(self) -> None:
         """Execute what comes before the first call of a candidate.
@@ -314,7 +324,7 @@ def _reach(text: str) -> str:
             used.add(node.attr)
             if isinstance(node.value, ast.Name):
                 used.add(f"{node.value.id}.{node.attr}")
-            if isinstance(node.ctx, (ast.Store, ast.Del)):
+            if _is_part_stored(node):
                 stored.add(ast.unparse(node).partition(".")[0])
     outside = [message for name, module in names.items() if name in used and (message := _outside(module))]
     module_tails = {module.rpartition(".")[2] for module in names.values()}
@@ -325,6 +335,10 @@ def _reach(text: str) -> str:
     outside += [f"uses {name}" for name in sorted(reached)]
     outside += [f"changes {name}" for name in sorted(stored & names.keys())]
     return next(iter(outside), "")
+
+
+def _is_part_stored(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del))
 
 
 def _outside(module: str) -> str:
@@ -340,11 +354,8 @@ def _is_made(symbol: symtable.Symbol) -> bool:
 def _made(table: symtable.SymbolTable) -> set[str]:
     """The names of a module that its source makes, also by `global` in a function."""
     top = table.get_type() == "module"
-    names = {
-        symbol.get_name()
-        for symbol in table.get_symbols()
-        if _is_made(symbol) and (top or symbol.is_declared_global())
-    }
+    made = (symbol for symbol in table.get_symbols() if _is_made(symbol))
+    names = {symbol.get_name() for symbol in made if top or symbol.is_declared_global()}
     return names.union(*map(_made, table.get_children()))
 
 
@@ -353,11 +364,8 @@ def _read_inside(table: symtable.SymbolTable) -> set[str]:
     names = set[str]()
     for child in table.get_children():
         if child.get_type() == "function":
-            names |= {
-                symbol.get_name()
-                for symbol in child.get_symbols()
-                if symbol.is_referenced() and symbol.is_global()
-            }
+            read = (symbol for symbol in child.get_symbols() if symbol.is_referenced() and symbol.is_global())
+            names |= {symbol.get_name() for symbol in read}
         names |= _read_inside(child)
     return names
 

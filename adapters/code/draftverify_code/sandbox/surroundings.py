@@ -23,6 +23,7 @@ from importlib.machinery import PathFinder
 from types import FrameType, ModuleType
 from typing import Any
 
+_MUTABLE = 1 << 9  # the flag of a class whose attributes can be changed
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -30,8 +31,9 @@ class Surroundings:
     """The state of this process that tests could see, before a program is loaded.
 
     Args:
-        modules: the names of those that the tests import: what they hold is looked at, and random numbers, decimal
-            contexts and NumPy's settings where they are among them, if their name stands in the program's text.
+        modules: the names of those that the tests import: what they and their classes hold is looked at, and random
+            numbers, decimal contexts and NumPy's settings where they are among them, if their name stands in the
+            program's text.
         text: the program's.
     """
 
@@ -42,19 +44,26 @@ class Surroundings:
             with suppress(ImportError):
                 importlib.import_module(name)
         names = [name for name in names if name in sys.modules]
-        self._modules = [(sys.modules[name], dict(vars(sys.modules[name]))) for name in names]
+        holders: list[Any] = [sys.modules[name] for name in names]
+        for name, value in [item for module in holders for item in vars(module).items()]:
+            if isinstance(value, type) and value.__flags__ & _MUTABLE and name in text:
+                holders.append(value)
+        self._holders = [(holder, dict(vars(holder))) for holder in holders]
         self._more = [(*_MORE[name], _MORE[name][1]()) for name in names if name in _MORE]
         self._settings = _settings()
 
     def changed(self) -> str:
         """What the program changed; "" when nothing."""
-        for module, before in self._modules:
-            now = vars(module)
+        for holder, before in self._holders:
+            now = vars(holder)
             if now != before:
                 for name in {**before, **now}:
-                    # A part that is imported becomes an attribute of its package.
-                    if before.get(name) is not now.get(name) and not isinstance(now.get(name), ModuleType):
-                        return f"{module.__name__}.{name}"
+                    # A part that is imported becomes an attribute of its package; Python adds to classes what it needs.
+                    is_pythons = isinstance(now.get(name), ModuleType) or (
+                        name not in before and name.startswith("__") and isinstance(holder, type)
+                    )
+                    if before.get(name) is not now.get(name) and not is_pythons:
+                        return f"{holder.__name__}.{name}"
         for name, setting, value in self._more:
             if setting() != value:
                 return name

@@ -7,13 +7,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from math import inf
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from draftverify import Check, Context, ContractError, Proposal, Task, Verification
-from draftverify_code.program import Reason
+from draftverify_code.program import Reason, program_of, texts_of
 from draftverify_code.sandbox import CommandExit, Limits, Sandbox, SandboxCommand
 from draftverify_code.sandbox.jobs import MIB
 from draftverify_code.stages.running import (
@@ -23,6 +24,7 @@ from draftverify_code.stages.running import (
     abstained,
     also_failed,
     capped,
+    denied_at_end,
     limits_of,
     seconds_of,
     verified,
@@ -84,10 +86,14 @@ class Cases(Sandboxed):
         fields = context.task.input
         limits = limits_of(seconds_of(fields, self.timeout), self.memory)
         tolerance = fields.get("tolerance", self.tolerance)
+        if tolerance is not None and not (isinstance(tolerance, (int, float)) and 0 <= tolerance < inf):
+            raise ContractError(
+                f"the tolerance of task {context.task.id} should be a number of at least 0, not {tolerance!r:.80}"
+            )
         toolchain = toolchain_of(self.language or str(fields.get("language") or "python"))
         if self.command is not None:
-            toolchain = Toolchain(self.suffix, shlex.join(self.command))
-        box = box_for(self.sandbox, toolchain)
+            toolchain = Toolchain(self.suffix, shlex.join(texts_of(self.command, "`command`")))
+        box = box_for(self.sandbox, toolchain, [program_of(item, fields) for item in proposal.items])
         table = _CaseTable(box, toolchain, cases, limits, tolerance)
         return verified(context, proposal, box, self.traits.name, "separate-process", table.check)
 
@@ -111,7 +117,7 @@ class _CaseTable(msgspec.Struct, frozen=True):
         done = 0
         while done < len(cases) and (alive := [index for index, check in enumerate(checks) if check is None]):
             # A few programs do not fill the sandbox's workers: then several cases of each run at once.
-            ahead = max(1, box.workers // len(alive)) if box.workers else 1
+            ahead = max(1, box.at_once // len(alive))
             piece = [(index, case) for index in alive for case in range(done, min(done + ahead, len(cases)))]
             ends = box.run([self._command(ready[index], cases[case]) for index, case in piece])
             for (index, case), ended in zip(piece, ends, strict=True):
@@ -139,18 +145,18 @@ class _CaseTable(msgspec.Struct, frozen=True):
         if strange is not None:
             return strange
         stdin, expected = case
+        fed = f"with the input\n{capped(stdin, SHOWN)}\n"
         if ended.status:
             errors = ended.stderr.decode(errors="replace").strip()
-            message = f"with the input\n{capped(stdin, SHOWN)}\nit ended with status {ended.status}\n"
-            return Check("reject", reason=_reason(errors), feedback=message + capped(errors, 2 * SHOWN))
+            message = f"{fed}it ended with status {ended.status}\n{capped(errors, 2 * SHOWN)}"
+            check = Check("reject", reason=_reason(errors), feedback=message)
+            return denied_at_end(errors) or check
         got = ended.stdout.decode(errors="replace")
         if not ended.truncated and agree(expected, got, self.tolerance):
             return None
+        texts = capped(expected, SHOWN), capped(got, SHOWN)
         return Check(
-            "reject",
-            reason="output",
-            feedback=f"with the input\n{capped(stdin, SHOWN)}\nit is to write\n{capped(expected, SHOWN)}\n"
-            f"and wrote\n{capped(got, SHOWN)}",
+            "reject", reason="output", feedback=fed + "it is to write\n{}\nand wrote\n{}".format(*texts)
         )
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from draftverify import Check, ConfigError, Context, Proposal, ResourceError, Task, Verification
 from draftverify.traits import VerifierTraits
+from draftverify_code.program import texts_of
 from draftverify_code.sandbox.host import Sandbox
 from draftverify_code.sandbox.jobs import MIB, SandboxCommand
 from draftverify_code.stages.blocks import Static, not_text, programs_of, verification
@@ -106,7 +107,7 @@ class Compile(Static):
 
     def _compiled(self, box: Sandbox, programs: Sequence[str]) -> list[Check]:
         toolchain = self._toolchain()
-        flags = toolchain.quiet.split() if self.flags is None else self.flags
+        flags = toolchain.quiet.split() if self.flags is None else texts_of(self.flags, "`flags`")
         call = (*toolchain.words(toolchain.check, ""), *flags)
         # Of the clock: a busy machine is no fault of the program's.
         reserve = toolchain.reserve * MIB

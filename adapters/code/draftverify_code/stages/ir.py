@@ -14,8 +14,6 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -32,7 +30,7 @@ from draftverify_code.stages.blocks import (
     programs_of,
     verification,
 )
-from draftverify_code.stages.running import capped
+from draftverify_code.stages.running import capped, script
 
 
 @dataclass(eq=False)
@@ -76,7 +74,7 @@ def _job(programs: Sequence[str]) -> Job:
         lines = ended.stdout.decode(errors="replace").split("\n")[:-1]
         return {place: _word(json.loads(line)["wrong"]) for place, line in enumerate(lines)}
 
-    argv = (sys.executable, "-s", "-P", "-c", _script())
+    argv = (sys.executable, "-s", "-P", "-c", script("stages/ir_process.py"))
     return Job(SandboxCommand(argv, stdin=stdin, limits=allowed), read)
 
 
@@ -85,8 +83,3 @@ def _word(wrong: str) -> Check:
         return Check("pass")
     message = re.sub(r"^<string>:(\d+):\d+: error: ", r"line \1: ", wrong)
     return Check("reject", None, "missing" if wrong == "it defines no function" else "ir", capped(message))
-
-
-@lru_cache(maxsize=1)
-def _script() -> str:
-    return Path(__file__).with_name("ir_process.py").read_text(encoding="utf-8")

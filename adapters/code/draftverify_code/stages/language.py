@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from draftverify import Check, Context, Proposal, Verification
+from draftverify_code.program import program_of
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.stages.running import (
     NoTests,
@@ -73,7 +74,8 @@ class LanguageTests(Sandboxed):
             why = NoTests(f"task {context.task.id} has no `test`, the text that follows a program")
             return abstained(proposal, self.traits.name, why)
         toolchain = toolchain_of(self.language or str(fields.get("language") or ""))
-        box = box_for(self.sandbox, toolchain)
+        programs = [program_of(item, fields) for item in proposal.items]
+        box = box_for(self.sandbox, toolchain, programs)
         limits = limits_of(seconds_of(fields, self.timeout), self.memory)
         start = f"{setup}\n" if (setup := str(fields.get("setup") or "")) else ""
         # MultiPL-E's tests begin with the brace that ends the program.

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from draftverify import Check, ConfigError, Context, Proposal, Verification
 from draftverify.traits import VerifierTraits
+from draftverify_code.program import texts_of
 from draftverify_code.sandbox.host import Sandbox
 from draftverify_code.sandbox.jobs import CommandExit, SandboxCommand
 from draftverify_code.stages.blocks import (
@@ -98,7 +99,7 @@ class Lint(Static):
         control = names[-1]
         files = {name: text.encode() for name, text in zip(names, (*programs, _FAULTY), strict=True)}
         flags = f"--isolated --ignore-noqa --no-cache --quiet --output-format json-lines --target-version {PYTHON}"
-        select = ("--select", ",".join(self.select))
+        select = ("--select", ",".join(texts_of(self.select, "`select`")))
         argv = (str(executable("ruff", HOW)), "check", *flags.split(), *select, *names)
         allowed = limits(len(programs), further=0.05, size=sum(map(len, files.values())))
 

@@ -29,8 +29,8 @@ import signal
 import socket
 import types
 
-LINE = 1 << 20  # bytes of one message: all tests' names are one
-TOTAL = 1 << 22  # bytes of all messages
+LINE = 1 << 23  # bytes of one message: all tests' names are one
+TOTAL = 1 << 24  # bytes of all messages
 TEXT = 1500  # characters of one result's text
 TEXTS = 100  # results that carry one
 
@@ -170,7 +170,8 @@ def run(link):
     elif job["mode"] == "unittest":
         import unittest
     token = os.urandom(16).hex()
-    send, receive, encode, end = link.sendall, link.recv, json.JSONEncoder().encode, os._exit
+    send, receive, end = link.sendall, link.recv, os._exit
+    encode = json.JSONEncoder(ensure_ascii=False).encode
     send(token.encode() + b"\n")
 
     refusals = _refusals(job)
@@ -179,7 +180,7 @@ def run(link):
     def tell(event):
         if "outcome" in event and event["text"] and next(texts, None) is None:
             event["text"] = ""
-        send(f"{token} {encode(event)}\n".encode())
+        send(f"{token} {encode(event)}\n".encode(errors="replace"))  # half a surrogate pair is no text
 
     def collected():
         """The supervisor looks at the files now; nothing goes on before it has."""
@@ -253,9 +254,10 @@ def _said(error):
 
 
 class CodeWatch:
-    """The functions of the given modules, and of a framework's packages, as they are when it is made."""
+    """The functions of the given modules, or all that a framework's packages can call, as they are when it is made."""
 
     def __init__(self, files, packages=()):
+        self.whole = bool(packages)
         places = {os.path.abspath(name) for name in files}
         self.modules = [
             (name, module)
@@ -266,7 +268,7 @@ class CodeWatch:
         self.before = self._now()
 
     def report(self, tell):
-        """Tell of the first function that is another one now."""
+        """Tell of the first one that has been replaced."""
         now = self._now()
         for place, code in self.before.items():
             if now.get(place) is not code:
@@ -274,17 +276,22 @@ class CodeWatch:
                 return
 
     def _now(self):
-        codes = {}
+        values = {}
         for name, module in self.modules:
             for key, value in list(vars(module).items()):
-                if type(value) is types.FunctionType:
-                    codes[name, key] = value.__code__
-                elif isinstance(value, type) and value.__module__ == name:
-                    for inner, method in list(vars(value).items()):
-                        method = getattr(method, "__func__", method)  # of a class method
-                        if type(method) is types.FunctionType:
-                            codes[name, key, inner] = method.__code__
-        return codes
+                values[name, key] = value
+                if isinstance(value, type) and value.__module__ == name:
+                    values.update(((name, key, inner), method) for inner, method in list(vars(value).items()))
+        codes = {place: self._code(value) for place, value in values.items()}
+        return {place: code for place, code in codes.items() if code is not None}
+
+    def _code(self, value):
+        """What tells a function from another one in its place; None of what is not watched."""
+        if type(value) in (classmethod, staticmethod):
+            value = value.__func__
+        if type(value) is types.FunctionType:
+            return value.__code__
+        return value if self.whole and (callable(value) or type(value) is property) else None
 
 
 # --- pytest
@@ -308,7 +315,7 @@ def run_pytest(job, tell, collected):
 
         def pytest_sessionstart(self, session):
             nonlocal framework, ended
-            framework, ended = CodeWatch((), ("_pytest", "pluggy", "unittest")), False
+            framework, ended = CodeWatch((), ("_pytest", "pytest", "pluggy", "unittest")), False
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_sessionfinish(self):  # pytest itself puts some back later

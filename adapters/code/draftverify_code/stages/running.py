@@ -6,9 +6,10 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib import metadata
 from math import inf
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from msgspec.structs import replace
@@ -73,6 +74,12 @@ def abstained(proposal: Proposal, stage: str, why: ContractError) -> Verificatio
 def sandbox_for(sandbox: Sandbox | None, packages: Iterable[str] = ()) -> Sandbox:
     """The stage's own sandbox, or the shared one that shows these packages."""
     return default_sandbox(tuple(dict.fromkeys(packages)), ()) if sandbox is None else sandbox
+
+
+@cache
+def script(name: str) -> str:
+    """The text of a file of this package that runs in a sandbox."""
+    return (Path(__file__).parent.parent / name).read_text(encoding="utf-8")
 
 
 def limits_of(
@@ -222,21 +229,16 @@ def abnormal(ended: CommandExit, limits: Limits) -> Check | None:
             return Check("timeout" if machines else "reject", reason=ended.limit, feedback=message)
         case "memory":
             message = f"it used more than {limits.memory // MIB} MiB of memory"
-            return Check("reject", reason="memory", feedback=message)
         case "disk":
             message = f"it wrote more than {limits.disk // MIB} MiB, or {limits.files} files"
-            return Check("reject", reason="disk", feedback=message)
         case "processes":
             message = f"it ran more than {limits.processes} processes, or {limits.threads} threads"
-            return Check("reject", reason="processes", feedback=message)
-    if ended.status is None:
-        output = (ended.stdout + ended.stderr).decode(errors="replace")
-        return Check(
-            "reject",
-            reason="exit",
-            feedback=capped(f"it was ended by signal {ended.signal}\n{output}".strip()),
-        )
-    return None
+        case _ if ended.status is not None:
+            return None
+        case _:
+            output = (ended.stdout + ended.stderr).decode(errors="replace")
+            message = capped(f"it was ended by signal {ended.signal}\n{output}".strip())
+    return Check("reject", reason=ended.limit or "exit", feedback=message)
 
 
 def also_failed(check: Check, tests: Sequence[str]) -> Check:
@@ -254,6 +256,11 @@ def capped(text: str, most: int = FEEDBACK) -> str:
         return text
     half = (most - 5) // 2
     return f"{text[:half]}\n…\n{text[len(text) - half :]}"
+
+
+def numpy_for(programs: Iterable[str]) -> set[str]:
+    """NumPy, which a shared sandbox shows where a program imports it."""
+    return {"numpy"}.intersection(imported(program for program in programs if "numpy" in program))
 
 
 def imported(sources: Iterable[str], local_files: Iterable[str] = ()) -> tuple[str, ...]:
@@ -302,6 +309,18 @@ def lacking(text: str) -> str:
 _PACKAGE = re.compile(
     r"No module named '(\w+)|Permission denied: '[^']*/(?:site|dist)-packages/(\w+)|the program import (\w+)"
 )
+
+
+def denied(errors: str, score: float | None = None) -> Check:
+    """The error of a program that wanted what the sandbox does not give it, in the words of its exception."""
+    message = f"the sandbox refused what the program asks for. {capped(errors)}{lacking(errors)}"
+    return Check("error", score, "refused", message)
+
+
+def denied_at_end(errors: str) -> Check | None:
+    """The same of a Python process, by its standard error; None where it did not end for that."""
+    last_line = errors.rpartition("\n")[2]
+    return denied(errors) if "Traceback (most recent" in errors and is_refusal(last_line) else None
 
 
 def is_refusal(text: str) -> bool:

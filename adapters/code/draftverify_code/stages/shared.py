@@ -12,8 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from doctest import SKIP, DocTestParser
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 from signal import SIGKILL, SIGUSR1
 from typing import Any
 
@@ -24,9 +23,9 @@ from draftverify import Check
 from draftverify_code.program import REASONS
 from draftverify_code.sandbox import Sandbox
 from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxCommand, Suite, SuiteFinding
-from draftverify_code.stages.running import abnormal, capped, is_refusal, lacking, weakened
+from draftverify_code.stages.running import abnormal, capped, denied, is_refusal, lacking, script, weakened
 
-OUTPUT = 8 * MIB
+OUTPUT = 24 * MIB
 """Bytes of report that a run may write."""
 
 
@@ -88,12 +87,8 @@ class Run(msgspec.Struct, frozen=True):
         """A run of `runner.py`."""
         nonce = secrets.token_hex(16)
         stdin = nonce.encode() + b"\n" + json.dumps(job).encode()
-        return Run(
-            SandboxCommand(
-                (sys.executable, "-s", "-c", _source("stages/runner.py")), files, stdin, limits=limits
-            ),
-            nonce,
-        )
+        argv = (sys.executable, "-s", "-c", script("stages/runner.py"))
+        return Run(SandboxCommand(argv, files, stdin, limits=limits), nonce)
 
 
 UNASKED = """\
@@ -111,11 +106,8 @@ def _asked(*args, **kwargs):
 """The beginning of a program that ends as soon as it is asked for something."""
 
 
-_ASKS_NOTHING = SuiteFinding(
-    Check(
-        "error", reason="tests", feedback="the tests ask nothing of a program: they end without a call of it"
-    )
-)
+_NOTHING = "the tests ask nothing of a program: they end without a call of it"
+_ASKS_NOTHING = SuiteFinding(Check("error", reason="tests", feedback=_NOTHING))
 
 
 @dataclass(eq=False)
@@ -164,7 +156,7 @@ def _findings(box: Sandbox, suite: Suite, programs: Sequence[str], limits: Limit
         "target": "program.py",
         "suite": msgspec.to_builtins(suite),
         "places": box.places,
-        "surroundings": _source("sandbox/surroundings.py"),
+        "surroundings": script("sandbox/surroundings.py"),
     }
     limits = replace(limits, output=OUTPUT)
     runs = [
@@ -186,11 +178,6 @@ def _findings(box: Sandbox, suite: Suite, programs: Sequence[str], limits: Limit
             SuiteFinding(weakened(judged(events, run, ended, expected)), passed, seconds=ended.seconds)
         )
     return findings
-
-
-@cache
-def _source(name: str) -> str:
-    return (Path(__file__).parent.parent / name).read_text(encoding="utf-8")
 
 
 def report(run: Run, ended: CommandExit) -> list[Event]:
@@ -237,8 +224,7 @@ def _judged(events: Sequence[Event], run: Run, ended: CommandExit, expected: Exp
 
     def reject(reason: str, feedback: str) -> Check:
         if reason in ("exception", "missing") and is_refusal(feedback):
-            message = f"the sandbox refused what the program asks for. {capped(feedback)}{lacking(feedback)}"
-            return Check("error", score, "refused", message)
+            return denied(feedback, score)
         advice = lacking(feedback) if reason == "exception" else ""
         return Check("reject", score, reason, capped(feedback) + advice)
 

@@ -18,6 +18,7 @@ from draftverify import Check, Context, ContractError, Proposal, Verification
 from draftverify_code.patches import PROTECTED, Container, Workspace
 from draftverify_code.patches.files import Change, GitFile
 from draftverify_code.patches.workspace import REGULAR, workspace_of
+from draftverify_code.program import texts_of
 from draftverify_code.sandbox import CommandExit, Sandbox
 from draftverify_code.stages.running import (
     NoTests,
@@ -93,7 +94,7 @@ class Suites(Sandboxed):
         """
         task = context.task
         discovered = ("test*.py",) if self.runner == "unittest" and self.protected else ()
-        workspace = workspace_of(context, (*self.protected, *discovered))
+        workspace = workspace_of(context, (*texts_of(self.protected, "`protected`"), *discovered))
         if posixpath.basename(workspace.target) == "conftest.py":
             raise ContractError(
                 f"the `target` of task {task.id}, to which programs are written, is a conftest.py"
@@ -105,7 +106,7 @@ class Suites(Sandboxed):
                 missing = "`files` that hold tests (test*.py)"
             return abstained(proposal, self.traits.name, NoTests(f"task {task.id} has no {missing}"))
         box = workspace.box(self.sandbox, ("pytest",) if self.runner == "pytest" else ())
-        key = (__name__, self.runner)
+        key = (__name__, self.runner, self.timeout, self.memory, box)
         if key not in context.scratch:
             context.scratch[key] = self._plan(box, workspace, tests)
         plan: SuitePlan = context.scratch[key]
@@ -139,14 +140,11 @@ class Suites(Sandboxed):
 
     def _tests(self, workspace: Workspace) -> list[str]:
         """The files in which the framework looks for tests; of listed ones those that hold them."""
-        pattern = ("test*.py", "*_test.py")[: 1 if self.runner == "unittest" else 2]
+        globs = ("test*.py", "*_test.py")[: 1 if self.runner == "unittest" else 2]
         if workspace.listed and self.runner == "pytest":
             return sorted({test.partition("::")[0] for test in workspace.listed})
-        return sorted(
-            path
-            for path in workspace.paths
-            if path != workspace.target and any(fnmatch(posixpath.basename(path), glob) for glob in pattern)
-        )
+        paths = [path for path in workspace.paths if path != workspace.target]
+        return sorted({path for glob in globs for path in paths if fnmatch(posixpath.basename(path), glob)})
 
     def _plan(self, box: Sandbox | Container, workspace: Workspace, tests: Sequence[str]) -> SuitePlan:
         """Learn which tests there are, and of listed ones how they end before any candidate."""
@@ -337,12 +335,8 @@ def _trouble(
     )
     if failed is not None:
         message = f"{failed.id}\n{failed.text}{lacking(failed.text)}"
-    message = (
-        message
-        or (strange.feedback if strange is not None else "")
-        or errors.decode(errors="replace")[-1000:]
-    )
-    return _uncollected((message or "there are none") + hint)
+    ending = strange.feedback if strange is not None else errors.decode(errors="replace")[-1000:]
+    return _uncollected((message or ending or "there are none") + hint)
 
 
 def _uncollected(message: str) -> Check:

@@ -13,8 +13,6 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -36,7 +34,7 @@ from draftverify_code.stages.blocks import (
     refused,
     verification,
 )
-from draftverify_code.stages.running import Sandboxed
+from draftverify_code.stages.running import Sandboxed, script
 
 LONG = 4000
 """Characters; a longer text is read in the sandbox."""
@@ -133,7 +131,7 @@ def _read_apart(programs: Sequence[str], box: Sandbox, bare: bool, names: bool) 
 
         allowed = limits(len(group))
         allowed = replace(allowed, output=allowed.output + 10 * size)
-        argv = (sys.executable, "-I", "-S", "-c", _script())
+        argv = (sys.executable, "-I", "-S", "-c", script("stages/syntax_process.py"))
         return Job(SandboxCommand(argv, stdin="".join(requests).encode(), limits=allowed), read)
 
     checks = check_block(box, programs, job, "the Python parser", "syntax", in_order=True)
@@ -141,8 +139,3 @@ def _read_apart(programs: Sequence[str], box: Sandbox, bare: bool, names: bool) 
         program: passed[program] if check.verdict == "pass" else SyntaxReading(check)
         for program, check in zip(programs, checks, strict=True)
     }
-
-
-@lru_cache(maxsize=1)
-def _script() -> str:
-    return Path(syntax_process.__file__).read_text(encoding="utf-8")

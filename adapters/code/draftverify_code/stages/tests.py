@@ -24,6 +24,7 @@ from draftverify_code.stages.running import (
     imported,
     lacking,
     limits_of,
+    numpy_for,
     sandbox_for,
     seconds_of,
     verified,
@@ -113,9 +114,9 @@ class Tests(Sandboxed):
         seconds = seconds_of(fields, self.timeout)
 
         def check(piece: Sequence[str]) -> list[Check]:
-            return [_naming(suite, finding) for finding in self.findings(suite, piece, seconds=seconds)]
+            return [_naming(suite, finding) for finding in self.findings(box, suite, piece, seconds=seconds)]
 
-        box = self.box(suite, programs)
+        box = self._box((suite.setup, suite.source, *suite.asserts), programs)
         return verified(context, proposal, box, self.traits.name, self.integrity, check)
 
     def _verify_file(
@@ -129,7 +130,7 @@ class Tests(Sandboxed):
             return Verification(checks=(check,) * len(proposal))
         programs = [program_of(item, task.input) for item in proposal.items]
         texts = (*task.input["files"].values(), str(task.input.get("prologue") or ""))
-        box = self.sandbox or self._shown(texts, programs, {framework} - {"unittest"})
+        box = self._box(texts, programs, {framework} - {"unittest"})
         suites = Suites(
             box, framework, self.timeout, self.memory, processes=self.processes, threads=self.threads
         )
@@ -139,17 +140,13 @@ class Tests(Sandboxed):
         checks = [replace(check, stage=check.stage and name) for check in verification.checks]
         return replace(verification, checks=tuple(checks))
 
-    def box(self, suite: Suite, programs: Iterable[str]) -> Sandbox:
-        """Where these programs run."""
-        return self.sandbox or self._shown((suite.setup, suite.source, *suite.asserts), programs)
-
-    def _shown(self, tests: Iterable[str], programs: Iterable[str], framework: Iterable[str] = ()) -> Sandbox:
-        """A sandbox that shows what the tests import, and numpy where a program does."""
-        numpy = {"numpy"}.intersection(imported(program for program in programs if "numpy" in program))
-        return sandbox_for(None, (*numpy, *framework, *imported(tests)))
+    def _box(self, tests: Iterable[str], programs: Iterable[str], framework: Iterable[str] = ()) -> Sandbox:
+        """The stage's sandbox, or one that shows what the tests import, and numpy where a program does."""
+        return self.sandbox or sandbox_for(None, (*numpy_for(programs), *framework, *imported(tests)))
 
     def findings(
         self,
+        box: Sandbox,
         suite: Suite,
         programs: Sequence[str],
         *,
@@ -159,19 +156,15 @@ class Tests(Sandboxed):
         """What the tests found of each program; equal ones are run once.
 
         Args:
+            box: where they run.
             suite: the tests.
             programs: Python sources.
             seconds: for all tests of one program, where it is not the stage's `timeout`.
             per_test: seconds that any one test may take, where it is judged apart.
         """
-        box = self.box(suite, programs)
-        limits = limits_of(
-            self.timeout if seconds is None else seconds,
-            self.memory,
-            per_test=per_test,
-            processes=self.processes,
-            threads=self.threads,
-        )
+        seconds = self.timeout if seconds is None else seconds
+        counts = {"processes": self.processes, "threads": self.threads}
+        limits = limits_of(seconds, self.memory, per_test=per_test, **counts)
         findings: dict[str, SuiteFinding] = {}
         distinct = together = list(dict.fromkeys(programs))
         if self.integrity != SHARED:
@@ -306,7 +299,7 @@ def _parsed(source: str, owner: str) -> ast.Module:
 def _entry_points(entry: str, sources: Iterable[str], setup: str, owner: str) -> tuple[str, ...]:
     """The named one, or what the tests call that neither they, nor the setup, nor Python defines; () where nothing is,
     but something is read, or where it may come from elsewhere (`from module import *`)."""
-    if entry:
+    if entry.isidentifier():  # and no `Solution().add`
         return (entry,)
     nodes = [node for source in (setup, *sources) for node in ast.walk(_parsed(source, owner))]
     calls = [node.func for node in nodes if isinstance(node, ast.Call)]

@@ -10,7 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -23,7 +23,7 @@ from draftverify_code.program import language_of
 from draftverify_code.sandbox.host import Sandbox, default_sandbox
 from draftverify_code.sandbox.jobs import MIB, CommandExit, Limits, SandboxCommand
 from draftverify_code.stages.blocks import broken, executable, outside
-from draftverify_code.stages.running import abnormal, capped
+from draftverify_code.stages.running import abnormal, capped, denied_at_end, numpy_for
 
 BUILD = Limits(
     wall=60.0, cpu=120.0, memory=4096 * MIB, reserve=16384 * MIB, disk=256 * MIB, files=8192, processes=128,
@@ -268,13 +268,16 @@ def toolchain_of(language: str) -> Toolchain:
     return toolchain
 
 
-def box_for(sandbox: Sandbox | None, toolchain: Toolchain) -> Sandbox:
-    """The sandbox, or a shared one that shows the tools; whether they work there is found out once.
+def box_for(sandbox: Sandbox | None, toolchain: Toolchain, programs: Iterable[str] = ()) -> Sandbox:
+    """The sandbox, or a shared one that shows the tools, and NumPy where one of these Python programs imports it.
+
+    Whether the tools work there is found out once.
 
     Raises:
         ResourceError: one is not installed, or does not compile and run what is right.
     """
-    box = default_sandbox((), toolchain.readable) if sandbox is None else sandbox
+    packages = numpy_for(programs) if toolchain.suffix == ".py" else ()
+    box = default_sandbox(tuple(packages), toolchain.readable) if sandbox is None else sandbox
     proven = _proven.setdefault(box, set())
     if not toolchain.tools or toolchain in proven:
         return box
@@ -363,10 +366,21 @@ def _made(program: BuiltProgram, built: Mapping[str, bytes]) -> BuiltProgram | C
     if program.nonce:
         if not ending.file:
             end = _filled(ending.text, file, nonce=program.nonce).encode()
-            files = {name: ending.ahead.encode() + content + end for name, content in files.items()}
+            files = {
+                name: _put_ahead(ending.ahead.encode(), content) + end for name, content in files.items()
+            }
         elif "{name}" in toolchain.run:
             file = _filled(ending.file, file, nonce=program.nonce)
     return replace(program, files=files, file=file)
+
+
+def _put_ahead(start: bytes, script: bytes) -> bytes:
+    """A script of Node's behind another: still in strict mode where it asks for that, and a `#!` is no first line."""
+    mode = b'"use strict"; ' if _STRICT.match(script) else b""
+    return mode + start + re.sub(rb"\A#!", b"//", script)
+
+
+_STRICT = re.compile(rb"(?:#!.*)?(?:\s|//.*|/\*[\s\S]*?\*/)*(?:'use strict'|\"use strict\")")
 
 
 def run_each(box: Sandbox, programs: Sequence[Check | BuiltProgram], limits: Limits) -> list[Check]:
@@ -408,7 +422,8 @@ def by_status(ended: CommandExit) -> Check:
     if ended.status == 0:
         return Check("pass")
     output = capped((ended.stdout + ended.stderr).decode(errors="replace").strip())
-    return Check("reject", reason="status", feedback=f"it ended with status {ended.status}\n{output}")
+    check = Check("reject", reason="status", feedback=f"it ended with status {ended.status}\n{output}")
+    return denied_at_end(ended.stderr.decode(errors="replace").strip()) or check
 
 
 def broke(status: int, output: str) -> bool:
