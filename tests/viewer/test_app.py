@@ -60,7 +60,7 @@ def test_two_runs_are_compared_as_by_the_command(
         words = client.get("/api/compare", params={"base": "done", "other": "waits"}).json()
         assert client.get("/api/compare", params={"base": "done", "other": "no"}).status_code == 404
         same = client.get("/api/compare", params={"base": "done", "other": "done"})
-        assert (same.status_code, "no two pipelines" in same.json()["error"]) == (400, True)
+        assert (same.status_code, "no pipeline differs from itself" in same.json()["error"]) == (400, True)
     assert main(["compare", str(runs / "done"), str(runs / "waits")]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert {outcome["outcome"] for outcome in words["outcomes"]} >= {"accepted"}
