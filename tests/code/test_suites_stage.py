@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from draftverify import ContractError, Proposal, Task
+from draftverify import Check, ContractError, Proposal, Task
 from draftverify.kit import Subject, check_component, make_context
 from draftverify_code.program import REASONS
 from draftverify_code.sandbox import Sandbox
+from draftverify_code.stages import suites
 from draftverify_code.stages.suites import Suites
 
 GOOD = """\
@@ -536,3 +537,9 @@ def test_the_stage_conforms(box):
     """The kit's contract: one check per item, the same with and without scratch, errors that are no refusals."""
     blocks = lambda context: [Proposal.alternatives([GOOD, WRONG]), Proposal.alternatives([])]
     check_component(Subject(Suites(box, "unittest"), tasks=[task_of(UNITTEST)], proposals=blocks))
+
+
+def test_a_run_of_which_nothing_is_known_is_told_in_its_own_words() -> None:
+    """Where the way it ended says nothing, what the process wrote does."""
+    check = suites._trouble((), None, Check("error", reason="exit"), b"no module named coverage", "")
+    assert "no module named coverage" in check.feedback

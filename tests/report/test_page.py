@@ -117,6 +117,17 @@ def test_few_rows_are_those_that_went_wrong(tokens, monkeypatch):
     assert "t7" in [row["task"] for row in rows]
 
 
+@pytest.mark.parametrize("most", range(1, 11))
+def test_of_a_long_list_the_first_that_went_wrong_stay_and_then_the_first_others(shaped, monkeypatch, most):
+    """As if all had been there to choose from, whatever there is room for; in order."""
+    with load_run(shaped) as records:
+        whole = unpacked(page.page_html(records), "rows")
+        monkeypatch.setattr(page, "ROWS", most)
+        rows = unpacked(page.page_html(records), "rows")
+    chosen = sorted(whole, key=lambda row: not page._went_wrong(row))[:most]
+    assert [row["task"] for row in rows] == [row["task"] for row in whole if row in chosen]
+
+
 def test_the_command_writes_the_file_anywhere(shaped, tmp_path, capsys):
     """It says where; a place that cannot be written to is an error; what is no run is one too."""
     assert main(["view", str(shaped), "-o", str(tmp_path / "a.html")]) == 0

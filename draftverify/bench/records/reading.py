@@ -166,10 +166,12 @@ class RecordReader(Database):
         keys = self._read(query.order_by(*tables.in_order, columns.pipeline, columns.attempt))
         for start in range(0, len(keys), LOT):
             lot = keys[start : start + LOT]
-            rows = {(row.pipeline, row.task, row.attempt): row for row in self._of(tables.records.c, lot)}
-            yield [rows[tuple(key)] for key in lot if tuple(key) in rows]
+            rows = {
+                (row.pipeline, row.task, row.attempt): row for row in self._rows_of(tables.records.c, lot)
+            }
+            yield [row for key in lot if (row := rows.get(tuple(key))) is not None]
 
-    def _of(
+    def _rows_of(
         self, columns: Iterable[sa.Column[Any]], keys: Sequence[Any], *conditions: sa.ColumnElement[bool]
     ) -> list[Any]:
         """These columns of a table, of some tasks of some pipelines, by a single query."""
@@ -263,7 +265,7 @@ class RecordReader(Database):
         columns = tables.rounds.c
         selected = [columns.pipeline, columns.task, columns.attempt, columns.round, columns.data]
         by_key: dict[Key, list[Any]] = {(row.pipeline, row.task, row.attempt): [] for row in records}
-        for row in self._of([*selected, columns.texts] if texts else selected, records):
+        for row in self._rows_of([*selected, columns.texts] if texts else selected, records):
             if (round_rows := by_key.get(row[:3])) is not None:
                 round_rows.append(row[3:])
         for round_rows in by_key.values():
@@ -281,7 +283,7 @@ class RecordReader(Database):
         if not waiting:
             return {}
         inner: dict[Key, tuple[TaskRecord, ...]] = {}
-        for row in self._of(tables.questions.c, waiting, tables.questions.c.state != "used"):
+        for row in self._rows_of(tables.questions.c, waiting, tables.questions.c.state != "used"):
             with suppress(StoreError):  # whoever reads the questions is told of it
                 question = decode(row.data, Question, self._whose(row.pipeline, row.task))
                 inner[row.pipeline, row.task, row.attempt] = question.inner

@@ -335,8 +335,8 @@ def _trouble(
     )
     if failed is not None:
         message = f"{failed.id}\n{failed.text}{lacking(failed.text)}"
-    ending = strange.feedback if strange is not None else errors.decode(errors="replace")[-1000:]
-    return _uncollected((message or ending or "there are none") + hint)
+    message = message or (strange.feedback if strange is not None else "")
+    return _uncollected((message or errors.decode(errors="replace")[-1000:] or "there are none") + hint)
 
 
 def _uncollected(message: str) -> Check:
