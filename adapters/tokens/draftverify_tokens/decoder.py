@@ -24,8 +24,9 @@ from draftverify.traits import GeneratorTraits, has_methods, offers, traits_of
 from draftverify_llm import CATALOGUE, LocalModel, before_stop
 from draftverify_tokens.block_size import default_block
 from draftverify_tokens.call_options import check_names, check_whole, read_options
+from draftverify_tokens.dflash import DFlash
 from draftverify_tokens.draft_model import DraftModel
-from draftverify_tokens.drafter_config import kind_of
+from draftverify_tokens.drafter_config import STATES, kind_of
 from draftverify_tokens.eagle import Eagle
 from draftverify_tokens.first_of import FirstOf
 from draftverify_tokens.forced import Forced
@@ -33,6 +34,7 @@ from draftverify_tokens.generation import Generation, TextStream
 from draftverify_tokens.log_probabilities import ScoredTarget, Scoring
 from draftverify_tokens.medusa import Medusa
 from draftverify_tokens.models import TokenModel
+from draftverify_tokens.mtp import Mtp
 from draftverify_tokens.no_draft import NoDraft
 from draftverify_tokens.prompt_forms import read_prompts
 from draftverify_tokens.prompt_lookup import PromptLookup
@@ -44,6 +46,7 @@ DRAFTERS: dict[str, Callable[[TokenModel], Generator]] = {
     "lookup": lambda target: PromptLookup(),
     "suffix": lambda target: Suffix(),
     "forced": lambda target: FirstOf([Forced(target), PromptLookup()]),
+    "mtp": Mtp,
     "none": lambda target: NoDraft(),
 }
 """Drafters by name, made for a target's model."""
@@ -98,8 +101,8 @@ class Decoder:
     Args:
         model: a transformers module (with `tokenizer`; it is read as in eval mode, and stays as it is), a `LocalModel`
             or another TokenModel, a name of the catalogue, or a directory.
-        drafter: a name of `DRAFTERS`, a generator, the directory of a trained one (`Eagle`, `Medusa`), or a smaller
-            model in any form that `model` may have.
+        drafter: a name of `DRAFTERS`, a generator, the directory of a trained one (`Eagle`, `Medusa`, `DFlash`), or a
+            smaller model in any form that `model` may have.
         tokenizer: of a module, which does not know its own.
         max_new_tokens: the most tokens in an answer; None: as many as the model has positions for.
         temperature: 0 takes the likeliest token each time, as transformers' greedy decoding. The sampling settings that
@@ -282,12 +285,13 @@ class Decoder:
             near = get_close_matches(drafter, names, n=1)
             meant = f"did you mean {near[0]!r}?" if near else f"a name is one of {', '.join(DRAFTERS)}."
             raise ConfigError(
-                f"there is no drafter {drafter!r}; {meant} Else give a generator, or a small model: a name of the "
-                "catalogue, a directory, a LocalModel",
+                f"there is no drafter {drafter!r}; {meant} Else give a generator, the directory of a trained "
+                "drafter, or a small model: a name of the catalogue, its directory, a LocalModel",
                 path="drafter",
             )
         if isinstance(drafter, (str, Path)) and (kind := kind_of(Path(drafter))) is not None:
-            return (Medusa if kind == "medusa" else Eagle)(self.model, Path(drafter))
+            trained = {STATES: DFlash, "medusa": Medusa}.get(kind, Eagle)
+            return trained(self.model, Path(drafter))
         module = hasattr(drafter, "config") and not hasattr(drafter, "encode_prompt")
         if module and not isinstance(drafter, type):
             self._check_shares_tokens(drafter)
@@ -473,8 +477,9 @@ def generate(
         prompts: a text, a list of messages ({role, content}), token ids (a list, an array, a tensor), or what a
             tokenizer returned; or a list of any of these, or an array [prompts, tokens] with its `attention_mask`.
         drafter: "lookup" (what followed the last time the text went like this), "suffix" (after the longest match),
-            "forced" (what the schema or grammar leaves no choice about, and the lookup behind it), "none"; a
-            generator; or a smaller model of the same tokenizer, in any form that `model` may have.
+            "forced" (what the schema or grammar leaves no choice about, and the lookup behind it), "mtp" (layers that
+            the model brings), "none"; a generator; the directory of a trained one; or a smaller model of the same
+            tokenizer, in any form that `model` may have.
         n: answers to each prompt, each drawn by itself.
         batch_size: how many answers are decoded at once.
         attention_mask: of an array of ids, 0 where it is padded.

@@ -10,20 +10,23 @@ from draftverify import ConfigError, ResourceError
 
 CONFIG = "config.json"
 KIND = "speculators_model_type"
+STATES = "target_layer_ids"
+"""The key of transformers' configs that names the states which a model reads of another one (`tokens.dflash`)."""
 READERS = {"eagle3": "tokens.eagle", "medusa": "tokens.medusa"}
 """The drafter that reads each kind of directory."""
 
 
 def kind_of(directory: Path) -> str | None:
-    """Which kind of drafter a directory holds; None where it holds none, but a model.
+    """Which kind of drafter a directory holds: one of `READERS`, or `STATES`; None where it holds none, but a model.
 
     Raises:
         ConfigError: its config cannot be read.
     """
     path = directory / CONFIG
-    if not path.is_file() or KIND not in path.read_text(encoding="utf-8", errors="replace"):
-        return None
-    return str(_config(directory).get(KIND))
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    if KIND in text:
+        return str(_config(directory, "eagle3").get(KIND))
+    return STATES if STATES in text else None
 
 
 def read_config(directory: Path, kind: str) -> dict[str, Any]:
@@ -33,7 +36,7 @@ def read_config(directory: Path, kind: str) -> dict[str, Any]:
         ResourceError: there is none.
         ConfigError: it cannot be read, or is of another kind.
     """
-    config = _config(directory)
+    config = _config(directory, kind)
     if (other := config.get(KIND)) != kind:
         reader = f", which {READERS[other]} reads" if other in READERS else ""
         raise ConfigError(
@@ -43,13 +46,14 @@ def read_config(directory: Path, kind: str) -> dict[str, Any]:
     return config
 
 
-def _config(directory: Path) -> dict[str, Any]:
+def _config(directory: Path, kind: str) -> dict[str, Any]:
     path = directory / CONFIG
     try:
         config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ResourceError(
-            f"{path} cannot be read ({error}); `draftverify fit part drafter RUN` makes such a directory, as does the "
+            f"{path} cannot be read ({error.strerror}); `draftverify fit part drafter RUN --set "
+            f"kind={READERS[kind].removeprefix('tokens.')} --out {directory}` makes such a directory, as does the "
             "library speculators"
         ) from error
     except ValueError as error:

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from draftverify import Context, Proposal
 from draftverify.traits import GeneratorTraits
-from draftverify_tokens.draft_model import DraftModel
 from draftverify_tokens.eagle_config import read_eagle_config
+from draftverify_tokens.hidden_drafter import HiddenDrafter, HiddenReader
 from draftverify_tokens.history import upload
 from draftverify_tokens.models import TokenModel, prompt_of
 from draftverify_tokens.reader import BlockReading
@@ -25,11 +25,10 @@ UNKNOWN = -1e4
 """The logit of tokens that the head does not have: none is drawn, unless a form of the answer leaves no other."""
 
 
-class Eagle(DraftModel):
+class Eagle(HiddenDrafter):
     """Drafts with one layer on the target's hidden states; a `DraftModel` in all else.
 
-    Nothing is drafted in a session's first round, whose pass reads the prompt; from the second on the layer reads the
-    states of all that stands before.
+    From a session's second round on the layer reads the states of all that stands before.
 
     Args:
         model: the target's model, whose embeddings it shares.
@@ -40,14 +39,11 @@ class Eagle(DraftModel):
         Li et al., "EAGLE-3", arXiv:2503.01840.
     """
 
-    compiled, own_cache, lookup = None, True, None
-
     def __init__(
         self, model: TokenModel, weights: str | Path, margin: Annotated[float, Field(ge=0)] = 0.0
     ) -> None:
-        self.model = model
+        super().__init__(model, margin)
         self.weights = weights
-        self.margin = margin
 
     @cached_property
     def traits(self) -> GeneratorTraits:
@@ -61,11 +57,6 @@ class Eagle(DraftModel):
         from draftverify_tokens.eagle_network import load_eagle
 
         return _EagleReader(self.model.model, fitted(load_eagle(Path(self.weights)), self.model))
-
-    def room(self, context: Context, n: int) -> int:
-        """As `DraftModel.room`; 0 where there are no states yet."""
-        last = len(prompt_of(context)) + len(context.accepted) - 2
-        return super().room(context, n) if last >= 0 and hidden_states(context, start=last) is not None else 0
 
 
 class _Trunk:
@@ -106,21 +97,13 @@ class _Trunk:
         return attended[0].transpose(0, 1).flatten(1)
 
 
-class _EagleReader:
-    """Reads with the layer as a `BlockReader` reads with a model: rows of the target's logits, chains alone."""
-
-    no_trees = "a layer on hidden states drafts chains"
+class _EagleReader(HiddenReader):
+    """Reads with the layer."""
 
     def __init__(self, module: Any, network: Any) -> None:
         self.network = network
         self._embeddings = module.get_input_embeddings()
         self._tokens, self._rows = network.tokens, module.config.get_text_config().vocab_size
-
-    def tail(self, contexts: Sequence[Context], vocabulary: int, *, draws: bool = False) -> None:
-        """Nothing is made of logits on the way."""
-
-    def note(self, contexts: Sequence[Context]) -> None:
-        """Nothing to do: what was drafted is forgotten with the next read."""
 
     def read(
         self, contexts: Sequence[Context], proposals: Sequence[Proposal], tail: None = None
