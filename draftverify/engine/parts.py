@@ -260,8 +260,8 @@ class Parts:
         fits = shape is None or shapes is None or shape in shapes or (shape == "chain" and "tree" in shapes)
         if shapes is not None and not fits:
             raise PipelineError(
-                f"{drafter} proposes {_plural(shape)}; {rule} judges {_listed(map(_plural, shapes))}; choose another "
-                "rule or another generator"
+                f"{drafter} proposes {_plural(shape)}; {rule} judges {_listed(map(_plural, shapes))}; choose "
+                f"{'a rule for trees, such as tree, ' if shape == 'tree' else 'another rule '}or another generator"
             )
         fitting = self.block_traits.shapes
         if fitting is not None and shape is not None and shape not in fitting:

@@ -267,7 +267,8 @@ class _Show:
             plain["steps"] = [{"clause": step.clause, "do": step.do, "on": step.on} for step in round.steps]
         if round.failure is not None:
             plain["failure"] = self.text(str(round.failure))
-        if noted := {key: note for key, note in (round.notes or {}).items() if key not in ("heard", KEY)}:
+        notes = {**(round.draft_notes or {}), **(round.notes or {})}
+        if noted := {key: note for key, note in notes.items() if key not in ("heard", KEY)}:
             plain["notes"] = self.text(noted)
         if exchanges := [self.exchange(who, exchange) for who, exchange in exchanges_of(round)]:
             plain["exchanges"] = exchanges

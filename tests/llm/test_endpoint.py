@@ -590,7 +590,7 @@ def test_log_probabilities_are_asked_for_and_summed(server: Server, chat: bool) 
 def test_a_server_that_was_never_reached_is_tried_twice(server: Server) -> None:
     """A dead one is told in a second; one that was there is waited for."""
     start = time.monotonic()
-    with pytest.raises(EndpointError, match="could not be reached at try 2 of 5"):
+    with pytest.raises(EndpointError, match="could not be reached at try 2, nor before"):
         Endpoint("http://127.0.0.1:9/v1", "m").complete("hi")
     assert time.monotonic() - start < 2
 

@@ -216,6 +216,8 @@ def test_who_said_it_and_what_it_cost() -> None:
         round = Round(index=1, source="someone", by=by, items=("a",), parents=(-1,), timing=timing)
         shown = lines(round, marks=True)
         assert f"by someone · {words} · draft 500 ms, verify 2.00 s · 2 passes · cost 3" in shown
+    noted = Round(index=0, draft_notes={"drafter": "Medusa", "exchanges": []})
+    assert "drafted 0 · drafter Medusa · draft" in lines(noted, marks=True)
 
 
 def test_a_failed_call_shows_where_when_asked() -> None:

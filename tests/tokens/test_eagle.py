@@ -238,7 +238,7 @@ def test_another_models_layer_is_refused(tmp_path: Path) -> None:
     model = model_of()
     with pytest.raises(ConfigError, match="trained for another model"):
         Eagle(model, directory_of(tmp_path, 30)).open()
-    with pytest.raises(ResourceError, match="fit part drafter"):
+    with pytest.raises(ResourceError, match="fit part drafter RUN --set kind=eagle"):
         Eagle(model, tmp_path / "nowhere").open()
     with pytest.raises(PipelineError, match="hidden states, which the verifier Bare does not keep"):
         Pipeline(Eagle(model, tmp_path), Bare(), Speculative())

@@ -65,10 +65,10 @@ class Silent:
 
 
 def test_the_first_that_has_something_drafts():
-    """Those after it are not asked; the proposal is handed on as it is."""
+    """Those after it are not asked; the proposal is handed on as it is, with a note of who made it."""
     parts = [Part(), Part(EXHAUSTED), Part(Proposal.chain((7,), evidence={"score": 1})), Part()]
     made = FirstOf(parts).propose(make_context(PROMPT), 3)
-    assert made is parts[2].proposal
+    assert (made.items, made.evidence, made.notes) == ((7,), {"score": 1}, {"drafter": "Part"})
     assert [part.seen for part in parts] == [[3], [3], [3], []]
 
 

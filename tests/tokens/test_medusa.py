@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from functools import partial
 from itertools import product, repeat
@@ -180,8 +181,8 @@ def test_what_it_cannot_draft_from_is_refused(directory: Path, tmp_path: Path) -
         pipeline_of(model, Eagle(model, directory)).open()
     with pytest.raises(ConfigError, match=r"32 numbers and 30 tokens.* for another model"):
         Medusa(model, directory_of(tmp_path / "other", 30)).open()
-    with pytest.raises(ResourceError, match="fit part drafter"):
-        Medusa(model, tmp_path / "nowhere").open()
+    with pytest.raises(ResourceError, match=r"No such file.*fit part drafter RUN --set kind=medusa"):
+        pipeline_of(model, Medusa(model, tmp_path / "nowhere"))
     with pytest.raises(PipelineError, match="hidden states, which the verifier Bare does not keep"):
         Pipeline(Medusa(model, directory), Bare(), Tree())
     with pytest.raises(PipelineError, match="tree"):
@@ -189,6 +190,11 @@ def test_what_it_cannot_draft_from_is_refused(directory: Path, tmp_path: Path) -
     (directory_of(tmp_path / "torn") / "config.json").write_text('{"speculators_model_type": "medusa"}')
     with pytest.raises(ConfigError, match="is not of the config beside it"):
         Medusa(model, tmp_path / "torn").open()
+    edited = directory_of(tmp_path / "edited") / "config.json"
+    edited.write_text(json.dumps(json.loads(edited.read_text()) | {"hidden_size": 8, "draft_vocab_size": 5}))
+    with pytest.raises(ConfigError, match=r"size mismatch.*; train or fetch the directory again$") as told:
+        Medusa(model, tmp_path / "edited").open()
+    assert len(str(told.value).splitlines()) == 1
 
 
 def test_the_conformance_kit_finds_nothing(directory: Path) -> None:

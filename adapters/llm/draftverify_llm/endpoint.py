@@ -561,7 +561,8 @@ class Endpoint:
         """Seconds to wait before the next attempt; raises the final error when there is none."""
         import httpx
 
-        waited = f"at try {attempt + 1} of {self.retries + 1}"
+        unheard = isinstance(trouble, httpx.ConnectError) and not self._reached and attempt > 0
+        waited = f"at try {attempt + 1}" + (", nor before" if unheard else f" of {self.retries + 1}")
         final: EndpointError
         if isinstance(trouble, _Again):
             what = "sent" if trouble.status == 200 else f"answered {trouble.status}"
@@ -575,7 +576,6 @@ class Endpoint:
                 f"{self._place()} could not be reached {waited} ({type(trouble).__name__}: {trouble})"
             )
         delay = trouble.retry_after if isinstance(trouble, _Again) else None
-        unheard = isinstance(trouble, httpx.ConnectError) and not self._reached and attempt > 0
         if attempt >= self.retries or unheard or (delay is not None and delay > _LONGEST_WAIT):
             raise final from trouble
         if delay is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, TypeVar
 
 import torch
@@ -89,7 +90,11 @@ def load_network(kind: type[N], config: Mapping[str, Any], directory: Path) -> N
         network.to(tensors["lm_head.weight"].dtype)
         network.load_state_dict({name: part for name, part in tensors.items() if name in names})
     except (OSError, SafetensorError, KeyError, RuntimeError) as error:
-        raise ConfigError(f"{path} is not of the config beside it ({error})", path="weights") from error
+        why = shorten(str(error), 200, placeholder=" …")  # torch names every tensor
+        raise ConfigError(
+            f"{path} is not of the config beside it ({why}); train or fetch the directory again",
+            path="weights",
+        ) from error
     return network.eval().requires_grad_(False)
 
 

@@ -170,7 +170,7 @@ class DrafterTraining:
         with load_run(self.run) as run:
             if self.pipeline is None and len(run.names) != 1:
                 raise ConfigError(
-                    f"{run.path} has {len(run.names)} pipelines; name one: {' or '.join(run.names[:8])}",
+                    f"{run.path} has {len(run.names)} pipelines; name one: --set pipeline={' or '.join(run.names[:8])}",
                     path="pipeline",
                 )
             recording = RecordedPipeline(run, self.pipeline, config=self.config)

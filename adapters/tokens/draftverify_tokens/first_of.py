@@ -32,10 +32,10 @@ class FirstOf:
     """Asks its drafters in order and takes the first proposal that is not empty: a lookup, else a draft model.
 
     The block has the law and the evidence of the drafter that made it, so the rule must take every law that one of them
-    declares. Behind a drafter that says `certain = True` (`tokens.forced`) and has not filled the block, the next one
-    that has a `continuation` goes on; all of the block is then given. When all have nothing the proposal is empty,
-    which is one plain step; when all are exhausted, so is this. What an empty answer cost is known to the driver's
-    clock alone.
+    declares; the round's `draft_notes` name it. Behind a drafter that says `certain = True` (`tokens.forced`) and has
+    not filled the block, the next one that has a `continuation` goes on; all of the block is then given. When all have
+    nothing the proposal is empty, which is one plain step; when all are exhausted, so is this. What an empty answer
+    cost is known to the driver's clock alone.
 
     Drafters that stand behind one that draws get random numbers of their own: whether they are asked may depend on the
     first one's draws, and items drawn with the same numbers would not come from the q that is told.
@@ -126,7 +126,9 @@ class FirstOf:
             answers = _ask(drafter, active, [ns[i] for i in waiting])
             for i, answer in zip(waiting, answers, strict=True):
                 if len(answer.items):
-                    proposals[i] = self._gone_on(place, contexts[i], answer, ns[i])
+                    whole = self._gone_on(place, contexts[i], answer, ns[i])
+                    notes = {"drafter": name_of(drafter), **answer.notes}
+                    proposals[i] = msgspec.structs.replace(whole, notes=notes)
                 elif proposals[i] is None or not answer.exhausted:
                     # A block without items has a law too, and that must be one of those declared.
                     proposals[i] = Proposal.chain((), answer.law, exhausted=answer.exhausted)

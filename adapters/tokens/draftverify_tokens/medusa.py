@@ -9,6 +9,7 @@ from typing import Any
 
 from draftverify import Context, Proposal
 from draftverify.traits import GeneratorTraits
+from draftverify_tokens.drafter_config import read_config
 from draftverify_tokens.likeliest_tree import likeliest_tree
 from draftverify_tokens.models import TokenModel, prompt_of, room
 from draftverify_tokens.target import hidden_states
@@ -42,6 +43,7 @@ class Medusa:
     @cached_property
     def traits(self) -> GeneratorTraits:
         """Given trees, from the target's last states; it takes turns, as the target does."""
+        read_config(Path(self.weights), "medusa")  # what is wrong with it is told before a model is loaded
         return GeneratorTraits(
             shape="tree",
             reads=frozenset(),

@@ -214,7 +214,8 @@ def _unreadable(path: Path, error: OSError) -> str:
         inside = f" in it: {', '.join(map(str, configs[:8]))}" if configs else ""
         return f"this is a directory; name a config{inside}"
     near = did_you_mean(path.name, [file.name for file in configs])
-    return f"there is no such file{near or '; `draftverify init` writes one'}"
+    written = "; `draftverify init` writes one" if path.suffix in (".yaml", ".yml") else " or directory"
+    return f"there is no such file{near or written}"
 
 
 def _experiment(reading: ConfigReading, path: Path, assignments: Sequence[str]) -> Experiment:

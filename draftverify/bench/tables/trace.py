@@ -20,7 +20,7 @@ from draftverify.bench.tables.expected import differences
 from draftverify.bench.tables.words import NAME, block, clean, cost_words, seconds_words, words
 from draftverify.checks.scores import Score
 from draftverify.errors import ConfigError, did_you_mean
-from draftverify.exchanges import Exchange, exchanges_of, exchanges_of_metric
+from draftverify.exchanges import KEY, Exchange, exchanges_of, exchanges_of_metric
 from draftverify.values import Check, Outcome, Round, Task, TaskRecord
 
 STYLES = {"kept": "green", "held": "yellow", "struck": "red strike", "spliced": "bold blue", "left": "dim"}
@@ -172,6 +172,8 @@ def _heading(round: Round, indent: str, currency: str) -> Text:
         parts = ["not drafted, to the fallback at once"]
     if round.source != "generator":
         parts.append(f"by {clean(round.source)}")
+    noted = {key: note for key, note in (round.draft_notes or {}).items() if key != KEY}
+    parts += [f"{words(key, NAME)} {words(note, NAME)}" for key, note in noted.items()]
     if round.by != "verifier":
         parts.append("a person's word" if round.by == "person" else "a trusted fallback's word")
     if round.tries:
