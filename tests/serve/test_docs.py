@@ -1,4 +1,4 @@
-"""The page on serving: its files are written, its config is served, and its client's lines run against that."""
+"""The section on serving: its files are written, its config is served, and its client's lines run against that."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from draftverify.bench.config.experiment import load_experiment
 from draftverify.serve.server import models_of
 from tests.serve.serving import serving
 
-PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 
 
 def test_the_page_s_example_answers_as_it_says(
@@ -19,7 +19,7 @@ def test_the_page_s_example_answers_as_it_says(
 ) -> None:
     """The root of a square, and for another number a refusal that says why."""
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```\w+\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+    blocks = re.findall(r"^```\w+\n(.*?)^```$", PAGE.read_text().partition("\n## Serving")[2], re.M | re.S)
     for block in blocks:
         if named := re.match(r"# file: (\S+)\n", block):
             (tmp_path / named[1]).write_text(block[named.end() :])
