@@ -146,4 +146,4 @@ class _MtpReader(SessionReader):
             index, ahead.states, ahead.positions, ahead.cache, input_ids=ahead.tokens
         )
         ahead.lengths[index] += ahead.tokens.shape[1]
-        return network._project_to_logits(ahead.states[:, -1])
+        return network._project_to_logits(ahead.states[:, -1])  # the target's head, as the target applies it
