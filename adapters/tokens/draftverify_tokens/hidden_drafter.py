@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -48,16 +49,16 @@ class HiddenReader:
         """Nothing to do: what was drafted is forgotten with the next read."""
 
 
-class SessionReader(HiddenReader):
+class SessionReader(HiddenReader, ABC):
     """Reads for one session after the other, as transformers' own drafters do."""
 
+    @abstractmethod
     def begin(self, context: Context) -> Any:
         """Of a session that has states, the row [1, vocabulary] of logits after its context."""
-        raise NotImplementedError
 
+    @abstractmethod
     def go_on(self, context: Context, token: Any, index: int) -> Any:
         """Its row after a token [1], the block's `index`-th."""
-        raise NotImplementedError
 
     def read(
         self, contexts: Sequence[Context], proposals: Sequence[Proposal], tail: None = None
