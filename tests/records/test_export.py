@@ -125,7 +125,7 @@ def test_an_item_is_called_what_the_report_calls_it(tmp_path: Path) -> None:
         states = [row["state"] for row in rows(run, "items")]
         shown = [each for task in "tu" for each in task_detail(run, task)["pipelines"][0]["rounds"]]
     assert states == [item["fate"] for round in shown for item in round["items"]]
-    assert states[:5] == ["passed", "kept", "refused", "refused", "left"]
+    assert states[:5] == ["passed", "kept", "refused", "unjudged", "left"]
 
 
 def test_only_the_latest_attempt_of_a_task_is_there(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_the_overview_s_counts_are_the_records_own(records):
         seconds = sum(each.outcome.seconds for each in own)
         assert sum(row["split"].values()) == pytest.approx(seconds, rel=1e-6, abs=1e-9)
         refused = sum(
-            task_detail.fate_of(round, index, round.decision.joined) in ("refused", "corrected")
+            task_detail.fate_of(round, index, round.decision.joined) in ("refused", "corrected", "unjudged")
             for each in own
             for round in each.rounds
             if round.failure is None

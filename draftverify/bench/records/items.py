@@ -37,7 +37,8 @@ def answer_words(rounds: Sequence[Round], texts: Sequence[Texts | None]) -> str 
 
 def fate_of(round: Round, index: int, joined: Container[int | None]) -> str:
     """What became of an item: "kept", "cut" (kept, and cut off by the stopping rule), "corrected", "held", "refused",
-    "passed" (and not chosen), or "left" (not judged). `joined` is the decision's, made once for all items."""
+    "passed" (and not chosen), "unjudged" (its check failed, timed out or abstained), or "left" (not looked at).
+    `joined` is the decision's, made once for all items."""
     decision = round.decision
     if index in decision.kept:
         return "kept" if index in joined else "cut"
@@ -48,4 +49,4 @@ def fate_of(round: Round, index: int, joined: Container[int | None]) -> str:
     if any(refusal.index == index for refusal in decision.refused):
         return "refused"
     verdict = round.checks[index].verdict if index < len(round.checks) else "unchecked"
-    return {"pass": "passed", "unchecked": "left"}.get(verdict, "refused")
+    return {"pass": "passed", "reject": "refused", "unchecked": "left"}.get(verdict, "unjudged")

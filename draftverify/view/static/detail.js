@@ -5,8 +5,8 @@ import { count, digits, el, seconds, table } from "./text.js";
 const FIRST = 6; // drafts of a round that are shown before "show all"
 const ROUNDS = [5, 2]; // rounds of a record that are, the first and the last of them
 const PIECES = 1500; // of a text that are compared; the time of a comparison grows with their product
-const MARK = { kept: "✓", refused: "✗", corrected: "↻", spliced: "+", held: "~", cut: "·", left: "·", passed: "·" };
-const FATE = { kept: "kept", refused: "refused", corrected: "corrected", held: "held", cut: "cut off", left: "not judged", passed: "not chosen" };
+const MARK = { kept: "✓", refused: "✗", corrected: "↻", spliced: "+", held: "~", cut: "·", left: "·", passed: "·", unjudged: "?" };
+const FATE = { kept: "kept", refused: "refused", corrected: "corrected", held: "held", cut: "cut off", left: "not judged", passed: "not chosen", unjudged: "not judged" };
 
 /** A task's detail as nodes; `review` is the address of the page on which people decide, where there is one. */
 export function detail(task, review = null) {
