@@ -25,8 +25,8 @@ whole task by the fallback in the others. `loss`: seconds beyond plain over plai
 rounds of the wrong part, a geometric mean over repeats with a 95 % interval (Student's t on the logs). `lost`: over the
 whole wrong part, in plain rounds. `fixed`: the loss with a fixed block in the same tasks (four of them in the first
 three), once. `accounted`: the loss by the records of the same tasks, against their own plain rounds, which is free of
-what the machine did in the others meanwhile. `said`: the account of the records, as tables and report show it; it
-`reads` loss, gain or unclear. `back`: rounds from the turn until drafting goes on (four drafts without a rest of four
+what the machine did in the others meanwhile. `reads`: the account of the records, as tables and report show it: loss,
+gain or unclear. `back`: rounds from the turn until drafting goes on (four drafts without a rest of four
 rounds). `won`: plain's seconds over the drafted ones after the turn.
 
 Must hold, or the exit status is 1: the interval of `loss` ends at .02 or below, `accounted` is no more in any repeat,
@@ -391,7 +391,6 @@ def repeat(domain: Domain, seed: int) -> dict[str, Any]:
         "lost": (sum(before.drafted) - sum(before.plain)) / unit,
         "rounds": sum(before.rounds),
         "drafted": sum(map(bool, _asked(domain, before.records))),
-        "said": None if account is None else account.said,
         "reads": None if account is None else account.reads,
         "account": None if account is None else account.plainly,
         "back": _back(_asked(domain, after.records)),
