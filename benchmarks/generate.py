@@ -1,7 +1,7 @@
 """The one call beside transformers' own: lines of code, equal tokens, time, on one set of weights in one process.
 
     python -m benchmarks.generate --data ../shared/data/spec_bench/question.jsonl [--categories summarization rag]
-        [--prompts 6] [--tokens 96] [--repeats 5] [--dtypes float32 bfloat16] [--isa avx2] [--out …]
+        [--prompts 6] [--tokens 96] [--repeats 5] [--dtypes float32 bfloat16] [--out …]
     python -m benchmarks.generate --show [--out …]      # what the results that are there say, nothing is run
 
 What is counted in lines is what is timed: the functions `one_call`, `one_call_of_transformers` and `with_a_pipeline`
@@ -17,9 +17,8 @@ sets up. The ways:
 
 Figures, per dtype and category: tokens per second (the median over repeats), its ratios (geometric mean over repeats
 with a 95 % interval, Student's t on the logs), in how many repeats a way took at most 1.02 of plain's time, and on how
-many prompts its tokens are transformers' plain ones. `--isa avx2` starts the process again with torch and oneDNN held
-to AVX2, as on a processor without AVX-512; the provenance says what was there and what was used. In bfloat16 torch
-has no quick product on such a processor, so give that run fewer prompts and tokens.
+many prompts its tokens are transformers' plain ones. ONEDNN_MAX_CPU_ISA=AVX2 with
+ATEN_CPU_CAPABILITY=avx2 makes it run as on a processor without AVX-512, where torch has no quick product in bfloat16.
 """
 
 from __future__ import annotations
@@ -27,9 +26,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-import os
 import statistics
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +41,6 @@ from draftverify.stats.block import Measured
 from draftverify_llm import LocalModel
 from draftverify_tokens import Decoder, PromptLookup, Stop, Target, generate
 
-AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
 AGAINST = (
     ("generate", "transformers lookup"),
     ("generate", "transformers"),
@@ -229,21 +225,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--prompts", type=int, default=6, help="per category")
     parser.add_argument("--tokens", type=int, default=96)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--isa", choices=["avx2"], help="hold torch and oneDNN to it")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/generate.json"))
     parser.add_argument("--show", action="store_true", help="print what stands at --out")
     options = parser.parse_args(arguments)
-    out = options.out or Path(f"benchmarks/results/generate{'_avx2' if options.isa else ''}.json")
+    out = options.out
     if options.show:
         print(shown(json.loads(out.read_text())))
         return
     if options.data is None:
         parser.error("--data is needed: the question.jsonl of Spec-Bench")
-    if options.isa and any(os.environ.get(name) != value for name, value in AVX2.items()):
-        # Both are read once, when the libraries are loaded.
-        given = sys.argv[1:] if arguments is None else arguments
-        command = [sys.executable, "-m", "benchmarks.generate", *given]
-        os.execve(sys.executable, command, {**os.environ, **AVX2})
 
     import torch
 

@@ -49,7 +49,6 @@ MODULES = {
     "frozen": "draftverify/frozen.py draftverify/engine/canonical.py",
     "gathered": f"{TOKENS} draftverify/engine/line.py",
     "generate": MEASURED,
-    "generate_avx2": MEASURED,
     "hostile": f"{RUNS} draftverify/stats/block",
     "house": "draftverify adapters docs tests",
     "judges": "draftverify/kit/audit draftverify/stats/judgement",
