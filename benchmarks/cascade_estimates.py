@@ -110,9 +110,9 @@ def sequential_gap(way: Way, draft: Way, target: Way, confidence: Any, *, compar
 
     def gap(of: Any) -> float:
         order = np.argsort(confidence[of], kind="stable")
-        chosen = [Way(*(getattr(each, name)[of][order] for name in _FIELDS)) for each in (draft, target)]
+        first, then = (Way(*(getattr(way, name)[of][order] for name in _FIELDS)) for way in (draft, target))
         n = len(order)
-        points = [deferred(*chosen, np.arange(n) < k) for k in range(n + 1)]
+        points = [deferred(first, then, np.arange(n) < k) for k in range(n + 1)]
         return way.quality(of) - _on_curve(points, way.cost(of))
 
     return _difference(len(way.tokens), gap, comparisons)

@@ -70,7 +70,7 @@ def pages_of(count: int) -> dict[str, str]:
         if not module.startswith(("_", "test", "idle", "antigravity", "this", "turtledemo", "lib2to3")):
             sizes[module] = len(list(defaults_of(module)))
     chosen = sorted(sizes, key=lambda module: (-sizes[module], module))[:count]
-    return {module: pydoc.render_doc(import_module(module), renderer=pydoc.plaintext) for module in chosen}
+    return {module: pydoc.render_doc(import_module(module), renderer=pydoc.plaintext) for module in chosen}  # type: ignore[attr-defined]
 
 
 def defaults_of(module: str) -> Iterator[tuple[str, str, str]]:

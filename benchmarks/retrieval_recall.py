@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             corpus.open()
         right = right_rows(corpus, questions)
         bm25, dense = Bm25(corpus), Dense(corpus, Encoder())
-        retrievers = {
+        retrievers: dict[str, Any] = {
             "bm25": bm25,
             "bm25 without stop words' list": Bm25(corpus, stopwords=None),
             "bm25 without stemming": Bm25(corpus, stemmer=None),

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -59,7 +60,8 @@ def batch(pipeline: Pipeline, prompts: list[str], at_once: int) -> tuple[list[st
     """The answers to all prompts, and how many tokens they have."""
     tasks = [{"messages": [{"role": "user", "content": prompt}]} for prompt in prompts]
     values = [outcome.value for outcome in pipeline.run(tasks, size=at_once)]
-    return [pipeline.verifier.text(value) for value in values], sum(map(len, values))
+    verifier: Any = pipeline.verifier
+    return [verifier.text(value) for value in values], sum(map(len, values))
 
 
 def ask(base: str, model: str, prompts: list[str], at_once: int) -> tuple[list[str], int]:

@@ -112,16 +112,16 @@ def measured(models: list[str], answers: Any, right: Any) -> dict[str, Any]:
             errors["of a family" if own else "of two families"].append(
                 np.stack([~right[:, one], ~right[:, other], problems])
             )
-    said, kin, where, within, twin = map(np.concatenate, (passed, related, task, stratum, twins))
-    apart = ~twin
+    said, kin, where, within, same = map(np.concatenate, (passed, related, task, stratum, twins))
+    apart = ~same
     verifiers = {name: _trusted(models.index(name), answers, right) for name in SHOWN if name in models}
     spots = {
         "in one stratum": blind_spots(said[apart], kin[apart], where[apart]),
         "within verifier and problem": blind_spots(said[apart], kin[apart], where[apart], within[apart]),
     }
-    if twin.any():
+    if same.any():
         spots["same weights"] = blind_spots(
-            said[twin | ~kin], twin[twin | ~kin], where[twin | ~kin], within[twin | ~kin]
+            said[same | ~kin], same[same | ~kin], where[same | ~kin], within[same | ~kin]
         )
     correlated = {}
     for name, pairs in errors.items():

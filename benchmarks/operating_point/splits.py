@@ -21,7 +21,7 @@ from draftverify.bench.artifact import OperatingPointFile, read_artifact, write_
 from draftverify.bench.config.specs import Experiment
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.labelling import solved_by
-from draftverify.bench.runner.run import Watcher
+from draftverify.bench.runner.work import Watcher
 from draftverify.bench.runner.workload import workload
 from draftverify.lab.candidates import BlockCandidate, experiment_of, families, identities_of
 from draftverify.lab.choosing import choice_of, read_scored
