@@ -266,7 +266,7 @@ def main() -> int:
     targets = Targets()
     seconds: dict[str, float] = {}
     figures: dict[str, Any] = {"seconds": seconds, "seed": SEED, "timeout": TIMEOUT, "memory_MiB": MEMORY}
-    with Sandbox(packages=["numpy"]) as sandbox, PlainPython(2) as python:
+    with Sandbox(packages=["numpy", "pytest"]) as sandbox, PlainPython(2) as python:
         figures["isolation"] = sandbox.tier
         start = perf_counter()
         figures["honest"] = honest(cases(), sandbox, python, targets)
