@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from benchmarks.code.estimators import Targets, agreement, best_of, over_tasks, pass_at
+from benchmarks.code.estimators import Targets, agreement, best_of, failed, over_tasks, pass_at
 from benchmarks.code.hidden import correct_of
 from benchmarks.code.recorded import Recording
 from draftverify import Evidence, Proposal, Task, Verification
@@ -150,8 +150,7 @@ def measure(
             targets.near(f"best of {n} by generated tests (reference)", best[n], expected, 0.01)
         turns = best[100] < best[1] < best[4]
         targets.holds("best of n turns down", best, "100 below 1 below 4", turns)
-    failed = sum(check.verdict == "error" for check in checks)
-    targets.holds("failed checks", failed, "0", failed == 0)
+    targets.holds("failed checks", failed(checks), "0", failed(checks) == 0)
     return {
         "isolation": tier,
         "seconds": seconds,

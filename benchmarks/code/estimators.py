@@ -6,7 +6,7 @@ Expectations over random draws are computed, not sampled: over subsets of the re
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,16 @@ def differences(
         for name, mine, other in zip(names, ours, theirs, strict=True)
         if mine[0] != other[0]
     ]
+
+
+EXPLAINED = ("refused", "needs shared-process")
+"""Reasons of errors that say why there is no verdict: a package that the sandbox does not show, an argument that the
+tests could not be asked about in a process of their own."""
+
+
+def failed(checks: Iterable[Check]) -> int:
+    """How many checks failed and do not say why."""
+    return sum(check.verdict == "error" and check.reason not in EXPLAINED for check in checks)
 
 
 class Targets:

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Any
 
-from benchmarks.code.estimators import Targets, pass_at, said_of
+from benchmarks.code.estimators import Targets, failed, pass_at, said_of
 from benchmarks.code.recorded import Recording
 from draftverify_code.sandbox import Limits, Sandbox, Suite, SuiteFinding
 
@@ -114,8 +114,7 @@ def measure(
         for name, expected in EXPECTED.items():
             for k, value in expected.items():
                 targets.near(f"pass@{k} ({name})", rates[name][k].value, value, 0.002)
-    failed = sum(check.verdict == "error" for check in checks)
-    targets.holds("failed checks", failed, "0", failed == 0)
+    targets.holds("failed checks", failed(checks), "0", failed(checks) == 0)
     return {
         "isolation": tier,
         "programs": len(checks),
