@@ -172,6 +172,5 @@ class _MtpReader(SessionReader):
         ahead.layer += 1
 
     def _logits(self, ahead: _Ahead) -> Any:
-        return self._network._project_to_logits(
-            ahead.states[:, -1]
-        )  # the target's head, as the target applies it
+        """By the target's head, as the target applies it."""
+        return self._network._project_to_logits(ahead.states[:, -1])
