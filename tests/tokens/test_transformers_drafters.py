@@ -279,16 +279,20 @@ def test_the_conformance_kit_finds_nothing(
     check_component(drafter, contexts=contexts, tolerance=1e-4, trials=100)
 
 
-def test_generate_takes_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The layers by the name mtp, a filler by its directory; a lookup may stand before them."""
+def test_generate_takes_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The layers by the name mtp, a filler by its directory, without a word; a lookup may stand before them."""
     module = with_layers("glm4_moe", 1, tmp_path / "model", monkeypatch)
     tokenizer = byte_tokenizer()
     plain = generate(module, PROMPTS[0], "none", tokenizer=tokenizer, max_new_tokens=LENGTH)
     model = LocalModel.from_module(module, tokenizer)
     directory = filler(tmp_path / "filler")
+    capsys.readouterr()
     for drafter in ("mtp", directory, FirstOf([PromptLookup(), Mtp(model)])):
         answer = generate(model, PROMPTS[0], drafter, max_new_tokens=LENGTH, block=3)
         assert (answer.ids, answer.drafted > 0) == (plain.ids, True)
+    assert capsys.readouterr().err == ""
 
 
 def test_what_cannot_draft_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from draftverify import ConfigError, Context
 from draftverify.traits import GeneratorTraits
+from draftverify_llm.weights import quiet_transformers
 from draftverify_tokens.drafter_config import CONFIG, STATES
 from draftverify_tokens.hidden_drafter import HiddenDrafter, SessionReader
 from draftverify_tokens.history import upload
@@ -88,10 +89,11 @@ def load_filler(directory: Path, module: Any) -> Any:
     from transformers import AutoModel
 
     try:
-        network, report = AutoModel.from_pretrained(
-            directory, dtype=module.dtype, device_map={"": module.device}, output_loading_info=True,
-            local_files_only=True, trust_remote_code=False,
-        )  # fmt: skip
+        with quiet_transformers():
+            network, report = AutoModel.from_pretrained(
+                directory, dtype=module.dtype, device_map={"": module.device}, output_loading_info=True,
+                local_files_only=True, trust_remote_code=False,
+            )  # fmt: skip
         config = network.config
         width, block, mask = config.hidden_size, config.block_size, config.mask_token_id
     except Exception as error:  # transformers raises many kinds for files that it cannot read

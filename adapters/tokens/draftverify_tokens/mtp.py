@@ -12,6 +12,7 @@ import numpy as np
 
 from draftverify import ConfigError, Context, ResourceError
 from draftverify.traits import GeneratorTraits
+from draftverify_llm.weights import quiet_transformers
 from draftverify_tokens.hidden_drafter import HiddenDrafter, SessionReader
 from draftverify_tokens.history import upload
 from draftverify_tokens.models import prompt_of
@@ -76,7 +77,8 @@ def load_layers(module: Any) -> Any:
             path="model",
         )
     try:
-        network = MtpModel.from_pretrained(module, device_map={"": module.device})
+        with quiet_transformers():
+            network = MtpModel.from_pretrained(module, device_map={"": module.device})
     except Exception as error:  # transformers raises many kinds for checkpoints that it cannot read
         why = shorten(str(error), 200, placeholder=" …")
         raise ConfigError(
