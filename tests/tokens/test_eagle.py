@@ -210,7 +210,7 @@ def test_generate_takes_it_by_its_directory(directory: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"speculators_model_type": "dflash"}, "speculators_model_type 'dflash'"),
+        ({"speculators_model_type": "dflash"}, "'dflash', which no drafter here reads; tokens.eagle reads"),
         ({"transformer_layer_config": {**LAYER, "num_hidden_layers": 2}}, "num_hidden_layers 2"),
         ({"eagle_aux_hidden_state_layer_ids": None}, "does not say which states"),
         ({"draft_vocab_size": 9}, "is not of the config beside it"),

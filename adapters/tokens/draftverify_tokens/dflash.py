@@ -14,6 +14,7 @@ from pydantic import Field
 
 from draftverify import ConfigError, Context
 from draftverify.traits import GeneratorTraits
+from draftverify_llm.weights import quiet_transformers
 from draftverify_tokens.drafter_config import CONFIG, STATES
 from draftverify_tokens.hidden_drafter import HiddenDrafter, SessionReader
 from draftverify_tokens.history import upload
@@ -49,24 +50,8 @@ class DFlash(HiddenDrafter):
 
     @cached_property
     def _reader(self) -> Any:
-        from safetensors import SafetensorError
-        from transformers import AutoModel
-
-        module, directory = self.module, Path(self.weights)
-        layers = layers_of(directory)
-        try:
-            network = AutoModel.from_pretrained(directory, dtype=module.dtype, device_map={"": module.device})
-        except (ImportError, OSError, RuntimeError, SafetensorError, ValueError) as error:
-            why = shorten(str(error), 200, placeholder=" …")
-            raise ConfigError(f"{directory} cannot be loaded: {why}", path="weights") from error
-        width = module.get_input_embeddings().weight.shape[1]
-        if (own := network.config.hidden_size) != width:
-            raise ConfigError(
-                f"{directory} is for states of {own} numbers, {type(module).__name__} has {width}; it was trained for "
-                "another model",
-                path="weights",
-            )
-        return _DFlashReader(module, network.eval().requires_grad_(False), layers)
+        layers = layers_of(Path(self.weights))
+        return _DFlashReader(self.module, load_filler(Path(self.weights), self.module), layers)
 
     def room(self, context: Context, n: int) -> int:
         """As `HiddenDrafter.room`; no more than the block has places to fill."""
@@ -79,15 +64,61 @@ def layers_of(directory: Path) -> list[int]:
     Raises:
         ConfigError: the directory has no such model.
     """
+    path = directory / CONFIG
     try:
-        layers = json.loads((directory / CONFIG).read_text(encoding="utf-8"))[STATES]
-        return [layer + 1 for layer in layers]
+        layers = json.loads(path.read_text(encoding="utf-8"))[STATES]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
-            f"{directory} has no model that fills blocks from another's states: its {CONFIG} does not name "
-            f"{STATES} ({type(error).__name__}: {error})",
+            f"{path} does not name {STATES} ({type(error).__name__}: {error}); a directory of transformers' own models "
+            "is needed, none that brings code (auto_map)",
             path="weights",
         ) from error
+    if not isinstance(layers, list) or not layers or any(type(layer) is not int for layer in layers):
+        raise ConfigError(
+            f"{path} has {STATES} {layers!r:.80}; a list of the target's layers is needed", path="weights"
+        )
+    return [layer + 1 for layer in layers]
+
+
+def load_filler(directory: Path, module: Any) -> Any:
+    """The model of a directory, as transformers has it, where a target's module is and in its type.
+
+    Raises:
+        ConfigError: it cannot be loaded, or was trained for another target.
+    """
+    from transformers import AutoModel
+
+    try:
+        with quiet_transformers():
+            network, report = AutoModel.from_pretrained(
+                directory, dtype=module.dtype, device_map={"": module.device}, output_loading_info=True,
+                local_files_only=True, trust_remote_code=False,
+            )  # fmt: skip
+        config = network.config
+        width, block, mask = config.hidden_size, config.block_size, config.mask_token_id
+    except Exception as error:  # transformers raises many kinds for files that it cannot read
+        why = shorten(str(error), 200, placeholder=" …")
+        raise ConfigError(
+            f"{directory} cannot be loaded ({type(error).__name__}: {why}); fetch it again", path="weights"
+        ) from error
+    if missing := sorted(report["missing_keys"]):
+        raise ConfigError(
+            f"{directory} lacks {', '.join(missing[:4])}, which would be random numbers; fetch it again",
+            path="weights",
+        )
+    if block < 2:
+        raise ConfigError(
+            f"{directory / CONFIG} has block_size {block}; with the last token's place it is 2 or more",
+            path="weights",
+        )
+    rows, size = module.get_input_embeddings().weight.shape
+    if width != size or not 0 <= mask < rows:
+        raise ConfigError(
+            f"{directory} is for states of {width} numbers and masks with token {mask}, {type(module).__name__} has "
+            f"{size} and {rows} tokens; it was trained for another model",
+            path="weights",
+        )
+    return network.eval().requires_grad_(False)
 
 
 @dataclass(slots=True, eq=False)
@@ -116,8 +147,7 @@ class _DFlashReader(SessionReader):
         """The logits of all places; the first one's are returned."""
         import torch
 
-        filled = context.scratch.get(self) or self._new()
-        context.scratch[self] = filled
+        filled = context.scratch.pop(self, None) or self._new()  # of a pass that fails nothing is kept
         text = [*prompt_of(context), *context.accepted]
         start = min(filled.settled, len(text) - 2)
         states = hidden_states(context, self._layers, start).flatten(1)[None]
@@ -133,6 +163,7 @@ class _DFlashReader(SessionReader):
         )
         filled.settled = len(text) - 1
         filled.rows = self._module.get_output_embeddings()(read.last_hidden_state[0, 1:])
+        context.scratch[self] = filled
         return filled.rows[:1]
 
     def go_on(self, context: Context, token: Any, index: int) -> Any:

@@ -38,7 +38,7 @@ def read_config(directory: Path, kind: str) -> dict[str, Any]:
     """
     config = _config(directory, kind)
     if (other := config.get(KIND)) != kind:
-        reader = f", which {READERS[other]} reads" if other in READERS else ""
+        reader = f", which {READERS[other]} reads" if other in READERS else ", which no drafter here reads"
         raise ConfigError(
             f"{directory / CONFIG} has {KIND} {other!r}{reader}; {READERS[kind]} reads {kind!r}",
             path="weights",

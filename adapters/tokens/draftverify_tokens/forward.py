@@ -40,7 +40,7 @@ def forward_of(module: Any, hidden: tuple[int, ...], compiled: bool | None) -> A
         if not -layers - 1 <= index <= layers:
             raise ConfigError(
                 f"hidden has {index}; {type(module).__name__} has the states 0 (the embeddings) to {layers}, or -1 for "
-                "the last",
+                "the last; give one of these, and a drafter that was trained for this model",
                 path="hidden",
             )
     if not is_llama(module):

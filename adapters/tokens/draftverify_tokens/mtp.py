@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from textwrap import shorten
 from typing import Any
 
 import numpy as np
 
-from draftverify import ConfigError, Context
+from draftverify import ConfigError, Context, ResourceError
 from draftverify.traits import GeneratorTraits
+from draftverify_llm.weights import quiet_transformers
 from draftverify_tokens.hidden_drafter import HiddenDrafter, SessionReader
 from draftverify_tokens.history import upload
 from draftverify_tokens.models import prompt_of
@@ -51,29 +53,38 @@ def load_layers(module: Any) -> Any:
     """The layers for further tokens of a model, a transformers `MtpModel`.
 
     Raises:
-        ConfigError: this transformers knows none, the model has none, or they cannot be read.
+        ResourceError: this transformers runs none.
+        ConfigError: the model has none, or they cannot be read.
     """
-    name = type(module).__name__
-    if not getattr(module.config.get_text_config(), "num_mtp_layers", None):
-        raise ConfigError(
-            f"{name} has no layers for further tokens (num_mtp_layers in its config)", path="model"
-        )
-    if not module.config.name_or_path:
-        raise ConfigError(
-            f"{name} was made in memory; its layers for further tokens are read from the checkpoint that it is loaded "
-            "from",
-            path="model",
-        )
-    from safetensors import SafetensorError
+    import transformers
 
     try:
         from transformers.modeling_layers import MtpModel
-
-        network = MtpModel.from_pretrained(module, device_map={"": module.device})
-    except (ImportError, OSError, RuntimeError, SafetensorError, ValueError) as error:
+    except ImportError as error:
+        raise ResourceError(
+            f"transformers {transformers.__version__} runs no layers for further tokens; install a newer one: "
+            "pip install -U transformers"
+        ) from error
+    name = type(module).__name__
+    if not getattr(module.config.get_text_config(), "num_mtp_layers", None):
+        raise ConfigError(
+            f"{name} has no layers for further tokens (num_mtp_layers in its config); choose another drafter",
+            path="model",
+        )
+    if not module.config.name_or_path:
+        raise ConfigError(
+            f"{name} was made in memory; load it from a checkpoint, where its layers for further tokens are",
+            path="model",
+        )
+    try:
+        with quiet_transformers():
+            network = MtpModel.from_pretrained(module, device_map={"": module.device})
+    except Exception as error:  # transformers raises many kinds for checkpoints that it cannot read
         why = shorten(str(error), 200, placeholder=" …")
         raise ConfigError(
-            f"{name}'s layers for further tokens cannot be loaded: {why}", path="model"
+            f"{name}'s layers for further tokens cannot be loaded ({type(error).__name__}: {why}); load the model from "
+            "a checkpoint that has them",
+            path="model",
         ) from error
     network.layers.eval().to(module.dtype)  # and nothing else: embeddings and head are the target's own
     return network
@@ -85,19 +96,19 @@ class _Ahead:
 
     Args:
         cache: transformers' `MtpCache`.
-        lengths: how many places each layer's part of it holds.
         known: tokens of the text that were known at the last read.
+        layer: the layer that reads next.
         tokens: [1, n], what the last layer that ran has read.
         positions: [1, n], of these tokens.
         states: [1, n, width], what it made of them.
     """
 
     cache: Any
-    lengths: list[int]
     known: int = 0
-    tokens: Any = field(default=None, repr=False)
-    positions: Any = field(default=None, repr=False)
-    states: Any = field(default=None, repr=False)
+    layer: int = 0
+    tokens: Any = None
+    positions: Any = None
+    states: Any = None
 
 
 class _MtpReader(SessionReader):
@@ -114,36 +125,54 @@ class _MtpReader(SessionReader):
         ahead = context.scratch.get(self) or self._new()
         context.scratch[self] = ahead
         text = [*prompt_of(context), *context.accepted]
+        lengths = [layer.get_seq_length() for layer in ahead.cache.layers]
         # The last layer has read a drafted token for each layer before it; a place is read anew by all of them.
-        start = max(0, min(*ahead.lengths, ahead.known - len(self.layers), len(text) - 2))
-        for layer, length in zip(ahead.cache.layers, ahead.lengths, strict=True):
-            layer.crop(start - length)
-        ahead.lengths, ahead.known = [start] * len(self.layers), len(text)
+        start = max(0, min(*lengths, ahead.known - len(self.layers), len(text) - 2))
+        for layer, length in zip(ahead.cache.layers, lengths, strict=True):
+            if length:  # an empty layer that looks back some places alone cannot be cropped
+                layer.crop(start - length)
+        ahead.known, ahead.layer = len(text), 0
         ahead.states = hidden_states(context, (LAST,), start).transpose(0, 1)
         ahead.tokens = upload(np.asarray(text[start + 1 :]), ahead.states)[None]
         ahead.positions = torch.arange(start + 1, len(text), device=ahead.states.device)[None]
-        return self._read(ahead, 0)
+        self._read(ahead)
+        return self._logits(ahead)
 
     def go_on(self, context: Context, token: Any, index: int) -> Any:
         """Read on with the next layer."""
+        ahead = context.scratch[self]
+        self._read_behind(ahead, token)
+        return self._logits(ahead)
+
+    def note(self, contexts: Sequence[Context]) -> None:
+        """Have the layers that were not asked read the text too: what one of them lacks, all would read again."""
         import torch
 
-        ahead = context.scratch[self]
-        ahead.tokens = torch.cat([ahead.tokens[:, 1:], token[None]], 1)
-        ahead.positions = ahead.positions + 1
-        return self._read(ahead, index + 1)
+        with torch.inference_mode():
+            for ahead in (context.scratch[self] for context in contexts):
+                while ahead.layer < len(self.layers):
+                    self._read_behind(ahead, ahead.tokens[0, -1:])  # any token does: its place is read again
 
     def _new(self) -> _Ahead:
         from transformers.cache_utils import MtpCache
 
         cache = MtpCache(config=self._network.config)
         cache.activate_past_recording()
-        return _Ahead(cache, [0] * len(self.layers))
+        return _Ahead(cache)
 
-    def _read(self, ahead: _Ahead, index: int) -> Any:
-        network = self._network
-        ahead.states = network.forward_layer(
-            index, ahead.states, ahead.positions, ahead.cache, input_ids=ahead.tokens
+    def _read_behind(self, ahead: _Ahead, token: Any) -> None:
+        import torch
+
+        ahead.tokens = torch.cat([ahead.tokens[:, 1:], token[None]], 1)
+        ahead.positions = ahead.positions + 1
+        self._read(ahead)
+
+    def _read(self, ahead: _Ahead) -> None:
+        ahead.states = self._network.forward_layer(
+            ahead.layer, ahead.states, ahead.positions, ahead.cache, input_ids=ahead.tokens
         )
-        ahead.lengths[index] += ahead.tokens.shape[1]
-        return network._project_to_logits(ahead.states[:, -1])  # the target's head, as the target applies it
+        ahead.layer += 1
+
+    def _logits(self, ahead: _Ahead) -> Any:
+        """By the target's head, as the target applies it."""
+        return self._network._project_to_logits(ahead.states[:, -1])
