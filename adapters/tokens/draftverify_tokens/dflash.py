@@ -92,7 +92,7 @@ def load_filler(directory: Path, module: Any) -> Any:
         with quiet_transformers():
             network, report = AutoModel.from_pretrained(
                 directory, dtype=module.dtype, device_map={"": module.device}, output_loading_info=True,
-                local_files_only=True, trust_remote_code=False,
+                local_files_only=True, trust_remote_code=False, use_safetensors=True,
             )  # fmt: skip
         config = network.config
         width, block, mask = config.hidden_size, config.block_size, config.mask_token_id
