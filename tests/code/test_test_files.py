@@ -180,6 +180,12 @@ def test_verdicts_are_those_of_the_framework_by_hand(kind: str, box: Sandbox, tm
             "",
         ),
         ("def test_it():\n    assert half(2) == 1\n\n\nfor test in (test_it,):\n    test()\n", ""),
+        ("def test_it():\n    assert half(2) == 1\n\n\ndef main():\n    test_it()\n\n\nmain()\n", ""),
+        (
+            "def test_it():\n    assert half(2) == 1\n\n\ndef main():\n    for name in [*globals()]:\n"
+            "        if name.startswith('test'):\n            globals()[name]()\n\n\nmain()\n",
+            "",
+        ),
         (f"{UNITTEST}\nresult = unittest.TestResult()\nTestCases('test_odd').run(result)\n", ""),
         ("assert half(2) == 1", ""),
         ("def (", ""),

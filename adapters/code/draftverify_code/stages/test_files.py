@@ -23,7 +23,14 @@ def framework_of(source: str) -> Literal["", "unittest", "pytest"]:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
-    used = {name.id for node in body if _runs(node) for name in ast.walk(node) if isinstance(name, ast.Name)}
+    defined = {node.name: node for node in body if isinstance(node, (*FUNCTIONS, ast.ClassDef))}
+    used, called = set[str](), [node for node in body if _runs(node)]
+    while called:
+        names = {name.id for name in ast.walk(called.pop()) if isinstance(name, ast.Name)} - used
+        used |= names
+        called += [defined[name] for name in names & defined.keys()]
+    if not used.isdisjoint(("globals", "locals", "vars")):
+        return ""  # it looks for its tests itself
     cases = False
     for node in body:
         if not isinstance(node, (*FUNCTIONS, ast.ClassDef)) or node.name in used:
