@@ -180,7 +180,7 @@ def mutants(found: Sequence[Problem], count: int, seed: int) -> list[tuple[Probl
     return drawn
 
 
-VARIES = "plain Python itself says now this, now that: the order of a set of texts is each process's own"
+VARIES = "one of the two says now this, now that: the order of a set of texts is each process's own"
 
 
 def explained(tests: str, words: tuple[str, str], again: tuple[str, str], check: Check) -> str:
@@ -230,7 +230,7 @@ class Tally:
             said = f"{check.reason}: {check.feedback}"
             words = python["verdict"], ours
             later = again() if again is not None and "timeout" in words else words
-            steady = again is None or "timeout" in words or len({again()[0] for _ in range(5)}) == 1
+            steady = again is None or "timeout" in words or len({again() for _ in range(5)}) == 1
             self.differences.append(
                 {
                     "of": of,
