@@ -18,13 +18,14 @@ import uvicorn
 from starlette.applications import Starlette
 
 from draftverify.bench.config.specs import Experiment, MonitorSpec
+from draftverify.bench.listening import hosts_of, listening_socket
 from draftverify.bench.monitors import Monitor, MonitoredPipeline
 from draftverify.bench.monitors.watching import reference_of
 from draftverify.bench.records import RunDirectory
 from draftverify.bench.runner.build import Builder
 from draftverify.bench.runner.marks import AUDITS, marks_of
 from draftverify.bench.runner.run import directory_of
-from draftverify.errors import ConfigError, ResourceError, below
+from draftverify.errors import ConfigError, below
 from draftverify.secret import Secret, quiet
 from draftverify.serve.app import ServedApi
 from draftverify.serve.connection import Connection
@@ -135,9 +136,7 @@ def made_server(
     for model in lockstep.models.values():
         model.begin_watching(watched.get(model.name, ()))
     host, port = listening.getsockname()[:2]
-    ends = (f":{port}", "") if port == 80 else (f":{port}",)  # clients leave HTTP's own out
-    names = ("127.0.0.1", "localhost", "[::1]", _bracketed(host))
-    hosts = frozenset(name + end for name in names for end in ends)
+    hosts = hosts_of(("127.0.0.1", "localhost", "[::1]", _bracketed(host)), port)
     api = ServedApi(lockstep, hosts=hosts, token=token, limits=limits, directory=directory)
     app = api.app()
 
@@ -168,27 +167,6 @@ def made_server(
         timeout_graceful_shutdown=int(limits.timeout) + 1,
     )
     return uvicorn.Server(config)
-
-
-def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket on this port of this address.
-
-    Raises:
-        ResourceError: the port is taken, or the address is not this machine's.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With its protocol named, asyncio sends small answers at once (TCP_NODELAY), which saves 40 ms each.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen()
-    except OSError as error:
-        listening.close()
-        raise ResourceError(
-            f"port {port} of {host}: {error.strerror or error}; choose another --port"
-        ) from error
-    return listening
 
 
 def _is_loopback(host: str) -> bool:

@@ -26,6 +26,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from draftverify.bench.listening import hosts_of
+
 MOST = 1 << 20
 """Bytes of a request's body."""
 
@@ -51,8 +53,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, port: int, announce: Callable[[str], None]) -> None:
         self._app = app
-        ends = (f":{port}", "") if port == 80 else (f":{port}",)  # browsers leave HTTP's own out
-        self._hosts = {name + end for name in ("127.0.0.1", "localhost") for end in ends}
+        self._hosts = hosts_of(("127.0.0.1", "localhost"), port)
         # Cookies know no ports; two servers on one machine must not take each other's away.
         self._cookie = f"draftverify-{port}"
         self._announce = announce

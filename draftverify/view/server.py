@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import uvicorn
 
-from draftverify.errors import ResourceError
+from draftverify.bench.listening import listening_socket
 from draftverify.secret import quiet
 from draftverify.view.app import application
 from draftverify.view.guard import Guard
@@ -26,7 +26,7 @@ SECONDS_TO_END = 2
 def run_server(root: str | Path, *, store: str | None, port: int, open_browser: bool) -> None:
     """Serve until Ctrl-C; see `draftverify.view.serve`."""
     runs = Runs(root, store)
-    listening = listen(port)
+    listening = listening_socket("127.0.0.1", port, remedy="choose another --port, or leave it out")
     address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
 
     def announce(token: str) -> None:
@@ -65,19 +65,3 @@ def made_server(
         timeout_graceful_shutdown=SECONDS_TO_END,
     )
     return uvicorn.Server(config), guard
-
-
-def listen(port: int) -> socket.socket:
-    """A socket on this port of the loopback address."""
-    # With its protocol named, asyncio sends small answers at once (TCP_NODELAY), which saves 40 ms each.
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(("127.0.0.1", port))
-        listening.listen()  # whoever reads the URL is let wait until the server is up
-    except OSError as error:
-        listening.close()
-        raise ResourceError(
-            f"port {port} of 127.0.0.1: {error.strerror or error}; choose another --port, or leave it out"
-        ) from error
-    return listening

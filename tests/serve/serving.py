@@ -12,12 +12,13 @@ import httpx
 import openai
 
 from draftverify import Pipeline
+from draftverify.bench.listening import listening_socket
 from draftverify.bench.records import RunDirectory
 from draftverify.secret import Secret
 from draftverify.serve.limits import ServerLimits
 from draftverify.serve.lockstep import Lockstep
 from draftverify.serve.model import ServedModel
-from draftverify.serve.server import listening_socket, made_server
+from draftverify.serve.server import made_server
 
 CHAT = "/v1/chat/completions"
 

@@ -19,12 +19,13 @@ import pytest
 
 from draftverify.bench.cli.main import main
 from draftverify.bench.config.experiment import load_experiment
+from draftverify.bench.listening import listening_socket
 from draftverify.bench.records import RunRecords, load_run
 from draftverify.bench.runner.run import run
 from draftverify.errors import ConfigError, StoreError
 from draftverify.serve.asking import PAUSE
 from draftverify.serve.limits import Recorded
-from draftverify.serve.server import directory_of_served, listening_socket, models_of
+from draftverify.serve.server import directory_of_served, models_of
 from tests.serve.serving import CHAT, Served, serving
 
 PARTS = """

@@ -126,6 +126,31 @@ def cut(draft: list[int], model: LocalModel) -> list[int]:
     return draft[: ends[0]] if ends else draft
 
 
+def compare(
+    drafter: Any, model: LocalModel, kind: str, most: int, monkeypatch: pytest.MonkeyPatch, **how: Any
+) -> None:
+    """A drafter with a candidate generator of transformers, round by round, alone and in a batch.
+
+    Args:
+        most: tokens of a whole block.
+        how: arguments of transformers' `generate`, which cannot begin with prompts of so few tokens as MTP has layers.
+    """
+    drafted, shortest = 0, most if "use_mtp" in how else 0
+    for size in (1, 3):
+        tasks = [{"prompt_ids": prompt} for prompt in PROMPTS]
+        records = pipeline_of(model, drafter).record(tasks, size=size)
+        for prompt, record in zip(PROMPTS, records, strict=True):
+            assert list(record.outcome.value) == generated(model, prompt, LENGTH)
+            if len(prompt) <= shortest:
+                continue
+            theirs = drafts_of(kind, model.model, prompt, monkeypatch, **how)
+            ours = [list(round.items) for round in record.rounds]
+            pairs = [(own, cut(other, model)) for own, other in zip(ours, theirs, strict=False)]
+            assert [own for own, _ in pairs[:-1]] == [other for _, other in pairs[:-1]]
+            drafted += sum(len(own) == most for own, _ in pairs)
+    assert drafted > 20
+
+
 @pytest.mark.parametrize(
     ("family", "count"), [("deepseek_v3", 1), ("deepseek_v3", 3), ("glm4_moe", 2), ("mellum", 1)]
 )
@@ -139,20 +164,7 @@ def test_a_models_own_layers_draft_what_they_draft_in_transformers(
     module = with_layers(family, count, tmp_path, monkeypatch)
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     model = LocalModel.from_module(module, byte_tokenizer())
-    drafted = 0
-    for size in (1, 3):
-        tasks = [{"prompt_ids": prompt} for prompt in PROMPTS]
-        records = pipeline_of(model, Mtp(model)).record(tasks, size=size)
-        for prompt, record in zip(PROMPTS, records, strict=True):
-            assert list(record.outcome.value) == generated(model, prompt, LENGTH)
-            if len(prompt) <= count:
-                continue  # transformers' own layers cannot begin with so few tokens
-            theirs = drafts_of("MTPCandidateGenerator", module, prompt, monkeypatch, use_mtp=True)
-            ours = [list(round.items) for round in record.rounds]
-            pairs = [(own, cut(other, model)) for own, other in zip(ours, theirs, strict=False)]
-            assert [own for own, _ in pairs[:-1]] == [other for _, other in pairs[:-1]]
-            drafted += sum(len(own) == count for own, _ in pairs)
-    assert drafted > 20
+    compare(Mtp(model), model, "MTPCandidateGenerator", count, monkeypatch, use_mtp=True)
     assert all(torch.equal(tensor, before[name]) for name, tensor in module.state_dict().items())
     assert module.lm_head.weight.requires_grad
 
@@ -165,21 +177,10 @@ def test_a_block_filler_drafts_what_it_drafts_in_transformers(
     directory = filler(tmp_path / "filler", sliding_window=window)
     assistant = transformers.AutoModel.from_pretrained(directory).eval()
     model = LocalModel.from_module(tiny_of(family, seed=3), byte_tokenizer())
-    drafted = 0
-    for size in (1, 3):
-        tasks = [{"prompt_ids": prompt} for prompt in PROMPTS]
-        records = pipeline_of(model, DFlash(model, directory)).record(tasks, size=size)
-        for prompt, record in zip(PROMPTS, records, strict=True):
-            assert list(record.outcome.value) == generated(model, prompt, LENGTH)
-            theirs = drafts_of(
-                "DFlashTokenCandidateGenerator", model.model, prompt, monkeypatch,
-                assistant_model=assistant, speculation_type="dflash",
-            )  # fmt: skip
-            ours = [list(round.items) for round in record.rounds]
-            pairs = [(own, cut(other, model)) for own, other in zip(ours, theirs, strict=False)]
-            assert [own for own, _ in pairs[:-1]] == [other for _, other in pairs[:-1]]
-            drafted += sum(len(own) == 4 for own, _ in pairs)
-    assert drafted > 20
+    compare(
+        DFlash(model, directory), model, "DFlashTokenCandidateGenerator", 4, monkeypatch,
+        assistant_model=assistant, speculation_type="dflash",
+    )  # fmt: skip
 
 
 def test_blocks_shorter_than_the_layers_do_not_make_them_read_the_text_again(

@@ -11,8 +11,9 @@ from typing import Any
 
 import httpx
 
+from draftverify.bench.listening import listening_socket
 from draftverify.view.runs import Runs
-from draftverify.view.server import listen, made_server
+from draftverify.view.server import made_server
 from tests.browser import watched
 
 
@@ -59,7 +60,7 @@ class Served:
 def serving(root: Path) -> Iterator[Served]:
     """The server of these runs, while the block lasts."""
     runs = Runs(root)
-    listening = listen(0)
+    listening = listening_socket("127.0.0.1", 0)
     announced: list[str] = []
     server, guard = made_server(runs, listening, announced.append)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

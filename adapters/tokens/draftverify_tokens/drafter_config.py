@@ -23,10 +23,10 @@ def kind_of(directory: Path) -> str | None:
         ConfigError: its config cannot be read.
     """
     path = directory / CONFIG
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    if KIND in text:
-        return str(_config(directory, "eagle3").get(KIND))
-    return STATES if STATES in text else None
+    data = path.read_bytes() if path.is_file() else b""
+    if KIND.encode() in data:
+        return str(_parsed(path, data).get(KIND))
+    return STATES if STATES.encode() in data else None
 
 
 def read_config(directory: Path, kind: str) -> dict[str, Any]:
@@ -36,26 +36,27 @@ def read_config(directory: Path, kind: str) -> dict[str, Any]:
         ResourceError: there is none.
         ConfigError: it cannot be read, or is of another kind.
     """
-    config = _config(directory, kind)
-    if (other := config.get(KIND)) != kind:
-        reader = f", which {READERS[other]} reads" if other in READERS else ", which no drafter here reads"
-        raise ConfigError(
-            f"{directory / CONFIG} has {KIND} {other!r}{reader}; {READERS[kind]} reads {kind!r}",
-            path="weights",
-        )
-    return config
-
-
-def _config(directory: Path, kind: str) -> dict[str, Any]:
     path = directory / CONFIG
     try:
-        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        config = _parsed(path, path.read_bytes())
     except OSError as error:
         raise ResourceError(
             f"{path} cannot be read ({error.strerror}); `draftverify fit part drafter RUN --set "
             f"kind={READERS[kind].removeprefix('tokens.')} --out {directory}` makes such a directory, as does the "
             "library speculators"
         ) from error
+    if (other := config.get(KIND)) != kind:
+        reader = f", which {READERS[other]} reads" if other in READERS else ", which no drafter here reads"
+        raise ConfigError(
+            f"{path} has {KIND} {other!r}{reader}; {READERS[kind]} reads {kind!r}",
+            path="weights",
+        )
+    return config
+
+
+def _parsed(path: Path, data: bytes) -> dict[str, Any]:
+    try:
+        config: dict[str, Any] = json.loads(data)
     except ValueError as error:
         raise ConfigError(f"{path} is no JSON ({error})", path="weights") from error
     return config
